@@ -4,12 +4,14 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/server-runtime";
+import { maxCallSeconds } from "#shared/longest-call.ts";
+import { createDrain } from "./http/drain.ts";
 
 // All of our code comes from the build, so that each module exists once in this process.
 type Entry = typeof import("./entry.server.tsx");
 
-/** How long pending requests may take after the process has been asked to stop. */
-const drainTimeoutMs = 10_000;
+/** How long requests may take to begin their response, and streams to end, after the process was asked to stop. */
+const drainLimits = { requestMs: 10_000, streamMs: maxCallSeconds * 1_000 };
 const requestTimeoutMs = 30_000;
 /** Twice Node's default, so that a browser with too many cookies can still load the page that removes them. */
 const maxHeaderBytes = 32 * 1024;
@@ -33,6 +35,7 @@ const server = createServer({
   // option and always adds one second.
   keepAliveTimeoutBuffer: 60_000,
 });
+const drain = createDrain(server, drainLimits);
 const vite = development ? await startVite() : null;
 const buildFile = path.resolve("build/server/index.js");
 if (!vite && !existsSync(buildFile)) fail("There is no build to serve: run `npm run build` first.");
@@ -77,13 +80,10 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     if (draining) return;
     draining = true;
     stopSchedule();
-    const forced = setTimeout(() => server.closeAllConnections(), drainTimeoutMs);
-    server.close(async () => {
-      clearTimeout(forced);
+    void drain().then(async () => {
       await vite?.close();
       process.exit(0);
     });
-    server.closeIdleConnections();
   });
 }
 

@@ -85,7 +85,7 @@ describe("a route's form", () => {
       ...route,
       providerId: "OpenAI",
       tierMultipliers: "flex 0.5, priority=2",
-      idleSeconds: "140",
+      idleSeconds: "14400",
       enabled: "on",
     };
     expect(routeFields.parse(typed)).toMatchObject({
@@ -94,10 +94,10 @@ describe("a route's form", () => {
       enabled: true,
       trustsStatedCost: false,
       tierMultipliers: { flex: "0.5", priority: "2" },
-      idleSeconds: 140,
+      idleSeconds: 14_400,
       totalSeconds: null,
     });
-    expect(routeFields.parse({ ...route, position: "100", totalSeconds: "400" })).toMatchObject({ position: 100 });
+    expect(routeFields.parse({ ...route, position: "100", totalSeconds: "14400" })).toMatchObject({ position: 100 });
   });
 
   test.each([
@@ -105,9 +105,9 @@ describe("a route's form", () => {
     { position: "101" },
     { providerId: "open ai" },
     { providerModel: "" },
-    { idleSeconds: "141" },
-    { firstByteSeconds: "141" },
-    { totalSeconds: "401" },
+    { idleSeconds: "14401" },
+    { firstByteSeconds: "14401" },
+    { totalSeconds: "14401" },
     { tierMultipliers: "flex" },
     { tierMultipliers: "flex -1" },
     { tierMultipliers: "flex 0.5, flex 2" },

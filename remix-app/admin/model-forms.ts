@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { maxCallSeconds } from "#shared/longest-call.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
 import { maxDefaultOutput } from "./prices/limits.ts";
@@ -128,9 +129,9 @@ export const routeFields = z.object({
   enabled: ticked,
   trustsStatedCost: ticked,
   tierMultipliers,
-  firstByteSeconds: optionalNumber(140),
-  idleSeconds: optionalNumber(140),
-  totalSeconds: optionalNumber(400),
+  firstByteSeconds: optionalNumber(maxCallSeconds),
+  idleSeconds: optionalNumber(maxCallSeconds),
+  totalSeconds: optionalNumber(maxCallSeconds),
 });
 
 /** Requires either a plan or a workspace, but not both. */

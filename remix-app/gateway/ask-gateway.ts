@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { maxCallSeconds } from "#shared/longest-call.ts";
 
 export interface GatewayCall {
   method: "GET" | "POST";
@@ -12,10 +13,10 @@ export interface GatewayCall {
 
 /** Gateway headers that are passed on to the client. */
 const passedBack =
-  /^(content-type|deprecation|retry-after|www-authenticate|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
+  /^(content-type|deprecation|retry-after|www-authenticate|x-accel-buffering|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
 
-/** Longer than the longest call that the gateway allows (AI_TOTAL_LIMIT_SECONDS). */
-const answerTimeoutMs = 410_000;
+/** Longer than any call that the gateway allows. Until then, it keeps the connection alive. */
+const answerTimeoutMs = (maxCallSeconds + 10) * 1_000;
 
 /**
  * Calls the AI gateway with the credential in the headers, and tells it the caller's address.

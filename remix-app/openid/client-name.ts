@@ -66,7 +66,7 @@ const minContainedLength = 5;
 
 /**
  * Returns what is wrong with a client's display name, or null. People decide by this name whether to sign in, so it must
- * not read like the platform's own name, also not as a part ("Gatehouse Support").
+ * not read like the platform's own name, also not as a part ("Acme Support").
  * @param options.platform the platform's name
  */
 export function clientNameFault(name: string, { platform }: { platform: string }): string | null {

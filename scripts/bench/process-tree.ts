@@ -25,19 +25,25 @@ export function readTree(root: number): TreeUse | undefined {
   };
 }
 
-/** Resets the peak that `readPeakRss` returns (clear_refs in proc_pid_clear_refs(5)). */
-export function resetPeakRss(pid: number): void {
+/** Resets the peak that `readPeakMemory` returns (clear_refs in proc_pid_clear_refs(5)). */
+export function resetPeakMemory(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, "5");
 }
 
-/** Reads VmHWM, the most physical memory that a process has had, in bytes. */
-export const readPeakRss = (pid: number) => readStatus(pid, "VmHWM");
+/**
+ * Returns the most memory that a process has had, in bytes. Leaves out the pages of its program's file, which the kernel
+ * can drop, so that they don't count toward a container's limit.
+ */
+export const readPeakMemory = (pid: number) => readStatus(pid, "VmHWM") - readStatus(pid, "RssFile");
+
+/** Returns the memory that a process has, in bytes, without the pages of its program's file. */
+export const readMemory = (pid: number) => readStatus(pid, "RssAnon");
 
 /** Reads VmRSS, the physical memory that a process has, in bytes. */
-export const readRss = (pid: number) => readStatus(pid, "VmRSS");
+const readRss = (pid: number) => readStatus(pid, "VmRSS");
 
 /** Reads a size from proc_pid_status(5). Returns 0 for a process that has just ended. */
-function readStatus(pid: number, name: "VmRSS" | "VmHWM"): number {
+function readStatus(pid: number, name: "VmRSS" | "VmHWM" | "RssFile" | "RssAnon"): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, "utf8");
     return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, "m").exec(status)?.[1] ?? 0) * 1024;

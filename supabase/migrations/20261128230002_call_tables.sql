@@ -16,9 +16,9 @@ comment on column ai.models.default_output_limit is
   'The output limit of calls that state none. Null: the default of the platform.';
 
 alter table ai.model_routes
-  add column first_byte_seconds smallint check (first_byte_seconds between 1 and 140),
-  add column idle_seconds smallint check (idle_seconds between 1 and 140),
-  add column total_seconds smallint check (total_seconds between 1 and 400);
+  add column first_byte_seconds smallint check (first_byte_seconds between 1 and 14400),
+  add column idle_seconds smallint check (idle_seconds between 1 and 14400),
+  add column total_seconds smallint check (total_seconds between 1 and 14400);
 comment on column ai.model_routes.first_byte_seconds is
   'How long a stream of this route may take until its first byte. Null: the provider''s setting.';
 comment on column ai.model_routes.idle_seconds is

@@ -6789,9 +6789,10 @@ begin
 end
 $$;
 
--- Reserves the maximum cost of another provider call of an open run. Requires that the run's key and its app's
--- registration are still valid and that rate limits, budgets and balance have room. Returns everything that is reserved
--- for the run, or {refused: code, …}.
+-- Reserves the maximum cost of another provider call of an open run. Requires that the run's key is not revoked, that
+-- its app's registration is still valid, and that rate limits, budgets and balance have room. A key that expires
+-- meanwhile does not end a run, which ends with the longest call at the latest. Returns everything that is reserved for
+-- the run, or {refused: code, …}.
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -6803,7 +6804,7 @@ declare
   most ai.token_use := ai.maximum_use(request);
   run ai.runs;
   caller ai.caller;
-  key_is_over boolean;
+  key_is_revoked boolean;
   refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
@@ -6824,17 +6825,17 @@ begin
   end if;
 
   select
-    k.entity_id, k.revoked_at is not null or k.expires_at <= now(), k.requests_per_minute, k.tokens_per_minute,
+    k.entity_id, k.revoked_at is not null, k.requests_per_minute, k.tokens_per_minute,
     least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute)
   into
-    caller.entity_id, key_is_over, caller.key_requests_per_minute, caller.key_tokens_per_minute,
+    caller.entity_id, key_is_revoked, caller.key_requests_per_minute, caller.key_tokens_per_minute,
     caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
   left join ai.keys k on k.id = run.key_id
   where s.id = run.workspace_id and s.deleted_at is null;
-  if not found or key_is_over then
+  if not found or key_is_revoked then
     return ai.refusal('invalid_api_key');
   end if;
   if run.app_id is not null then

@@ -246,13 +246,13 @@ describe("the reservation of a call", () => {
     const tenant = await createTenant(db, { credits: "2", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant, { output_limit: 101 }))).toEqual({ refused: "insufficient_credits" });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits", frees: true });
   });
 
   test("gives a first-time payer the plan's credits, only once", async ({ db }) => {
     const tenant = await createTenant(db, { initialCredits: "3", prices: { input: "1", output: "1" } });
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits", frees: true });
     expect(await books(db, tenant)).toMatchObject({ balance: "3.00000000", ledger: "3.00000000" });
   });
 

@@ -278,7 +278,7 @@ describe("a key that is bound to an app", () => {
     );
     const run = await begin(db, chatCall(tenant));
     expect(run).not.toHaveProperty("refused");
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "budget_exceeded" });
+    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "budget_exceeded", frees: true });
     await settle(db, [outcome(run)]);
     const budget = await one(db, {
       sql: "select spent_usd::text as spent, reserved_usd::text as reserved from ai.budgets where subject_id = $1",

@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { maxCallSeconds } from "../functions/_shared/longest-call.ts";
 import {
   abandon,
   type Begun,
@@ -45,6 +46,26 @@ describe("the sweeper", () => {
       reserved: young.reserved_credits,
       open: 1,
     });
+  });
+
+  test("keeps the longest call open while its heartbeats arrive, with its reservation", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const run = await begin(db, chatCall(tenant));
+    const [begun] = await db.query<{ created_at: string }>(
+      "update ai.runs set created_at = created_at - $2 * interval '1 second' where id = $1 returning created_at::text",
+      [run.run_id, maxCallSeconds],
+    );
+    const old = { ...run, created_at: begun?.created_at ?? "" };
+    for (const [seconds, status] of [
+      [45, "running"],
+      [46, "failed"],
+    ] as const) {
+      await abandon(db, old, seconds);
+      await sweep(db);
+      expect(await runRow(db, old)).toMatchObject({ status });
+      const reserved = status === "running" ? run.reserved_credits : "0.00000000";
+      expect(await books(db, tenant)).toMatchObject({ reserved });
+    }
   });
 
   test("keeps a run open if its heartbeat arrives just before the sweeper would close it", async ({ db }) => {

@@ -271,7 +271,7 @@ describe("a model's routes", () => {
   test.for([
     { providerId: "No Id" },
     { tierMultipliers: { flex: "-1" } },
-    { idleSeconds: 141 },
+    { idleSeconds: 14_401 },
     { providerModel: null },
   ])("refuses the route change %j", async (wrong, { db }) => {
     const admin = await createAdmin(db);

@@ -9,7 +9,7 @@ import type { GatewayTenant } from "./ai-gateway-tenant.ts";
  * @returns the model's name
  */
 export async function createPricedModel(
-  { db, workspaceId }: GatewayTenant,
+  { db, workspaceId }: Pick<GatewayTenant, "db" | "workspaceId">,
   { upstream = "upstream", providers = ["demo"] }: { upstream?: string; providers?: readonly string[] } = {},
 ): Promise<string> {
   const model = `priced-${randomUUID()}`;

@@ -4,7 +4,7 @@ import type pg from "pg";
 import type { Stack } from "../../test/stack.ts";
 import { wholeBody } from "../gateway/call.ts";
 import { createTenants } from "../gateway/tenants.ts";
-import { readPeakRss, readRss, resetPeakRss } from "../process-tree.ts";
+import { readMemory, readPeakMemory, resetPeakMemory } from "../process-tree.ts";
 import type { Progress } from "../progress.ts";
 import { markdownTable } from "../report/tables.ts";
 import { type Burst, bursts } from "./bursts.ts";
@@ -57,8 +57,8 @@ async function measureBurst(
   { origin, pid, keys }: { origin: string; pid: number; keys: string[] },
 ): Promise<string[]> {
   const url = origin + path;
-  const before = readRss(pid);
-  resetPeakRss(pid);
+  const before = readMemory(pid);
+  resetPeakMemory(pid);
   const running = { small: true };
   const [small, strangers]: [Answer[], Answer[]] = [[], []];
   const every = async (ms: number, answers: Answer[], send: () => Promise<Answer>) => {
@@ -90,7 +90,7 @@ async function measureBurst(
     seconds(large),
     `${seconds(small)} (${byStatus(small)})`,
     `${seconds(strangers)} (${byStatus(strangers)})`,
-    `${megabytes(before)} → ${megabytes(readPeakRss(pid))} MB`,
+    `${megabytes(before)} → ${megabytes(readPeakMemory(pid))} MB`,
   ];
 }
 

@@ -8,7 +8,6 @@ import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
 import { bodyMemoryWithin } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
-import { defaultTimeLimits } from "./providers/limits.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
@@ -33,7 +32,7 @@ export function assembleGateway(
     connections,
   }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
-  const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, totalLimitMs } =
+  const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, limits } =
     environment;
   const database = createDatabase({ url: databaseUrl, connections });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
@@ -50,7 +49,7 @@ export function assembleGateway(
     beginRun: createBegin({ database, waitUntil }),
     providers,
     cooldowns: createCooldowns({ now: () => performance.now() }),
-    limits: { ...defaultTimeLimits, totalMs: totalLimitMs },
+    limits,
     readBody: createBodyReader(bodyMemoryWithin(environment.memoryLimitBytes)),
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl, issuer: tokenIssuer }), {
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { readEnvironment } from "./environment.ts";
+import { timeLimitsOf } from "./providers/limits.ts";
 
 const local = {
   GATEWAY_DB_URL: "postgres://gateway:secret@127.0.0.1:54322/postgres",
@@ -8,14 +9,26 @@ const local = {
 const hosted = { ...local, SUPABASE_URL: "https://project.supabase.co" };
 
 describe("the gateway's environment", () => {
-  test("reads the providers, the total time limit and the database from the environment", () => {
-    const { providers, totalLimitMs } = readEnvironment({
+  test("reads the providers, the time limits and the database from the environment", () => {
+    const { providers, limits } = readEnvironment({
       ...local,
       AI_PROVIDER_DEMO_BASE_URL: "http://127.0.0.1:1/v1",
     });
     expect([...providers.keys()]).toEqual(["demo"]);
-    expect(totalLimitMs).toBe(180_000);
+    expect(limits).toEqual(timeLimitsOf({ isHosted: false }));
     expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
+  });
+
+  test("the longest call is an hour, or what hosted Supabase allows, or what the setting says within that", () => {
+    const totalOf = (settings: Record<string, string>) => readEnvironment({ ...local, ...settings }).limits.totalMs;
+    const onHosted = { SB_REGION: "eu-central-1" };
+    expect([totalOf({}), totalOf(onHosted)]).toEqual([3_600_000, 400_000]);
+    const seconds = (AI_TOTAL_LIMIT_SECONDS: string) => ({ AI_TOTAL_LIMIT_SECONDS });
+    expect([totalOf(seconds("1")), totalOf(seconds("14400"))]).toEqual([1_000, 14_400_000]);
+    expect([totalOf({ ...onHosted, ...seconds("70") }), totalOf({ ...onHosted, ...seconds("401") })]).toEqual([
+      70_000, 400_000,
+    ]);
+    for (const value of ["0", "14401", "soon"]) expect(() => totalOf(seconds(value))).toThrow("AI_TOTAL_LIMIT_SECONDS");
   });
 
   test.for([

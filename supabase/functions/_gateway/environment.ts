@@ -1,6 +1,7 @@
 import { z } from "zod";
+import { maxCallSeconds } from "../_shared/longest-call.ts";
 import { isLoopback } from "../_shared/loopback.ts";
-import { mostTotalSeconds } from "./providers/limits.ts";
+import { type TimeLimits, timeLimitsOf } from "./providers/limits.ts";
 import { type Provider, readProviders } from "./providers/provider-settings.ts";
 import { readTelemetry } from "./telemetry/settings.ts";
 import type { TelemetrySettings } from "./telemetry/telemetry.ts";
@@ -17,7 +18,7 @@ export type GatewayEnvironment = {
   /** The project's secret keys. Our own web server authenticates with any of them. */
   secretKeys: string[];
   providers: Map<string, Provider>;
-  totalLimitMs: number;
+  limits: TimeLimits;
   /** The memory that the process may use, in bytes. */
   memoryLimitBytes: number;
   telemetry: TelemetrySettings;
@@ -54,7 +55,9 @@ const settings = z.object({
   SUPABASE_SERVICE_ROLE_KEY: z.string().optional(),
   AI_TRUSTED_PROXY_HOPS: z.coerce.number().int().min(0).max(10).default(1),
   AI_MEMORY_LIMIT_MB: z.coerce.number().int().min(256).max(65_536).default(hostedMemoryMb),
-  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(mostTotalSeconds).default(180),
+  AI_TOTAL_LIMIT_SECONDS: z.coerce.number().int().min(1).max(maxCallSeconds).optional(),
+  // Only hosted Supabase sets it: https://supabase.com/docs/guides/functions/secrets
+  SB_REGION: z.string().optional(),
 });
 
 /**
@@ -76,7 +79,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     trustedHops: AI_TRUSTED_PROXY_HOPS,
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
-    totalLimitMs: AI_TOTAL_LIMIT_SECONDS * 1_000,
+    limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted: data.SB_REGION !== undefined }),
     memoryLimitBytes: data.AI_MEMORY_LIMIT_MB * 1_000_000,
     telemetry: readTelemetry(dropEmpty(env)),
   };

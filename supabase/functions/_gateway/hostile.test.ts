@@ -10,6 +10,7 @@ import { createMessageAssembly } from "./messages/assembly.ts";
 import { createMessagesReader } from "./messages/events.ts";
 import { readMessages } from "./messages/request.ts";
 import { createResponsesReader } from "./responses/events.ts";
+import { createProgress } from "./responses/progress.ts";
 import { readResponses } from "./responses/request.ts";
 import { createStepReader as createResponseStep } from "./responses/tool-events.ts";
 import type { Asked } from "./surface.ts";
@@ -160,7 +161,7 @@ describe("Hostile request bodies", { timeout: 30_000 }, () => {
 describe("Hostile provider streams", { timeout: 30_000 }, () => {
   const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
   const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageLimits };
-  const conversation = () => ({ nextIndex: 0, nextSequence: 0, shown: [] });
+  const conversation = () => ({ progress: createProgress(), nextIndex: 0, nextSequence: 0, shown: [] });
   const readers: [string, object[], () => StreamReader][] = [
     [
       "a chat stream",

@@ -12,6 +12,7 @@ import { createBodyMemory } from "./http/body-memory.ts";
 import { GatewayError } from "./http/errors.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { kinds } from "./providers/kinds/registry.ts";
+import { timeLimitsOf } from "./providers/limits.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -131,7 +132,7 @@ async function createChat({
       ["p", { baseUrl: provider.baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains: false }],
     ]),
     cooldowns: createCooldowns({ now }),
-    limits: { connectMs: 5_000, firstByteMs: 20_000, routesMs: 20_000, idleMs: 20_000, totalMs: 20_000 },
+    limits: timeLimitsOf({ totalSeconds: 20, isHosted: false }),
     readBody: createBodyReader(memory),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,

@@ -4,6 +4,7 @@ import { readCaller, readLabels } from "./admission/labels.ts";
 import { sessionLabel } from "./admission/session-label.ts";
 import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
+import { beginInTime } from "./answers/begin-response.ts";
 import { replayAnswer } from "./answers/replay.ts";
 import { type AdmittedCall, forgetInput } from "./call.ts";
 import type { Caller } from "./database.ts";
@@ -11,7 +12,6 @@ import type { Gateway } from "./gateway.ts";
 import { type Body, parseJson } from "./http/body.ts";
 import { runInTurn } from "./http/large-work.ts";
 import type { Call, Handler } from "./http/router.ts";
-import { firstByteWithinMs } from "./providers/limits.ts";
 import { maxKept } from "./runs/captured-content.ts";
 import { openRun } from "./runs/run.ts";
 import type { Asked, Surface } from "./surface.ts";
@@ -112,14 +112,14 @@ async function admit<Request extends Asked>(
       hourWrites: asked.hourWrites,
     },
     inputEstimate: asked.inputEstimate,
-    deadline: startedAt + timeInAll(gateway, asked),
+    deadline: startedAt + (surface.beginsWithAnswer ? gateway.limits.unbegunMs : gateway.limits.totalMs),
   };
   const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
   if (refusal) throw settleFailure(refusal, admitted);
   const answering = surface.answer(gateway, admitted);
   // Keeps the isolate alive until the run has ended, even if the client disconnects.
   gateway.waitUntil(answering.catch(() => {}));
-  return answering;
+  return surface.beginsWithAnswer ? answering : beginInTime(gateway, admitted, answering);
 }
 
 /** Returns a large body that also drops the values of its request, and has its memory until the prompt is stored. */
@@ -145,14 +145,6 @@ function largeBodyOf(body: Body, { asked, stored }: { asked: Asked; stored: Prom
     },
     release: () => onceStored(body.release),
   };
-}
-
-/**
- * Returns the time limit for the whole call. A non-streamed answer must also be complete within the limit for the first
- * byte.
- */
-function timeInAll({ limits: { totalMs } }: Gateway, { stream }: Asked): number {
-  return stream ? totalMs : Math.min(totalMs, firstByteWithinMs);
 }
 
 /** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body. */

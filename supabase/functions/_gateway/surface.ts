@@ -95,6 +95,12 @@ export type Surface<Call extends Asked> = {
   session?: (call: Call) => string | undefined;
   request: (call: Call, to: ProviderTarget) => ProviderRequest;
   answer: (gateway: Gateway, call: AdmittedCall<Call>) => Promise<Response>;
+  /**
+   * Returns what keeps a silent stream alive: an event that this API's clients count as activity. Defaults to a comment.
+   */
+  keepalive?: (call: AdmittedCall<Call>) => string;
+  /** Whether a response can't begin before its answer is complete, because it is neither a stream nor JSON. */
+  beginsWithAnswer?: true;
   /** Returns a stored answer as a stream. Absent if the endpoint doesn't stream. */
   replayStream?: (answer: unknown, call: Call) => string;
 };
@@ -116,8 +122,11 @@ export type AnswerFormat<Call extends Asked> = {
    * @returns undefined if the value isn't an object
    */
   readAnswer: (value: unknown, limits: UsageLimits) => WholeAnswer | undefined;
-  /** Creates a reader for a streamed answer. Absent if the endpoint doesn't stream. */
-  createReader?: (call: AdmittedCall<Call>) => StreamReader;
+  /**
+   * Creates a reader for a streamed answer. Absent if the endpoint doesn't stream. `isRelayed` says whether the client
+   * gets what the reader reads.
+   */
+  createReader?: (call: AdmittedCall<Call>, options?: { isRelayed: boolean }) => StreamReader;
 };
 
 /** The parts of a whole answer that metering needs. */

@@ -284,8 +284,8 @@ describe("errors of the messages endpoint", () => {
     expect(failure).toMatchObject(members);
   });
 
-  test("Anthropic's client throws request_too_large for a body of 9 MiB", { tags: "needs-stack-server" }, async () => {
-    const failure = await whole(newId(), body("x".repeat(9 * 1024 * 1024))).catch((error: unknown) => error);
+  test("Anthropic's client throws request_too_large for a body of 11 MiB", { tags: "needs-stack-server" }, async () => {
+    const failure = await whole(newId(), body("x".repeat(11 * 1024 * 1024))).catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(Anthropic.APIError);
     expect(failure).toMatchObject({ status: 413, type: "request_too_large" });
   });

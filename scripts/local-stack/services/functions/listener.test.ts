@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
-import { connect, type Socket } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createBodyReader } from "../../../../supabase/functions/_gateway/http/body.ts";
@@ -132,4 +132,26 @@ test("an unread request body does not block later requests on the same connectio
   socket.write("GET / HTTP/1.1\r\nhost: local\r\n\r\n");
   await answered("later");
   expect(errors).toEqual([]);
+});
+
+test("sends the parts of a JSON response as they come if it must not be buffered", async () => {
+  let finish = () => {};
+  handle = async () => {
+    const body = new ReadableStream<string>({
+      start(controller) {
+        controller.enqueue("\n");
+        finish = () => {
+          controller.enqueue('{"whole":true}');
+          controller.close();
+        };
+      },
+    });
+    const headers = { "content-type": "application/json", "x-accel-buffering": "no" };
+    return new Response(body.pipeThrough(new TextEncoderStream()), { headers });
+  };
+  const { port } = server.address() as AddressInfo;
+  // Resolves once the headers have arrived.
+  const response = await fetch(`http://127.0.0.1:${port}`, { method: "POST", body: "{}" });
+  finish();
+  expect(await response.json()).toEqual({ whole: true });
 });

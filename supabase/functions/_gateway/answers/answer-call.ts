@@ -8,7 +8,8 @@ import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provide
 import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { holdFirstEvent } from "./first-event.ts";
-import { type AskedStream, relayStream, type StreamStep } from "./relay.ts";
+import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
+import { type AskedStream, type RelayOptions, relayStream } from "./relay.ts";
 import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 
 /** Answers a client's call with one provider call, streamed or whole. The run is settled however the call ends. */
@@ -18,15 +19,11 @@ export async function answerCall<Request extends Asked>(
   format: AnswerFormat<Request>,
 ): Promise<Response> {
   try {
-    const reader = call.asked.stream ? format.createReader?.(call) : undefined;
+    const reader = call.asked.stream ? format.createReader?.(call, { isRelayed: true }) : undefined;
     if (reader) {
       const asked = await askForStream(gateway, call, format);
-      return streamed(gateway, call, {
-        ...asked,
-        reader,
-        inputEstimate: call.inputEstimate,
-        usageLimits: call.usageLimits,
-      });
+      const { inputEstimate, usageLimits } = call;
+      return streamed(gateway, call, { step: { ...asked, reader, inputEstimate, usageLimits } });
     }
     const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, format));
     const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
@@ -66,6 +63,7 @@ function askProvider<Request extends Asked, Accepted>(
       limits: gateway.limits,
       deadline: call.deadline,
       now: gateway.now,
+      estimate: ({ position }) => ({ route: position, usage: call.inputEstimate, basis: "guess" }),
       onDispatch: (route) => {
         open.dispatched = true;
         open.progress.route = route.position;
@@ -109,7 +107,7 @@ export function askForStream<Request extends Asked>(
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
 ): Promise<AskedStream> {
   return askProvider(gateway, call, async (answer) => {
-    if (await holdFirstEvent(answer, { now: gateway.now, createReader: () => format.createReader?.(call) })) {
+    if (await holdFirstEvent(answer, () => format.createReader?.(call))) {
       const how = { route: answer.route.position, usageLimits: call.usageLimits, readAnswer: format.readAnswer };
       return { answer, statedInPlace: (text) => statedInWhole(text, how) };
     }
@@ -118,17 +116,27 @@ export function askForStream<Request extends Asked>(
   });
 }
 
-function streamed<Request extends Asked>(
-  { waitUntil }: Gateway,
+/** Relays the stream of a call, and of the calls that follow it. */
+export function streamed<Request extends Asked>(
+  gateway: Gateway,
   call: AdmittedCall<Request>,
-  step: StreamStep,
+  { step, next }: Pick<RelayOptions, "step" | "next">,
 ): Response {
   const { surface, open, model, request, requestId } = call;
-  const { errors } = surface;
-  return streamedResponse(
-    call,
-    relayStream({ step, open, errors, requestId, name: model, clientLeft: request.signal, waitUntil }),
-  );
+  const { waitUntil, limits } = gateway;
+  const stream = relayStream({
+    step,
+    next,
+    open,
+    errors: surface.errors,
+    requestId,
+    name: model,
+    clientLeft: request.signal,
+    keepalive: keepaliveOf(call),
+    limits,
+    waitUntil,
+  });
+  return streamedResponse(call, stream);
 }
 
 /**
@@ -169,14 +177,11 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
  * Returns an event stream as a response. Its rate limit headers count the tokens that the run reserved, because the
  * usage is not known yet.
  */
-export function streamedResponse<Request extends Asked>(
+function streamedResponse<Request extends Asked>(
   { open }: AdmittedCall<Request>,
   stream: ReadableStream<Uint8Array> | string,
 ): Response {
-  return withHeaders(
-    new Response(stream, { headers: { "content-type": "text/event-stream; charset=utf-8" } }),
-    runLimitHeaders(open.run),
-  );
+  return withHeaders(new Response(stream, { headers: bodyHeaders({ stream: true }) }), runLimitHeaders(open.run));
 }
 
 /** Returns the estimated usage of the current provider call; undefined if no call was sent. */
@@ -197,8 +202,12 @@ export function answerFailure<Request extends Asked>(error: unknown, call: Admit
   return streamedResponse(call, errors.event(reported, call.requestId));
 }
 
-/** Returns whether the client of a failed call expects an event: the provider's stream had begun, or the code asks for it. */
-function endsInEvent<Request extends Asked>(error: unknown, { asked, surface }: AdmittedCall<Request>): boolean {
+/**
+ * Returns whether the client of a failed call expects an event: the response or the provider's stream had begun, or the
+ * code asks for it.
+ */
+function endsInEvent<Request extends Asked>(error: unknown, { asked, surface, open }: AdmittedCall<Request>): boolean {
+  if (asked.stream && open.responseBegan) return true;
   if (!asked.stream || !(error instanceof ProviderFailure)) return false;
   return error.streamBegan || surface.errors?.eventCodes?.has(error.code) === true;
 }
@@ -215,7 +224,8 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  const httpStatus = endsInEvent(error, call) ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
+  const isBegun = open.responseBegan || endsInEvent(error, call);
+  const httpStatus = isBegun ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
   const heard = call.request.signal.aborted
@@ -231,6 +241,6 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
 }
 
 /** Any error that isn't a refusal is a defect of ours. */
-function toGatewayError(error: unknown): GatewayError {
+export function toGatewayError(error: unknown): GatewayError {
   return error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
 }

@@ -26,10 +26,7 @@ async function hold(...pieces: (string | Error)[]) {
       back = new TextDecoder().decode(bytes);
     },
   } as unknown as ProviderAnswer;
-  const isStream = await holdFirstEvent(answer, {
-    now: () => 0,
-    createReader: () => createMessagesReader({ usageLimits }),
-  });
+  const isStream = await holdFirstEvent(answer, () => createMessagesReader({ usageLimits }));
   return { isStream, back, left: left.length };
 }
 

@@ -1,4 +1,3 @@
-import type { Gateway } from "../gateway.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import { isObject } from "../structured/canonical.ts";
@@ -13,23 +12,18 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.queued",
   "response.in_progress",
 ]);
-/**
- * After this time, holds the stream only until its next bytes, even if no output has arrived. The caller then sees that
- * the stream is alive.
- */
-const commentsForMs = 2_000;
 /** A larger first event isn't held: it is content, not an error. */
 const mostHeldBytes = 64 * 1024;
 
 /**
- * Reads an answer up to its first event and puts the bytes back. Until then, another route can still be called.
+ * Reads an answer up to its first content and puts the bytes back. Until then, another route can still be called.
  * @param createReader creates a reader for the usage of a stream that is interrupted after its opening
  * @returns whether the answer is a stream, judged by its bytes or its content type
  * @throws ProviderFailure if an error arrives instead of the first event, or the stream ends without one
  */
 export async function holdFirstEvent(
   answer: ProviderAnswer,
-  { now, createReader }: Pick<Gateway, "now"> & { createReader: () => StreamReader | undefined },
+  createReader: () => StreamReader | undefined,
 ): Promise<boolean> {
   const isDeclared = answer.contentType.startsWith("text/event-stream");
   const pieces: Uint8Array[] = [];
@@ -69,8 +63,7 @@ export async function holdFirstEvent(
     // The reader of a stream that ends after its opening meters what the opening states.
     const isMetered = latest === "content" || latest === "opening";
     if (!bytes && !isMetered) throw invalidStream(latest);
-    const isAlive = isStream && now() - answer.firstByteAt > commentsForMs;
-    if (latest === "content" || isFull || isAlive || !bytes) {
+    if (latest === "content" || isFull || !bytes) {
       answer.unread(held);
       return isDeclared || isStream === true;
     }
@@ -101,7 +94,8 @@ async function readOn(
     const use = usage && callUse(usage, { route: answer.route.position, basis: "partial" });
     if (error instanceof ClientLeft) error.use = use;
     if (!(error instanceof ProviderFailure)) throw error;
-    throw new ProviderFailure(error.failure, { mayHaveCharged: error.mayHaveCharged, use, cause: error });
+    const { failure, mayHaveCharged } = error;
+    throw new ProviderFailure(failure, { mayHaveCharged, use: use ?? error.use, cause: error });
   }
 }
 

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
 import { kinds } from "../providers/kinds/registry.ts";
+import { type TimeLimits, timeLimitsOf } from "../providers/limits.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
 import { relayStream } from "./relay.ts";
@@ -14,7 +15,13 @@ afterEach(() => {
 });
 
 /** The idle limit is short. The connection limits are long enough for a busy machine. */
-const limits = { connectMs: 1_500, firstByteMs: 1_500, routesMs: 1_500, idleMs: 300, totalMs: 1_500 };
+const limits = {
+  ...timeLimitsOf({ isHosted: false }),
+  connectMs: 1_500,
+  firstByteMs: 1_500,
+  idleMs: 300,
+  totalMs: 1_500,
+};
 const event = (data: unknown) => `data: ${JSON.stringify(data)}\n\n`;
 const content = (text: string) => event({ id: "c", created: 1, model: "m", choices: [{ delta: { content: text } }] });
 const usage = event({
@@ -28,10 +35,12 @@ const usage = event({
 const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
 const platform = { run_id: "r", usage: {} };
 
+type Relayed = { clientLeft?: AbortSignal; drains?: boolean } & Partial<TimeLimits>;
+
 /** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
-  { clientLeft = new AbortController().signal, drains = false, totalMs = limits.totalMs } = {},
+  { clientLeft = new AbortController().signal, drains = false, ...changes }: Relayed = {},
 ) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -63,6 +72,7 @@ async function relay(
     steps: [],
     attempts: [],
     progress: { input_tokens: 0, output_tokens: 0 },
+    responseBegan: false,
     dispatched: true,
     finishCall: () => {},
     hasCharged: () => false,
@@ -86,8 +96,9 @@ async function relay(
       requestId: "r",
       name: "m",
       clientLeft,
-      limits: { ...limits, totalMs },
-      deadline: performance.now() + totalMs,
+      limits: { ...limits, ...changes },
+      estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
+      deadline: performance.now() + (changes.totalMs ?? limits.totalMs),
       now: () => performance.now(),
     },
     async (accepted) => accepted,
@@ -109,6 +120,8 @@ async function relay(
     requestId: "r",
     name: "m",
     clientLeft,
+    keepalive: () => ": keepalive\n",
+    limits: { ...limits, ...changes },
     waitUntil: (work) => kept.push(work),
   });
   return { stream, ends, tried, kept };
@@ -295,6 +308,92 @@ describe("Relayed streams", () => {
     });
     expect(await text(stream)).toContain('"code":"provider_error"');
     expect(ends).toMatchObject([{ status: "failed", use: { basis: "final" } }]);
+  });
+
+  test("a silent stream is kept alive between two events, while its client waits and only then", async () => {
+    let goOn = () => {};
+    const { stream } = await relay(
+      (response) => {
+        response.write(content("a"));
+        goOn = () => response.end(`${content("b")}${usage}data: [DONE]\n\n`);
+      },
+      { keepaliveMs: 10 },
+    );
+    const reader = stream.getReader();
+    const read = async () => new TextDecoder().decode((await reader.read()).value);
+    expect(await read()).toBe(content("a"));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect([await read(), await read()]).toEqual([": keepalive\n", ": keepalive\n"]);
+    goOn();
+    let rest = "";
+    for (let piece = await read(); piece !== ""; piece = await read()) rest += piece;
+    expect(rest.replaceAll(": keepalive\n", "")).toMatch(/^data: .*"b".*\n\nevent: response.completed\n/);
+    expect(rest.endsWith("data: [DONE]\n\n")).toBe(true);
+  });
+
+  const finish = event({ id: "c", choices: [{ index: 0, delta: {}, finish_reason: "stop" }] });
+
+  test.for(["the signal, during a read", "the signal, between reads", "a cancelled stream"])(
+    "a client that leaves after the finish reason is charged what the provider states after that: %s",
+    async (how) => {
+      const leaving = new AbortController();
+      let goOn = () => {};
+      const { stream, ends, kept } = await relay(
+        (response) => {
+          response.write(content("a") + finish);
+          goOn = () => response.end(`${usage}data: [DONE]\n\n`);
+        },
+        { clientLeft: leaving.signal, leftMs: 60_000 },
+      );
+      const reader = stream.getReader();
+      let seen = "";
+      while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+      const pending = how.includes("during") ? reader.read() : undefined;
+      if (how.startsWith("the signal")) leaving.abort();
+      else await reader.cancel();
+      goOn();
+      await pending;
+      await Promise.all(kept);
+      const use = { basis: "final", usage: { input_tokens: 3, output_tokens: 2 } };
+      expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499, use }]);
+    },
+  );
+
+  test("a client that leaves after the finish reason is charged an estimate if the usage does not follow soon", async () => {
+    const { stream, ends, kept } = await relay((response) => response.write(content("abcd") + finish), { leftMs: 20 });
+    const reader = stream.getReader();
+    let seen = "";
+    while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+    await reader.cancel();
+    await Promise.all(kept);
+    expect(ends).toMatchObject([{ status: "cancelled", use: { basis: "guess", usage: { output_tokens: 1 } } }]);
+  });
+
+  test("a finished stream that its provider does not end is ended soon", async () => {
+    const { stream, ends } = await relay((response) => response.write(content("a") + finish), { endMs: 20 });
+    expect(await text(stream)).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "guess" } }]);
+  });
+
+  test("a client that pauses after the finish reason gets the end of its stream and pays for its usage", async () => {
+    let goOn = () => {};
+    const { stream, ends } = await relay(
+      (response) => {
+        response.write(content("a") + finish);
+        goOn = () => response.end(`${usage}data: [DONE]\n\n`);
+      },
+      { endMs: 200 },
+    );
+    const reader = stream.getReader();
+    let seen = "";
+    while (!seen.includes("finish_reason")) seen += new TextDecoder().decode((await reader.read()).value);
+    goOn();
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    for (let next = await reader.read(); next.value; next = await reader.read()) {
+      seen += new TextDecoder().decode(next.value);
+    }
+    expect(seen).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded", use: { basis: "final" } }]);
   });
 
   test("a stream ends immediately when its client disconnects, and its end is recorded only once", async () => {

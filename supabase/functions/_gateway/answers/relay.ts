@@ -1,10 +1,12 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { AdmittedCall } from "../call.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
+import type { TimeLimits } from "../providers/limits.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
+import { startTimeLimit, type TimeLimit } from "../time-limit.ts";
 import { estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { callUse, unbilledUse } from "../usage/usage.ts";
 import { countsAll, isWhole, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
@@ -23,12 +25,7 @@ export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usa
 /** A provider's stream. `statedInPlace` reads the usage of a non-streamed answer that arrives instead. */
 export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
-/**
- * Relays a provider's stream at the client's pace. Ends the stream with the surface's completion event, or with one
- * error event if the provider's stream fails. When the client disconnects, cancels the provider call. If the provider
- * charges in full anyway, reads the stream to its end instead. Settles the run exactly once.
- */
-export function relayStream(options: {
+export type RelayOptions = {
   step: StreamStep;
   /**
    * Called after a provider call succeeds. Returns the next call, or undefined if there is none. Before returning a
@@ -41,9 +38,20 @@ export function relayStream(options: {
   requestId: string;
   name: string;
   clientLeft: AbortSignal;
+  /** Returns what keeps a silent stream alive. */
+  keepalive: () => string;
+  limits: Pick<TimeLimits, "keepaliveMs" | "endMs" | "leftMs">;
   waitUntil: (work: Promise<unknown>) => void;
-}): ReadableStream<Uint8Array> {
-  const { open } = options;
+};
+
+/**
+ * Relays a provider's stream at the client's pace. Ends the stream with the surface's completion event, or with one
+ * error event if the provider's stream fails. When the client disconnects, cancels the provider call. If the provider
+ * charges in full anyway, or only the usage is missing, reads the stream to its end instead. Settles the run exactly
+ * once.
+ */
+export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
+  const { open, limits } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
   /** True between two provider calls. */
@@ -52,12 +60,19 @@ export function relayStream(options: {
   let reading = false;
   let left = false;
   let cancelled = false;
+  /** The pull in progress, in which the client waits for bytes. */
+  let pulling: Promise<void> | undefined;
+  let silence: TimeLimit | undefined;
+  /** Limits how long the usage of a finished answer is awaited after the client has left. */
+  let usageLimit: TimeLimit | undefined;
 
   function end(
     how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
     failure: AttemptFailure = "invalid_answer",
   ): Platform {
     over = true;
+    silence?.end();
+    usageLimit?.end();
     if (!between) {
       const status = stepStatus[how.status];
       const { startedAt, attempt } = step.answer;
@@ -86,6 +101,7 @@ export function relayStream(options: {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
       open.progress.output_tokens = outputTokens(facts);
+      if (facts.finished) answer.expectEnd(limits.endMs);
       if (facts.done) state = "done";
       else if (facts.failed || ended) {
         facts.failed = true;
@@ -147,6 +163,7 @@ export function relayStream(options: {
     const hasEnough = () => (controller.desiredSize ?? 0) < 0;
     const pass = (bytes: Uint8Array) => {
       controller.enqueue(bytes);
+      silence?.restart(limits.keepaliveMs);
       return !hasEnough();
     };
     for (;;) {
@@ -167,13 +184,28 @@ export function relayStream(options: {
     }
   }
 
+  /** Keeps a stream alive whose client waits for bytes. A client that reads too slowly gets no more of them. */
+  function keepAlive(controller: Controller): TimeLimit {
+    const limit = startTimeLimit(limits.keepaliveMs, () => {
+      const waits = pulling !== undefined && controller.desiredSize === 0;
+      if (waits && !left) controller.enqueue(encoder.encode(options.keepalive()));
+      limit.restart(limits.keepaliveMs);
+    });
+    return limit;
+  }
+
   function leave(): void {
     if (over || left) return;
     left = true;
     // If the client leaves between two provider calls, the next call detects this when it starts.
     if (between) return;
-    if (!step.answer.drains) endUnheard();
-    else if (!reading) options.waitUntil(drain());
+    const { answer, reader } = step;
+    if (reader.facts.finished) usageLimit = startTimeLimit(limits.leftMs, answer.cancel);
+    else if (!answer.drains) {
+      endUnheard();
+      return;
+    }
+    options.waitUntil(reading && pulling ? pulling.catch(() => {}) : drain());
   }
 
   /** Reads the provider's stream to its end to learn the usage, after the client has left. */
@@ -208,9 +240,10 @@ export function relayStream(options: {
       start(controller) {
         options.clientLeft.addEventListener("abort", leave, { once: true });
         watch(controller);
+        silence = keepAlive(controller);
       },
       async pull(controller) {
-        const pulling = pull(controller);
+        pulling = pull(controller);
         if (options.next || step.answer.drains) options.waitUntil(pulling.catch(() => {}));
         try {
           await pulling;
@@ -222,6 +255,8 @@ export function relayStream(options: {
             const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
             fail(controller, told, failure);
           }
+        } finally {
+          pulling = undefined;
         }
         // Closes without an error: old Deno versions turn an error into a rejection that can't be caught.
         if (left && !cancelled) controller.close();

@@ -103,12 +103,6 @@ export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
   return byteOrderMark.startsWith(text) || openBeginning.test(unmarked) ? undefined : false;
 }
 
-/**
- * A comment line that keeps a connection open. No blank line follows it, because older SDKs fail on a blank line
- * without data before it.
- */
-export const keepaliveLine: Uint8Array = new TextEncoder().encode(": keepalive\n");
-
 /** Returns the data of an event: its `data` fields, joined by line feeds. */
 export function dataOf(event: string): string {
   const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));

@@ -8,7 +8,7 @@ import { parseAnswer } from "../usage/read-usage.ts";
 import { latestUsage, type StatedUsage } from "../usage/usage.ts";
 import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { createEventSplitter, dataOf, type Fate, keepaliveLine, lineEnd, strayLinesOf } from "./sse.ts";
+import { createEventSplitter, dataOf, type Fate, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** The facts that a stream has revealed so far. */
 export type StreamFacts = {
@@ -153,8 +153,8 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     const data = dataOf(text).trim() || stray;
     const isError = errorEvent.test(text);
     // openai-python and openai-go fail on an event without data: https://github.com/openai/openai-python/issues/2722,
-    // https://github.com/openai/openai-go/pull/621
-    if (data === "" && !isError) return text.includes(":") ? keepaliveLine : "drop";
+    // https://github.com/openai/openai-go/pull/621. The gateway writes keepalives of its own.
+    if (data === "" && !isError) return "drop";
     if (data === "[DONE]") {
       // A stream that ends without content or usage isn't an answer.
       if (facts.events === 0 && !facts.usage) return refuse();

@@ -8,6 +8,7 @@ import { kinds } from "../providers/kinds/registry.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { createResponsesReader } from "../responses/events.ts";
+import { createProgress } from "../responses/progress.ts";
 import { responsesFormat } from "../responses/surface.ts";
 import { createStepReader } from "../responses/tool-events.ts";
 import { type StreamReader, unbilledEnding } from "./stream-reader.ts";
@@ -223,7 +224,7 @@ describe("A stream that its provider does not bill", () => {
     ["a failed response", [ofResponse("response.failed", { usage: responseUsage })], "error"],
     ["a failed response with a cost", [ofResponse("response.failed", { usage: responseCost })], undefined],
   ])("ends like this in the Responses API, also with server tools: %s", ([, events, ending]) => {
-    const conversation = { nextIndex: 0, nextSequence: 0, shown: [] };
+    const conversation = { progress: createProgress(), nextIndex: 0, nextSequence: 0, shown: [] };
     const readers = [
       createResponsesReader({ usageLimits }),
       createStepReader({ usageLimits, conversation, first: true } as never),

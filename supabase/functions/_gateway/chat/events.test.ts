@@ -29,10 +29,8 @@ const body = [
   'data: {"choices":\r\ndata: []}\r\n\r\n',
   content("end"),
 ];
-/**
- * What clients receive. A keepalive comment replaces the first event, which has no data and would make older SDKs fail.
- */
-const shown = [": keepalive\n", ...body.slice(1)];
+/** What clients receive: all but the first event, which has no data and would make older SDKs fail. */
+const shown = ["", ...body.slice(1)];
 const whole = [...body, usageChunk, "data: [DONE]\n\n", content("never")].join("");
 
 describe("the scanner of chat streams", () => {
@@ -284,9 +282,9 @@ test.for([
   "event: ping\n\n",
   "event: ping\ndata:\n\n",
   "data: \n\n",
-])("replaces %j, an event without data, with a keepalive comment", (silent) => {
+])("drops %j, an event without data, since the gateway writes its own keepalives", (silent) => {
   const { text, facts } = scan([encoder.encode(silent + content("a") + silent + content("b"))]);
-  expect(text).toBe(`: keepalive\n${content("a")}: keepalive\n${content("b")}`);
+  expect(text).toBe(content("a") + content("b"));
   expect(facts).toMatchObject({ failed: false, events: 2 });
 });
 
@@ -450,7 +448,7 @@ describe("failures in a chat stream", () => {
   ])("the event %j is a failure at any position and is not passed on", (garbage) => {
     for (const before of ["", content("a"), `${content("a")}: wait\n\n`]) {
       const { text, facts } = scan([encoder.encode(before + garbage + content("b"))]);
-      expect(text).toBe(before.replace(": wait\n\n", ": keepalive\n"));
+      expect(text).toBe(before.replace(": wait\n\n", ""));
       expect(facts).toMatchObject({ failed: true, events: before === "" ? 0 : 1 });
     }
   });

@@ -7,6 +7,7 @@ import { createCredentialReader } from "../admission/credentials.ts";
 import { createDatabase } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
+import { timeLimitsOf } from "../providers/limits.ts";
 import { createOpenRuns } from "../runs/open-runs.ts";
 import { createSettlements } from "../runs/settlements.ts";
 import { createBodyReader } from "./body.ts";
@@ -23,7 +24,7 @@ function gateway(): Gateway {
     beginRun: createBegin({ database, waitUntil }),
     providers: new Map(),
     cooldowns: createCooldowns({ now: () => 0 }),
-    limits: { connectMs: 1_000, firstByteMs: 1_000, routesMs: 1_000, idleMs: 1_000, totalMs: 1_000 },
+    limits: timeLimitsOf({ totalSeconds: 1, isHosted: false }),
     readBody: createBodyReader(createBodyMemory(64 * 1024 * 1024)),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,

@@ -29,6 +29,8 @@ export const messagesSurface: Surface<Messages> = {
   read: readMessages,
   session: ({ request }) => sessionOfUser(request.metadata?.user_id),
   request: messagesProviderRequest,
+  // Anthropic's SDKs skip pings, also before the first event (@anthropic-ai/sdk, core/streaming.ts).
+  keepalive: () => 'event: ping\ndata: {"type":"ping"}\n\n',
   replayStream: replayMessage,
   answer: (gateway, call) => answerCall(gateway, call, messagesFormat),
 };

@@ -1,3 +1,4 @@
+import type { CallUse } from "../runs/run-cost.ts";
 import { startTimeLimit } from "../time-limit.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import { ConnectTimeout } from "./reachable.ts";
@@ -10,18 +11,18 @@ const over = new Error("the connection is closed");
 
 /**
  * Tracks a request to a provider: its time limits, its client, and the reason why it ended.
- * @param options.acceptedBy the time by which the provider must have accepted the request
+ * @param options.deadline the time by which the request must end, on the clock of `now`
+ * @param options.estimate returns the estimated usage of a request that exceeds a time limit
  */
 export function openConnection(
   clientLeft: AbortSignal,
-  { now, deadline, acceptedBy }: { now: () => number; deadline: number; acceptedBy: number },
+  { now, deadline, estimate }: { now: () => number; deadline: number; estimate: () => CallUse },
 ) {
-  let until = Math.min(deadline, acceptedBy);
   let controller: AbortController | undefined;
   let closed = false;
   let timedOut = false;
   let left = false;
-  const limit = startTimeLimit(until - now(), () => {
+  const limit = startTimeLimit(deadline - now(), () => {
     timedOut = true;
     close();
   });
@@ -63,12 +64,7 @@ export function openConnection(
     },
     /** Limits the next step to `limitMs`, or to the remaining time if that is shorter. */
     expectWithin(limitMs: number): void {
-      limit.restart(Math.min(until - now(), limitMs));
-    },
-    /** Allows the rest of the total time once the answer is accepted. */
-    noteAccepted(): void {
-      until = deadline;
-      if (!closed) limit.restart(until - now());
+      if (!closed) limit.restart(Math.min(deadline - now(), limitMs));
     },
     /** @throws Error if the connection is already closed */
     assertOpen(): void {
@@ -83,7 +79,9 @@ export function openConnection(
       if (left) return new ClientLeft();
       const lost = sent ? "connection_lost" : "unreachable";
       const failure = timedOut || cause instanceof ConnectTimeout ? "timeout" : lost;
-      return new ProviderFailure(failure, { mayHaveCharged: sent, retryable, cause });
+      // The provider worked on the request until the limit, and may charge for it.
+      const use = sent && failure === "timeout" ? estimate() : undefined;
+      return new ProviderFailure(failure, { mayHaveCharged: sent, retryable, use, cause });
     },
   };
 }

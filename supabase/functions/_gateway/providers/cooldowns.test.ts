@@ -33,10 +33,11 @@ describe("When a route is set aside", () => {
     expect(state()).toBe("open");
   });
 
-  test("sets a route aside after one timeout, unless it answered another call in the meantime", () => {
+  test("counts timeouts like other failures, unless the route answered another call in the meantime", () => {
     cooldowns.noteAnswer("a");
-    expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
+    for (let n = 0; n < 5; n++) expect(fail("timeout", { startedAt: clock - 60_000 })).toBe(0);
     clock += 1;
+    expect([fail("timeout"), fail("timeout"), state()]).toEqual([0, 0, "open"]);
     expect([fail("timeout"), state()]).toEqual([30_000, "hanging"]);
   });
 
@@ -53,7 +54,7 @@ describe("When a route is set aside", () => {
   });
 
   test("a timeout does not start a route's cooldown if the call had less than the usual time limit", () => {
-    fail("timeout", { undecided: true });
+    for (let n = 0; n < 5; n++) fail("timeout", { undecided: true });
     expect(state()).toBe("open");
   });
 

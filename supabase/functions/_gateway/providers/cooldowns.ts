@@ -1,8 +1,8 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 
 /**
- * Number of consecutive failures after which a route is set aside. One failure is enough if it is a timeout or if the
- * route states when to retry.
+ * Number of consecutive failures after which a route is set aside. One failure is enough if the route states when to
+ * retry.
  */
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
@@ -104,14 +104,13 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
       const health = healthOf(key);
       const probed = health.probingSince !== undefined && startedAt >= health.probingSince;
       if (probed) health.probingSince = undefined;
-      const isTimeout = failure === "timeout";
-      const waited = isTimeout || waitedLong;
+      const waited = failure === "timeout" || waitedLong;
       // A long wait does not count against a route that answered other calls in the meantime.
       const isAlone = waited && health.answeredAt >= startedAt;
       if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;
       const isOver = health.until <= now();
-      const opens = isTimeout || retryAfterSeconds !== undefined || health.failures >= failuresInARow;
+      const opens = retryAfterSeconds !== undefined || health.failures >= failuresInARow;
       // Calls already running when the cooldown began do not extend it.
       if (!opens || !(isOver || retryAfterSeconds)) return 0;
       const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);

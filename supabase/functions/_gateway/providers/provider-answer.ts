@@ -26,6 +26,11 @@ export type ProviderAnswer = {
   unread: (bytes: Uint8Array) => void;
   /** Closes the connection to the provider. */
   cancel: () => void;
+  /**
+   * Expects only the end of the answer. Limits the wait for each later piece to `limitMs`, and keeps the request running
+   * even if the client disconnects.
+   */
+  expectEnd: (limitMs: number) => void;
   /** Whether the answer is read to its end when the client disconnects, because the provider charges in full anyway. */
   drains: boolean;
   /** The endings of answers that the provider doesn't bill. */
@@ -66,8 +71,9 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
  */
 export function readerOf(
   answer: Answer,
-  { first, connection, idleMs }: { first: Uint8Array; connection: Connection; idleMs: number },
-): Pick<ProviderAnswer, "read" | "pour" | "unread"> {
+  { first, connection, ...limits }: { first: Uint8Array; connection: Connection; idleMs: number },
+): Pick<ProviderAnswer, "read" | "pour" | "unread" | "expectEnd"> {
+  let { idleMs } = limits;
   let ahead: Uint8Array | undefined = first;
   function takeAhead(): Uint8Array | undefined {
     const bytes = ahead;
@@ -96,13 +102,18 @@ export function readerOf(
       if (bytes && !take(bytes)) return true;
       return attended(() =>
         answer.pour((more) => {
+          const wanted = take(more);
           connection.expectWithin(idleMs);
-          return take(more);
+          return wanted;
         }),
       );
     },
     unread(bytes) {
       ahead = bytes;
+    },
+    expectEnd(limitMs) {
+      idleMs = Math.min(idleMs, limitMs);
+      connection.outliveClient();
     },
   };
 }

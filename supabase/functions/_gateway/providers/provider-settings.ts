@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { externalIdPattern, labelPattern } from "../../_shared/labels.ts";
+import { maxCallSeconds } from "../../_shared/longest-call.ts";
 import { isPrivateHost } from "../../_shared/private-addresses.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
-import { firstByteWithinMs, mostTotalSeconds, type OwnLimits } from "./limits.ts";
+import type { OwnLimits } from "./limits.ts";
 
 /**
  * A model provider's settings. Its address comes only from the environment, so no database row can redirect a request.
@@ -45,7 +46,7 @@ const externalId = z
 const seconds = (most: number) =>
   z
     .string()
-    .regex(/^\d{1,4}$/, `must be a whole number of seconds from 1 to ${most}`)
+    .regex(/^\d{1,5}$/, `must be a whole number of seconds from 1 to ${most}`)
     .transform(Number)
     .refine((value) => value >= 1 && value <= most, `must be a whole number of seconds from 1 to ${most}`);
 const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
@@ -71,9 +72,9 @@ const settings = z.object({
     .enum(["max_tokens", "max_completion_tokens"], "must be max_tokens or max_completion_tokens")
     .optional(),
   STREAM_OPTIONS: onOff.optional(),
-  FIRST_BYTE_SECONDS: seconds(firstByteWithinMs / 1_000).optional(),
-  IDLE_SECONDS: seconds(firstByteWithinMs / 1_000).optional(),
-  TOTAL_SECONDS: seconds(mostTotalSeconds).optional(),
+  FIRST_BYTE_SECONDS: seconds(maxCallSeconds).optional(),
+  IDLE_SECONDS: seconds(maxCallSeconds).optional(),
+  TOTAL_SECONDS: seconds(maxCallSeconds).optional(),
 });
 type Settings = z.output<typeof settings>;
 

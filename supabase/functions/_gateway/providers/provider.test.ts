@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Attempt } from "../../_shared/attempt.ts";
 import { createCooldowns } from "./cooldowns.ts";
 import { kinds } from "./kinds/registry.ts";
-import { defaultTimeLimits, limitsFor } from "./limits.ts";
+import { limitsFor, timeLimitsOf } from "./limits.ts";
 import { callProvider, type ProviderCall } from "./provider.ts";
 import type { ProviderAnswer } from "./provider-answer.ts";
 import { ClientLeft } from "./provider-failure.ts";
@@ -39,7 +39,7 @@ async function provider(answer: RequestListener): Promise<{ baseUrl: string; ask
   return { baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`, asked, left };
 }
 
-const limits = { connectMs: 300, firstByteMs: 300, routesMs: 2_000, idleMs: 300, totalMs: 2_000 };
+const limits = { ...timeLimitsOf({ isHosted: false }), connectMs: 300, firstByteMs: 300, idleMs: 300, totalMs: 2_000 };
 const text = (body: string, status = 200): RequestListener => {
   return (_, response) => response.writeHead(status, { "content-type": "application/json" }).end(body);
 };
@@ -62,7 +62,8 @@ function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): Provid
     name: "model",
     clientLeft: new AbortController().signal,
     limits,
-    deadline: performance.now() + limits.totalMs,
+    estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
+    deadline: performance.now() + (changes.limits ?? limits).totalMs,
     now: () => performance.now(),
     ...changes,
   };
@@ -162,10 +163,10 @@ describe("calls to a provider", () => {
     expect(told.options.headers).toEqual({ "x-should-retry": "false" });
   });
 
-  test("stops trying routes once the time for all routes is up", async () => {
+  test("stops trying routes once the total time is up", async () => {
     const [first, second, third] = [await provider(() => {}), await provider(() => {}), await provider(() => {})];
     const routes = [first, second, third].map(({ baseUrl }) => baseUrl);
-    const call = callOf(routes, { limits: { ...limits, routesMs: 450 } });
+    const call = callOf(routes, { limits: { ...limits, totalMs: 450 } });
     await expect(readAll(call)).rejects.toMatchObject({ code: "provider_timeout", mayHaveCharged: true });
     expect(third.asked).toEqual([]);
   });
@@ -299,34 +300,45 @@ describe("Time limit before the first byte", () => {
   const inMs = (ms: number): RequestListener => {
     return (_, response) => void setTimeout(() => response.end("yes"), ms);
   };
-  const timeouts = { ...limits, firstByteMs: 300, routesMs: 900 };
-  const whole = { limits: timeouts, stream: false };
-  const streamed = { limits: timeouts };
+  const whole = { limits: { ...limits, firstByteMs: 900, totalMs: 900 }, stream: false };
+  const streamed = { limits };
   const timeout = { code: "provider_timeout", mayHaveCharged: true };
 
-  test("the first-byte time limit is 60 s for a stream, and 100 s for a whole answer (140 s on the last route)", () => {
-    const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
-    const of = (stream: boolean, isLast: boolean) =>
-      limitsFor(defaults, { stream, isLast, provider: {}, route: {} }).firstByteMs;
-    expect([of(true, true), of(true, false), of(false, false), of(false, true)]).toEqual([
-      60_000, 60_000, 100_000, 140_000,
-    ]);
+  const defaults = timeLimitsOf({ isHosted: false });
+
+  test("a provider may be silent for ten minutes, streamed or not, whether another route follows or not", () => {
+    for (const stream of [true, false]) {
+      for (const isLast of [true, false]) {
+        const { firstByteMs, idleMs } = limitsFor(defaults, { stream, isLast, provider: {}, route: {} });
+        expect([firstByteMs, idleMs]).toEqual([600_000, 600_000]);
+      }
+    }
   });
 
-  test("a non-streamed call with a short total time gives a route only half of that time if another route follows", () => {
-    const short = { ...defaultTimeLimits, totalMs: 70_000 };
+  test.for([
+    [400, 360_000],
+    [70, 35_000],
+  ] as const)("a route leaves time for the next one if the whole call has %i s", ([totalSeconds, firstByteMs]) => {
+    const short = timeLimitsOf({ totalSeconds, isHosted: false });
     const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
-    expect([of(false), of(true)]).toEqual([35_000, 70_000]);
+    expect([of(false), of(true)]).toEqual([firstByteMs, totalSeconds * 1_000]);
   });
 
-  test("the time limit for the first byte is set by the route or else by the provider, but never exceeds the total time", () => {
-    const defaults = { ...defaultTimeLimits, totalMs: 180_000 };
+  test("the route's time limits override the provider's, but never exceed the gateway's total time", () => {
+    const short = timeLimitsOf({ totalSeconds: 180, isHosted: false });
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
-    const of = (stream: boolean, route = {}) => limitsFor(defaults, { stream, isLast: true, provider, route });
+    const of = (stream: boolean, route = {}) => limitsFor(short, { stream, isLast: true, provider, route });
     expect(of(true)).toMatchObject({ firstByteMs: 20_000, idleMs: 5_000, totalMs: 180_000 });
     const route = { time_limits: { first_byte: 90, total: 100 } };
     expect(of(true, route)).toMatchObject({ firstByteMs: 90_000, idleMs: 5_000, totalMs: 100_000 });
     expect(of(false, route).firstByteMs).toBe(100_000);
+  });
+
+  test("longer limits of a route apply to whole answers too, and shorter ones only to streams", () => {
+    const of = (stream: boolean, time_limits: object) =>
+      limitsFor(defaults, { stream, isLast: true, provider: {}, route: { time_limits } }).firstByteMs;
+    expect([of(true, { first_byte: 1_500 }), of(false, { first_byte: 1_500 })]).toEqual([1_500_000, 1_500_000]);
+    expect([of(true, { first_byte: 20, idle: 5 }), of(false, { first_byte: 20, idle: 5 })]).toEqual([20_000, 600_000]);
   });
 
   test("each route of a stream has its own limit for the first byte", async () => {
@@ -336,29 +348,34 @@ describe("Time limit before the first byte", () => {
     expect(await readAll(callOf([slow.baseUrl, fast.baseUrl], streamed))).toBe("yes");
   });
 
-  test("the time limit for the first byte also ends an answer that sends bytes but no usable output", async () => {
+  test("the total time also ends an answer that sends bytes but no usable output", async () => {
     const idle = await provider((_, response) => {
       response.writeHead(200);
       const timer = setInterval(() => response.write(":\n"), 50);
       response.once("close", () => clearInterval(timer));
     });
-    const call = callOf([idle.baseUrl], { limits: { ...limits, routesMs: 400 } });
-    const startedAt = performance.now();
+    const call = callOf([idle.baseUrl], { limits: { ...limits, totalMs: 400 } });
     const readOn = async (answer: ProviderAnswer) => {
       while (await answer.read());
     };
     await expect(callProvider(call, readOn)).rejects.toMatchObject(timeout);
-    expect(performance.now() - startedAt).toBeLessThan(900);
     await idle.left;
   });
 
-  test("the time limit for the first byte no longer applies to an answer once it is accepted", async () => {
-    const slow = await provider((_, response) => {
-      response.writeHead(200).write("a");
-      setTimeout(() => response.write("b"), 250);
-      setTimeout(() => response.end("c"), 500);
-    });
-    expect(await readAll(callOf([slow.baseUrl], { limits: { ...limits, routesMs: 350 } }))).toBe("abc");
+  test("a call that exceeds a time limit is charged an estimate, also if another route answers", async () => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    const use = { route: 1, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" };
+    await expect(readAll(callOf([silent.baseUrl]))).rejects.toMatchObject({ ...timeout, use });
+    const finished: unknown[] = [];
+    const call = callOf([silent.baseUrl, good.baseUrl]);
+    call.open.finishCall = (each) => void finished.push(each);
+    expect(await readAll(call)).toBe("yes");
+    expect(finished).toEqual([use]);
+  });
+
+  test.for([408, 504])("a provider's own %i states no usage and is charged nothing", async (status) => {
+    const late = await provider(text("{}", status));
+    await expect(readAll(callOf([late.baseUrl]))).rejects.toMatchObject({ failure: "timeout", use: undefined });
   });
 
   test("a non-streamed call with only one route may wait for the first byte up to the time limit for all routes", async () => {
@@ -500,42 +517,26 @@ describe("Routes that keep failing", () => {
     expect(call.open.attempts.filter(({ failure }) => failure === "skipped")).toEqual([]);
   });
 
-  test("a hanging route delays one call but not the calls after it", async () => {
+  test("a route is set aside after three timeouts in a row, and the provider's other models are not", async () => {
     const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
-    const call = callOf([silent.baseUrl, good.baseUrl]);
-    for (let n = 0; n < 4; n++) expect(await readAll({ ...call, deadline: performance.now() + 2_000 })).toBe("yes");
-    expect(silent.asked).toHaveLength(1);
-  });
-
-  test.for<[number, number]>([
-    [200, 3],
-    [50, 5],
-  ])(
-    "a client that leaves counts against a hanging route only after waiting at least half of the 300 ms time limit: %i ms",
-    async ([ms, times]) => {
-      const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
-      const call = callOf([silent.baseUrl, good.baseUrl]);
-      for (let n = 0; n < 5; n++) {
-        const leaving = new AbortController();
-        setTimeout(() => leaving.abort(), ms);
-        await readAll({ ...call, clientLeft: leaving.signal, deadline: performance.now() + 2_000 }).catch(() => {});
-      }
-      expect(silent.asked).toHaveLength(times);
-    },
-  );
-
-  test("a hanging route is set aside after one timeout even if that timeout used up the time for all routes", async () => {
-    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
-    const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 400, routesMs: 400 } });
-    await expect(readAll(call)).rejects.toMatchObject({ failure: "timeout" });
-    expect(await readAll(call)).toBe("yes");
+    const call = callOf([silent.baseUrl, good.baseUrl], { limits: { ...limits, firstByteMs: 100 } });
+    const again = () => readAll({ ...call, deadline: performance.now() + 2_000 });
+    for (let n = 0; n < 5; n++) expect(await again()).toBe("yes");
+    expect(silent.asked).toHaveLength(3);
+    const [slow, next] = call.routes;
+    if (!slow || !next) throw new Error("two routes are missing");
+    call.routes = [{ ...slow, model: "other" }, next];
+    await again();
+    expect(silent.asked).toHaveLength(4);
   });
 
   test("a route that hung is not retried as a last resort after another route fails", async () => {
     const [silent, failing] = [await provider(() => {}), await provider(text("no", 500))];
     const call = callOf([silent.baseUrl, failing.baseUrl]);
-    for (let n = 0; n < 3; n++) await readAll({ ...call, deadline: performance.now() + 2_000 }).catch(() => {});
-    expect(silent.asked).toHaveLength(1);
+    const timeout = { failure: "timeout", startedAt: performance.now(), undecided: false } as const;
+    for (let n = 0; n < 3; n++) call.cooldowns.noteFailure("p0 m0 chat", timeout);
+    await expect(readAll(call)).rejects.toMatchObject({ failure: "server_error" });
+    expect(silent.asked).toEqual([]);
   });
 });
 

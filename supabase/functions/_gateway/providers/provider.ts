@@ -3,6 +3,7 @@ import type { RunRoute } from "../database.ts";
 import type { Body } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { OpenRun } from "../runs/run.ts";
+import type { CallUse } from "../runs/run-cost.ts";
 import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
 import { type Answer, type Exchange, post } from "./exchange.ts";
@@ -36,6 +37,8 @@ export type ProviderCall = {
   /** The time by which the whole call must end, on the clock of `now`. */
   deadline: number;
   now: () => number;
+  /** Returns the estimated usage of a request that was sent to a route and exceeded a time limit. */
+  estimate: (route: RunRoute) => CallUse;
   /** Called when the request is sent to a route, whose provider may charge from then on. */
   onDispatch?: (route: RunRoute) => void;
   /** Called before the next route is tried, unless a provider may already have charged. */
@@ -56,7 +59,6 @@ export async function callProvider<Accepted>(
   accept: (answer: ProviderAnswer) => Promise<Accepted>,
 ): Promise<Accepted> {
   const { now, cooldowns } = call;
-  const firstByteBy = now() + call.limits.routesMs;
   const skipped: Attempt[] = [];
   const routes = routesToAsk(call, skipped);
   let reported: ProviderFailure | undefined;
@@ -65,13 +67,12 @@ export async function callProvider<Accepted>(
     if (call.body && !(await call.body.resume(call.clientLeft))) break;
     attempts += 1;
     call.open.attempts.push(...skipped.splice(0));
-    const asking = startAttempt(call, { route: turn.value, firstByteBy });
+    const asking = startAttempt(call, turn.value);
     const { startedAt, undecided } = asking;
     let asked: Asked | undefined;
     try {
       asked = await ask(call, asking, { keepOnly: keeperOf(call, { attempt: attempts, latest: () => attempts }) });
       const accepted = await accept(asked.answer);
-      asked.connection.noteAccepted();
       call.body?.keepOnly({ values: false, request: false });
       cooldowns.noteAnswer(keyOf(call, asking.route));
       return accepted;
@@ -87,7 +88,7 @@ export async function callProvider<Accepted>(
         undecided: undecided || mayBeRequest === true,
         waitedLong: left && !asked && now() - startedAt >= asking.limits.firstByteMs / 2,
       });
-      const movesOn = failure?.retryable && now() < firstByteBy;
+      const movesOn = failure?.retryable && now() < call.deadline;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = left ? "aborted" : "failed";
       const attempt = asking.attempt(why, failure?.mayHaveCharged);
@@ -160,11 +161,8 @@ type Asking = {
   provider: Provider;
   startedAt: number;
   limits: TimeLimits;
-  /**
-   * Times by the gateway's clock. The request must end by `deadline`, and the provider must accept it by `firstByteBy`.
-   */
+  /** The time by which the request must end, on the gateway's clock. */
   deadline: number;
-  firstByteBy: number;
   /**
    * Whether the request has less time than usual, because earlier routes used some of the call's time. If so, a failure
    * doesn't count against this route.
@@ -176,13 +174,13 @@ type Asking = {
 
 function startAttempt(
   { providers, limits: all, stream, routes, deadline, now, requestId }: ProviderCall,
-  { route, firstByteBy }: { route: RunRoute; firstByteBy: number },
+  route: RunRoute,
 ): Asking {
   const provider = providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
   const startedAt = now();
-  const usualMs = Math.min(limits.firstByteMs, all.routesMs, all.totalMs);
+  const usualMs = Math.min(limits.firstByteMs, all.totalMs);
   const seen: Pick<Attempt, "status" | "upstream_request_id"> = {};
   return {
     route,
@@ -190,8 +188,7 @@ function startAttempt(
     startedAt,
     limits,
     deadline: Math.min(deadline, startedAt + limits.totalMs),
-    firstByteBy,
-    undecided: Math.min(deadline, firstByteBy) - startedAt < 0.9 * usualMs,
+    undecided: deadline - startedAt < 0.9 * usualMs,
     noteHead({ status, header }) {
       seen.status = status;
       seen.upstream_request_id = upstreamRequestId(header, requestId);
@@ -240,7 +237,7 @@ function send(
 async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly: Keeper | undefined }): Promise<Asked> {
   const { route, provider, startedAt, limits, deadline } = asking;
   const { now } = call;
-  const connection = openConnection(call.clientLeft, { now, deadline, acceptedBy: asking.firstByteBy });
+  const connection = openConnection(call.clientLeft, { now, deadline, estimate: () => call.estimate(route) });
   let dispatched = false;
   try {
     if (!wasJustReached(provider.baseUrl, now)) {
@@ -249,7 +246,7 @@ async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly:
     dispatched = true;
     if (!call.clientLeft.aborted) call.onDispatch?.(route);
     if (provider.drains) connection.outliveClient();
-    connection.expectWithin(Math.min(limits.firstByteMs, asking.firstByteBy - now()));
+    connection.expectWithin(limits.firstByteMs);
     connection.assertOpen();
     const exchange = send(call, { route, provider, keepOnly });
     keepOnly?.({ request: true });

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { tellsError } from "../answers/error-events.ts";
 import { beginEvents } from "../answers/first-event.ts";
-import { keepaliveLine } from "../answers/sse.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
 import type { SaidTexts } from "../structured/answer-schema.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
 import { failedEvent } from "./errors.ts";
+import { createProgress, identityOf, type ResponseProgress } from "./progress.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -47,8 +47,6 @@ const misplaced = ["output", "choices", "response", "item", "delta"];
  */
 export function readOther(event: { type: string }): Reading | undefined {
   if (event.type.startsWith("response.")) return undefined;
-  // OpenAI sends keepalive events while it computes a long response.
-  if (event.type === "keepalive") return { fate: keepaliveLine };
   const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
   return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
 }
@@ -67,9 +65,15 @@ export function readResponseUsage(
  * Creates a reader for a stream of response events. It holds back the provider's last event, which contains the whole
  * response and its usage, until the run has ended. Then it sends the event with `platform` added, followed by `[DONE]`.
  */
-export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimits }): StreamReader {
+export function createResponsesReader({
+  usageLimits,
+  progress = createProgress(),
+}: {
+  usageLimits: UsageLimits;
+  /** The progress of the client's stream. Absent if no client gets what the reader reads. */
+  progress?: ResponseProgress | undefined;
+}): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
-  let createdResponse: z.infer<typeof eventShape>["response"];
   let beginnings = 0;
 
   function read(data: unknown): Reading {
@@ -82,14 +86,15 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
       return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
     }
     if (beginEvents.has(event.type)) {
+      if (progress.isOurs) return { fate: "drop" };
       const response = event.response && { ...event.response, ...notStored };
-      createdResponse ??= response;
+      progress.response ??= response;
       beginnings += 1;
       const isStated = !event.response || !statesStorage(event.response);
       return { fate: isStated ? "pass" : writeEvent({ ...event, response }) };
     }
     if (!endEvents.has(event.type)) return { fate: "pass", content: true };
-    completed = event;
+    completed = progress.isOurs ? { ...event, response: { ...event.response, ...identityOf(progress) } } : event;
     return { fate: "done", usage, usageIsFinal: true, finished: true };
   }
 
@@ -100,10 +105,15 @@ export function createResponsesReader({ usageLimits }: { usageLimits: UsageLimit
     read,
     completion: (platform) => completion(completed, platform),
   });
+  let keepalives = 0;
+  const sequence = () => keepalives + beginnings + reader.facts.events;
+  progress.nextSequence = () => {
+    keepalives += 1;
+    return sequence() - 1;
+  };
   return {
     ...reader,
-    failure: (error, requestId) =>
-      failedEvent(error, requestId, { response: createdResponse, events: beginnings + reader.facts.events }),
+    failure: (error, requestId) => failedEvent(error, requestId, { response: progress.response, events: sequence() }),
     answer() {
       const value = completed?.response;
       return value && { value, said: () => saidInResponse(value) };

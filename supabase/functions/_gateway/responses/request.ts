@@ -15,10 +15,11 @@ import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
 import { estimateInput, estimateMargin } from "../usage/estimate.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
+import { createProgress, type ResponseProgress } from "./progress.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateCure } from "./schema.ts";
 
 /** A parsed request for a response, with the values that its maximum cost depends on. */
-export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools };
+export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools; progress: ResponseProgress };
 
 /** The request fields that can be sent to a provider, without the gateway's own fields. */
 type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
@@ -63,6 +64,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
   });
   return {
+    progress: createProgress(),
     request: {
       ...fields,
       ...(functions ? { tools: functions } : {}),

@@ -8,6 +8,7 @@ import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { responsesErrors } from "./errors.ts";
 import { createResponsesReader, notStored, readResponseUsage, saidInResponse, statesStorage } from "./events.ts";
+import { progressEvents } from "./progress.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
 import { type Conversation, createStepReader, isHidden } from "./tool-events.ts";
@@ -21,6 +22,7 @@ export const responsesSurface: Surface<Responses> = {
   limitBytes: bodyLimits.text,
   read: readResponses,
   request: responsesProviderRequest,
+  keepalive: progressEvents,
   replayStream: replayResponse,
   answer(gateway, call) {
     const { serverTools } = call.asked;
@@ -61,7 +63,8 @@ export const responsesFormat: AnswerFormat<Responses> = {
       corrected,
     };
   },
-  createReader: createResponsesReader,
+  createReader: ({ usageLimits, asked }, { isRelayed } = { isRelayed: false }) =>
+    createResponsesReader({ usageLimits, progress: isRelayed ? asked.progress : undefined }),
 };
 
 const functionCall = z.looseObject({
@@ -95,8 +98,9 @@ const responsesTools: ToolDialect<Responses> = {
     const output = [...answers, last].flatMap(shownItems);
     return { ...last, output, usage: addUsage(last.usage, usage, responseUsageNames) };
   },
-  createReaders() {
-    const conversation: Conversation = { nextIndex: 0, nextSequence: 0, shown: [] };
+  createReaders({ asked: { progress } }) {
+    const conversation: Conversation = { progress, nextIndex: 0, nextSequence: 0, shown: [] };
+    progress.nextSequence = () => conversation.nextSequence++;
     let ended: (() => unknown) | undefined;
     return (step) => {
       if (ended) conversation.shown.push(...shownItems(ended()));

@@ -15,6 +15,7 @@ import {
   saidInResponse,
   writeEvent,
 } from "./events.ts";
+import { identityOf, type ResponseProgress } from "./progress.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -26,9 +27,7 @@ type Event = z.infer<typeof eventShape>;
 
 /** The state that the steps of one streamed response share. */
 export type Conversation = {
-  name?: { id: unknown; created_at: unknown };
-  /** The response as the client's first event has it. */
-  begun?: Record<string, unknown>;
+  progress: ResponseProgress;
   nextIndex: number;
   nextSequence: number;
   /** Items of earlier steps, which the last event repeats. */
@@ -52,6 +51,7 @@ export function createStepReader(
   options: Step & { conversation: Conversation },
 ): StreamReader & { response: () => unknown } {
   const { conversation, first } = options;
+  const { progress } = conversation;
   const indexes = new Map<number, number | undefined>();
   let ended: Event | undefined;
 
@@ -67,10 +67,9 @@ export function createStepReader(
       return { fate: "done", usage, usageIsFinal: true, finished: true };
     }
     if (beginEvents.has(event.type)) {
-      conversation.begun ??= event.response;
-      conversation.name ??= { id: event.response?.id, created_at: event.response?.created_at };
       const response = event.response && { ...event.response, ...notStored };
-      return { fate: first ? written({ ...event, response }) : "drop" };
+      progress.response ??= response;
+      return { fate: first && !progress.isOurs ? written({ ...event, response }) : "drop" };
     }
     if (event.output_index === undefined) return { fate: written(event), content: true };
     const output_index = shownIndex(event.output_index, event.item);
@@ -96,7 +95,7 @@ export function createStepReader(
     const own: unknown[] = Array.isArray(response.output) ? response.output : [];
     const output = own.filter((item) => !isHidden((item as Event["item"])?.type));
     const usage = addUsage(response.usage, options.earlier, responseUsageNames);
-    return { ...response, ...conversation.name, output: [...conversation.shown, ...output], usage };
+    return { ...response, ...identityOf(progress), output: [...conversation.shown, ...output], usage };
   }
 
   const reader = createStreamReader({
@@ -114,7 +113,7 @@ export function createStepReader(
     ...reader,
     response: () => ended?.response,
     failure: (error, requestId) =>
-      failedEvent(error, requestId, { response: conversation.begun, events: conversation.nextSequence }),
+      failedEvent(error, requestId, { response: progress.response, events: conversation.nextSequence }),
     answer() {
       const value = wholeResponse();
       return value && { value, said: () => saidInResponse(value) };

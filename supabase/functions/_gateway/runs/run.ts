@@ -48,6 +48,8 @@ export type OpenRun = {
    */
   progress: CountsSoFar;
   content: CapturedContent;
+  /** Whether the response began before there was an answer, so that a failure can no longer have a status. */
+  responseBegan: boolean;
   /** Whether the current call has been sent to a provider, which may charge for it from then on. */
   dispatched: boolean;
   /** Adds a finished step to the trace. For a provider call, also adds its attempt to `attempts`. */
@@ -106,6 +108,7 @@ export function openRun(
     attempts,
     progress,
     content,
+    responseBegan: false,
     dispatched: false,
     addStep(step, stepStartedAt, attempt) {
       const endedAt = now();

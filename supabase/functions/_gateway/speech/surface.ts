@@ -25,6 +25,7 @@ export const speechSurface: Surface<Speech> = {
   kind: "speech",
   endpoint: "speech",
   limitBytes: bodyLimits.speech,
+  beginsWithAnswer: true,
   read: readSpeech,
   request: speechProviderRequest,
   async answer(gateway, call) {

@@ -5,10 +5,10 @@ import {
   askWhole,
   endWhole,
   guessedUse,
-  streamedResponse,
+  streamed,
   wholeResponse,
 } from "../answers/answer-call.ts";
-import { relayStream, type StreamStep } from "../answers/relay.ts";
+import type { StreamStep } from "../answers/relay.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
 import { readWholeAnswer, withPlatform } from "../answers/whole-answer.ts";
 import type { AdmittedCall } from "../call.ts";
@@ -68,7 +68,7 @@ export async function answerWithTools<Request extends Asked>(
   const loop = createLoop(gateway, call, { ...serverTools, dialect });
   try {
     return call.asked.stream
-      ? await streamed(gateway, call, { loop, dialect })
+      ? await streamedSteps(gateway, call, { loop, dialect })
       : await whole(gateway, call, { loop, dialect });
   } catch (error) {
     return answerFailure(error, loop.current());
@@ -178,12 +178,12 @@ async function whole<Request extends Asked>(
   }
 }
 
-async function streamed<Request extends Asked>(
+async function streamedSteps<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
   { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
 ): Promise<Response> {
-  const { surface, open, model, request, requestId } = call;
+  const { open, model } = call;
   const readerOf = dialect.createReaders(call);
   let reader: StepReader;
 
@@ -208,10 +208,5 @@ async function streamed<Request extends Asked>(
     }
   }
 
-  const step = await ask();
-  const { waitUntil } = gateway;
-  const { errors } = surface;
-  const clientLeft = request.signal;
-  const stream = relayStream({ step, next, open, errors, requestId, name: model, clientLeft, waitUntil });
-  return streamedResponse(call, stream);
+  return streamed(gateway, call, { step: await ask(), next });
 }

@@ -118,11 +118,15 @@ export async function openAuthorization(
   let opened = await open();
   const mayFetch = isReadable && asked.resource !== null && isDocumentUrl(target.clientId, context);
   if (mayFetch && (!opened || opened.client.isStale)) {
-    // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
-    const user = (await getUser(context)) ?? (await signInFirst(context, { target, parameters, requestUri, request }));
-    const fault = await saveClientDocument(context, { url: target.clientId, user });
-    if (fault) return { fault };
-    opened = await open();
+    const current = await getUser(context);
+    // prompt=none may not show the sign-in: its answer to a visitor is login_required.
+    if (current || !asked.prompt.has("none")) {
+      // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
+      const user = current ?? (await signInFirst(context, { target, parameters, requestUri, request }));
+      const fault = await saveClientDocument(context, { url: target.clientId, user });
+      if (fault) return { fault };
+      opened = await open();
+    }
   }
   if (!opened) return { fault: "unknown_client" };
   const { client, redirectAllowed, ...rest } = opened;

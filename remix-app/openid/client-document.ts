@@ -4,12 +4,12 @@ import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
 import { isLoopback } from "#shared/loopback.ts";
 import { allowsLoopback, readResponse, requestPublic } from "../http/public-request.ts";
 import { requireAllowance } from "../satellites/app-client.ts";
-import { callAppFunction, refusalOf } from "../satellites/app-database.ts";
+import { callAppFunction } from "../satellites/app-database.ts";
 import type { User } from "../session/user.ts";
 import { newClientName, readClientMetadata, type SelfRegisteredClient } from "./client-metadata.ts";
 
 /** Why the metadata document of a client could not be used. */
-export type DocumentFault = "document_unavailable" | "document_invalid" | "clients_full";
+export type DocumentFault = "document_unavailable" | "document_invalid";
 
 const timeoutMs = 5_000;
 const maxBytes = 16 * 1024;
@@ -42,12 +42,8 @@ export async function saveClientDocument(
   const document = await fetchDocument(context, url);
   if (typeof document === "string") return document;
   const client = { name: newClientName(), metadataUrl: url, ...document };
-  const answer = await callAppFunction(context, {
-    name: "save_self_registered_client",
-    args: { client },
-    schema: z.union([refusalOf("full"), z.object({})]),
-  });
-  return "refused" in answer ? "clients_full" : null;
+  await callAppFunction(context, { name: "save_self_registered_client", args: { client }, schema: z.null() });
+  return null;
 }
 
 type FetchedDocument = SelfRegisteredClient & { freshSeconds: number };

@@ -49,6 +49,15 @@ describe("a client's metadata", () => {
     else expect(attempt).toThrow();
   });
 
+  test.each(["https://editor.example/", "cursor://anysphere.cursor-mcp/"])(
+    "a redirect URI that begins with %s has at most 2,000 characters",
+    (start) => {
+      const uri = start.padEnd(2_000, "a");
+      expect(read({ redirect_uris: [uri] }).redirectUris).toEqual([uri]);
+      expect(() => read({ redirect_uris: [`${uri}a`] })).toThrow();
+    },
+  );
+
   test.each([20, 21])("at most 20 redirect URIs are accepted (%i)", (count) => {
     const uris = Array.from({ length: count }, (_, index) => `https://editor.example/${index}`);
     if (count > 20) expect(() => read({ redirect_uris: uris })).toThrow();

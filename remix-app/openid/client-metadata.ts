@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
 import { clientNameFault } from "./client-name.ts";
-import { maxUris, redirectUriFault } from "./client-uris.ts";
+import { maxUriLength, maxUris, redirectUriFault } from "./client-uris.ts";
 
 /** A client that registers itself: by its metadata document or by dynamic registration (RFC 7591). */
 export interface SelfRegisteredClient {
@@ -12,7 +12,7 @@ export interface SelfRegisteredClient {
 /** The fields of RFC 7591 section 2 that matter here. Others are ignored, as section 2 demands. */
 const clientMetadata = z.object({
   client_name: z.string().optional(),
-  redirect_uris: z.array(z.string()).min(1).max(maxUris),
+  redirect_uris: z.array(z.string().max(maxUriLength)).min(1).max(maxUris),
   grant_types: z.array(z.string()).default(["authorization_code"]),
   response_types: z.array(z.string()).default(["code"]),
 });

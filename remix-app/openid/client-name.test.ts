@@ -34,6 +34,16 @@ const impersonating = [
   ["Gateh0use", "a digit"],
   ["G4t3h0u5e", "digits"],
   ["G@tehou$e", "symbols"],
+  ["Gat℮house", "a symbol"],
+  ["Gateh○use", "a symbol"],
+  ["Gateh◉use", "a symbol"],
+  ["Gateh😀use", "an emoji"],
+  ["Gateh❤️use Login", "an emoji with a variation selector"],
+  ["G⍺teh∘⋃se", "symbols"],
+  ["Gatɇhouse", "a letter with a stroke"],
+  ["Gⱥtehouse", "a letter with a stroke"],
+  ["Gatehꝋuse", "a letter with a stroke"],
+  ["Gate★house", "a symbol between the letters"],
   ["Gatehouse Support", "a part of the name"],
   ["Gatehouse’s sign-in", "a possessive"],
   ["The Gatehouse", "a part of the name"],
@@ -44,21 +54,36 @@ test.each(impersonating)("%j is refused, which differs from the platform’s nam
   expect(clientNameFault(name, { platform: "Gatehouse" })).not.toBeNull();
 });
 
-test.each(["Charts", "Claude", "ChatGPT", "Grafana 11", "Заметки", "Σημειώσεις", "図書館 Notes", "Café résumé"])(
-  "%s is a client’s own name",
-  (name) => {
-    expect(clientNameFault(name, { platform: "Gatehouse" })).toBeNull();
-  },
-);
+test.each([
+  "Charts",
+  "Claude",
+  "ChatGPT",
+  "Grafana 11",
+  "Заметки",
+  "Σημειώσεις",
+  "図書館 Notes",
+  "Café résumé",
+  "Gatɇ",
+  "♥♥♥♥♥♥♥♥♥",
+  "図書館の本を読む人",
+  "Lighthouse ★",
+])("%s is a client’s own name", (name) => {
+  expect(clientNameFault(name, { platform: "Gatehouse" })).toBeNull();
+});
 
 test.each([
   ["Acme", "Acme Charts", false],
   ["Acme", "Acmé", false],
+  ["Acme", "Acm℮ Login", false],
+  ["図書館", "図表館", true],
+  ["Acme", "★cm★s", true],
+  ["図書館", "図★館", false],
   ["Acme", "A c m e", false],
   ["Acme", "Acmeology", true],
   ["AI", "Mail", true],
   ["AI", "Chat AI", false],
   ["AI", "4l", false],
+  ["AI", "Team A+", true],
   ["Northwind", "North Wind Login", false],
   ["Northwind", "Norther winds", true],
   ["Modern", "Modem", false],

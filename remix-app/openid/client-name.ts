@@ -42,18 +42,25 @@ const ligatures: [RegExp, string][] = [
   [/c[il]/g, "d"],
 ];
 
-/** Returns what people read: lower-case Latin letters without accents, spaces, punctuation and invisible characters. */
-function skeletonOf(name: string): string {
+/** Replaces, in a skeleton, symbols and Latin letters that are not listed above. People may read them as any letter. */
+const anyLetter = "?";
+
+/**
+ * Returns what people read: lower-case Latin letters without accents, spaces, punctuation and invisible characters.
+ * @param options.symbols whether symbols are letters ("Gateh○use") or separators ("Gate★house")
+ */
+function skeletonOf(name: string, { symbols }: { symbols: "letters" | "separators" }): string {
   const letters = [...name.normalize("NFKD").toLowerCase().normalize("NFKD")].map((letter) => {
     const point = letter.codePointAt(0) ?? 0;
     const start = enclosedAlphabets.find((first) => point >= first && point < first + 26);
     if (start !== undefined) return String.fromCharCode(0x61 + point - start);
     return latinOf.get(letter) ?? letter;
   });
-  const plain = letters
-    .map((letter) => latinOf.get(letter) ?? letter)
-    .join("")
-    .replace(/[^\p{L}\p{N}]/gu, "");
+  const text = letters.map((letter) => latinOf.get(letter) ?? letter).join("");
+  const plain =
+    symbols === "letters"
+      ? text.replace(/[^\p{L}\p{N}\p{S}]/gu, "").replace(/(?![a-z])[\p{S}\p{Script=Latin}]/gu, anyLetter)
+      : text.replace(/[^\p{L}\p{N}]/gu, "");
   return ligatures.reduce((text, [pair, letter]) => text.replace(pair, letter), plain);
 }
 
@@ -73,14 +80,36 @@ export function clientNameFault(name: string, { platform }: { platform: string }
   if (!isReadable(name)) return "The name has characters that can’t be seen";
   if (/\p{Script=Latin}/u.test(name) && latinLike.test(name))
     return "The name mixes letters of scripts that look alike";
-  const own = skeletonOf(platform);
-  const skeleton = skeletonOf(name);
-  const isOwn = own.length < minContainedLength ? hasWords(name, own) : skeleton.includes(own);
+  const own = skeletonOf(platform, { symbols: "separators" });
+  const find = own.length < minContainedLength ? hasWords : contains;
+  const isOwn = find(name, { own, symbols: "separators" }) || find(name, { own, symbols: "letters" });
   return own !== "" && isOwn ? `The name could be mistaken for ${platform} itself` : null;
 }
 
+interface Search {
+  own: string;
+  symbols: "letters" | "separators";
+}
+
+/** Returns whether a part of a name reads like the platform's name. */
+function contains(name: string, { own, symbols }: Search): boolean {
+  const skeleton = skeletonOf(name, { symbols });
+  return [...skeleton].some((_, start) => readsLike(skeleton.slice(start, start + own.length), own));
+}
+
 /** Returns whether words of a name, written together, read like a short name. */
-function hasWords(name: string, own: string): boolean {
-  const words = name.split(/[^\p{L}\p{N}\p{M}@$|!]+/u).map(skeletonOf);
-  return words.some((_, first) => words.some((_, last) => words.slice(first, last + 1).join("") === own));
+function hasWords(name: string, { own, symbols }: Search): boolean {
+  const separator = symbols === "letters" ? /[^\p{L}\p{N}\p{M}\p{S}@!]+/u : /[^\p{L}\p{N}\p{M}@$|!]+/u;
+  const words = name.split(separator).map((word) => skeletonOf(word, { symbols }));
+  return words.some((_, first) => words.some((_, last) => readsLike(words.slice(first, last + 1).join(""), own)));
+}
+
+/** Returns whether more than half of the letters are those of the platform's name, and no other letter is known. */
+function readsLike(text: string, own: string): boolean {
+  const letters = text.replaceAll(anyLetter, "").length;
+  return (
+    text.length === own.length &&
+    2 * letters > own.length &&
+    Array.from({ length: own.length }).every((_, nth) => text[nth] === own[nth] || text[nth] === anyLetter)
+  );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { logoutUrlFault, redirectUriFault } from "./client-uris.ts";
+import { logoutUrlFault, placeOf, redirectUriFault } from "./client-uris.ts";
 
 describe("a redirect URI", () => {
   test.each([
@@ -63,4 +63,15 @@ describe("a logout URL", () => {
     ["https://app.internal/logout", "has a private address"],
     ["http://router/logout", "has a private address"],
   ])("names the fault of the logout URL %s", (url, reason) => expect(logoutUrlFault(url)).toContain(reason));
+});
+
+test.each([
+  ["https://app.example.com/callback", "app.example.com"],
+  ["https://app.example.com:8443/callback", "app.example.com:8443"],
+  ["http://127.0.0.1:4000/callback", "127.0.0.1:4000"],
+  ["com.example.app:/callback", "an app on this device"],
+  ["com.example.app://bank.example/callback", "an app on this device"],
+  ["vscode://bank.example/callback", "an app on this device"],
+])("the redirect URI %s leads to %s", (uri, place) => {
+  expect(placeOf(uri)).toBe(place);
 });

@@ -1,7 +1,8 @@
 import { isLoopback } from "#shared/loopback.ts";
 import { isPrivateHost } from "#shared/private-addresses.ts";
 
-const maxUriLength = 2_000;
+/** The same limit as that of authorization requests and codes. */
+export const maxUriLength = 2_000;
 /** The same limit as in `private.openid_clients`. */
 export const maxUris = 20;
 
@@ -38,6 +39,15 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
     return `${uri} must use https, or a private-use scheme with a dot, such as com.example.app:`;
   }
   return isPublic ? null : `${uri} has a private-use scheme, which is for public clients only`;
+}
+
+/**
+ * Returns the display name of a redirect URI's target. Omits the host in a private-use scheme, because it does not name a
+ * server: com.example.app://bank.example would look like bank.example.
+ */
+export function placeOf(redirectUri: string): string {
+  const url = URL.parse(redirectUri);
+  return url && /^https?:$/.test(url.protocol) ? url.host : "an app on this device";
 }
 
 /** Returns what is wrong with the URL of a back-channel logout, or null. */

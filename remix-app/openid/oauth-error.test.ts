@@ -15,8 +15,10 @@ describe("an endpoint for OAuth clients", () => {
   test("an OAuth endpoint answers with its handler's response or thrown OAuth error, unchanged", async () => {
     const done = Response.json({ active: false });
     expect(await answerClient(context, async () => done)).toBe(done);
-    const refused = oauthError("invalid_grant", { description: "used" });
-    expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
+    for (const status of [400, 413]) {
+      const refused = oauthError("invalid_grant", { status, description: "used" });
+      expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
+    }
   });
 
   test("an OAuth endpoint answers an outage with temporarily_unavailable and the outage's Retry-After, or 5 seconds", async () => {

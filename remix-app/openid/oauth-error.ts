@@ -54,7 +54,8 @@ export async function answerClient(
       console.error(`error request=${requestId} ${thrown instanceof Error ? thrown.stack : thrown}`);
       return oauthError("server_error", { status: 500, description: "The request failed. Try again later" });
     }
-    if (thrown.status === 413 || thrown.status === 415) return unreadableBody(thrown);
+    const isProblem = thrown.headers.get("content-type") === "application/problem+json";
+    if (isProblem && (thrown.status === 413 || thrown.status === 415)) return unreadableBody(thrown);
     if (thrown.status !== 503) return thrown;
     return oauthError("temporarily_unavailable", {
       status: 503,

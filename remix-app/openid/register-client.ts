@@ -2,11 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readJson } from "../http/json-body.ts";
 import { countAttempt } from "../satellites/app-client.ts";
-import { callAppFunction, refusalOf } from "../satellites/app-database.ts";
+import { callAppFunction } from "../satellites/app-database.ts";
 import { ClientMetadataError, newClientName, readClientMetadata } from "./client-metadata.ts";
 import { oauthError } from "./oauth-error.ts";
-
-const retryAfterFullSeconds = 3_600;
 
 /**
  * Answers `POST /oauth/register` (RFC 7591), if the operator allows it. Every client is public: it gets no secret, also
@@ -18,15 +16,20 @@ export async function registerClient(context: AppLoadContext, request: Request):
     throw oauthError("invalid_request", { status: 404, description: "Clients can't register themselves here" });
   }
   const attempt = await countAttempt(context, { action: "client_registration" });
-  if (!attempt.allowed) throw tooMany(429, attempt.retryAfterSeconds);
+  if (!attempt.allowed) {
+    throw oauthError("temporarily_unavailable", {
+      status: 429,
+      description: "Too many clients have registered. Try again later",
+      headers: { "Retry-After": String(attempt.retryAfterSeconds) },
+    });
+  }
   const { displayName, redirectUris } = await readRegistration(context, request);
   const name = newClientName();
-  const answer = await callAppFunction(context, {
+  await callAppFunction(context, {
     name: "save_self_registered_client",
     args: { client: { name, displayName, redirectUris, metadataUrl: null } },
-    schema: z.union([refusalOf("full"), z.object({})]),
+    schema: z.null(),
   });
-  if ("refused" in answer) throw tooMany(503, retryAfterFullSeconds);
   const body = {
     client_id: name,
     client_id_issued_at: Math.floor(Date.now() / 1_000),
@@ -51,12 +54,4 @@ async function readRegistration(context: AppLoadContext, request: Request) {
     if (!(error instanceof ClientMetadataError)) throw error;
     throw oauthError(error.code, { description: error.message });
   }
-}
-
-function tooMany(status: 429 | 503, retryAfterSeconds: number): Response {
-  return oauthError("temporarily_unavailable", {
-    status,
-    description: "Too many clients have registered. Try again later",
-    headers: { "Retry-After": String(retryAfterSeconds) },
-  });
 }

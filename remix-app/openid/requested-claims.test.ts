@@ -57,6 +57,10 @@ test.each([
   '{"id_token":{"email":{"essential":"yes"}}}',
   '{"id_token":{"acr":{"values":"aal2"}}}',
   claimNames(51),
+  // The database could not store these names and values.
+  '{"id_token":{"email\\u0000":null}}',
+  '{"userinfo":{"\\ud800":null}}',
+  '{"id_token":{"acr":{"essential":true,"values":["aal2\\u0000"]}}}',
 ])("refuses the claims parameter %s", (text) => {
   expect(readRequestedClaims(text)).toBeNull();
 });

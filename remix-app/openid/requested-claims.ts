@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isStorableJson } from "#shared/json-limits.ts";
 
 /** What the parameter `claims` of an authorization request asks for (OpenID Connect Core 1.0 section 5.5). */
 export interface RequestedClaims {
@@ -32,8 +33,9 @@ const claimsRequest = z.looseObject({ id_token: member, userinfo: member });
 
 /** Reads the parameter `claims`, or returns null if it is not the JSON that the specification describes. */
 export function readRequestedClaims(text: string): RequestedClaims | null {
-  const parsed = claimsRequest.safeParse(parseJson(text));
-  if (!parsed.success) return null;
+  const value = parseJson(text);
+  const parsed = claimsRequest.safeParse(value);
+  if (!parsed.success || !isStorableJson(value)) return null;
   const { id_token: idToken, userinfo } = parsed.data;
   const acr = idToken?.acr;
   const subject = idToken?.sub?.value ?? userinfo?.sub?.value;

@@ -386,6 +386,20 @@ describe("a client with a metadata document", () => {
     expect(decisionForm((await browser.get(authorize())).text)).not.toBeNull();
   });
 
+  test("shows no sign-in to a visitor for a request with prompt=none, also while its document is not fresh", async () => {
+    const silently = async () => {
+      const { status, location, text } = await openBrowser(base).get(authorize({ prompt: "none" }));
+      return [status, location, /error=\w+/.exec(text)?.[0]];
+    };
+    expect(await silently()).toEqual([400, null, undefined]);
+    await agree(browser, authorize());
+    await query("update private.openid_clients set metadata_expires_at = now() where metadata_url = $1", [
+      document.url,
+    ]);
+    expect(await silently()).toEqual([400, null, "error=login_required"]);
+    expect(document.requests).toBe(1);
+  });
+
   test("is not fetched before the visitor has signed in, who then gets back to the request", async () => {
     const visitor = await openBrowser(base).get(authorize());
     expect([visitor.location, document.requests]).toEqual([expect.stringMatching(/^\/login\?/), 0]);

@@ -94,7 +94,7 @@ export const gatewayArea: Area = {
     title: "Gatehouse AI gateway",
     version,
     description:
-      "OpenAI-compatible text and speech, and the import of provider costs and invoices. Point an OpenAI client at /v1. Requests can have x-request-id and idempotency-key. Errors have OpenAI's shape with a code from a closed list. CORS is not supported: keep credentials out of browsers.",
+      "OpenAI-compatible text and speech, and the import of provider costs and invoices. Point an OpenAI client at /v1. Requests can have x-request-id and idempotency-key. Errors have OpenAI's shape with a code from a closed list. After 20 seconds without an answer, a response begins with status 200 and keeps its connection alive; a failure after that is an error event, or the error object in place of the JSON answer. CORS is not supported: keep credentials out of browsers.",
   },
   servers: [server("The gateway", "project.supabase.co/functions")],
   securitySchemes: {

@@ -2354,6 +2354,29 @@ begin
 end
 $$;
 
+-- Revokes the codes and logins for a resource whose URL changes. Otherwise its tokens for the former URL would work until
+-- they expire, and could be renewed for a URL that the client never asked for.
+-- Definer: see private.revoke_app_credentials.
+create or replace function private.revoke_resource_credentials() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  -- See private.revoke_app_credentials for the order of locks.
+  perform
+  from auth.users u
+  where u.id in (
+    select c.user_id from private.authorization_codes c where c.resource_id = new.id and c.revoked_at is null
+    union
+    select g.user_id from private.openid_grants g where g.resource_id = new.id and g.revoked_at is null
+  )
+  order by u.id
+  for no key update;
+  update private.authorization_codes c set revoked_at = now() where c.resource_id = new.id and c.revoked_at is null;
+  update private.openid_grants g set revoked_at = now() where g.resource_id = new.id and g.revoked_at is null;
+  return null;
+end
+$$;
+
 -- Deletes app credentials a day after they end, expired authorization requests, and clients that registered themselves
 -- once they expire, up to at_most of each kind. Returns how many it deleted; 0 while another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
@@ -8229,7 +8252,8 @@ begin
   values (
     issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
-    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
+    private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
+    private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -8318,7 +8342,7 @@ $$;
 create or replace function private.is_loopback_redirect(uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
-  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
+  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
 
 -- Returns the claims and the scopes that allow each of them. A claim with two scopes needs both.
@@ -8348,6 +8372,19 @@ as $$
     select unnest(private.openid_scopes(openid_consent_scopes.app_id, s.scopes))
     from private.openid_claim_scopes() s
     where s.claim = any (openid_consent_scopes.requested_claims)
+    order by 1
+  )
+$$;
+
+-- Returns those of the requested claims that a person has consented to. A login keeps only these, so that a scope that
+-- the client is registered for later reveals nothing.
+create or replace function private.consented_claims(requested text[], consent_scopes text[]) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select array(
+    select s.claim
+    from private.openid_claim_scopes() s
+    where s.claim = any (consented_claims.requested) and s.scopes <@ consented_claims.consent_scopes
     order by 1
   )
 $$;
@@ -8599,20 +8636,20 @@ $$;
 
 -- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
--- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
--- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
-create or replace function private.save_self_registered_client(client jsonb) returns jsonb
+-- the client is deleted. Of each kind, the newest 1,000 clients may wait for a login. A changed name or redirect URI
+-- withdraws the consents, because people agreed to what the document said before; logins stay.
+create or replace function private.save_self_registered_client(client jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   url text := client ->> 'metadataUrl';
-  kind text := case when url is null then 'dynamic' else 'document' end;
+  method text := case when url is null then 'dynamic' else 'document' end;
   uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
   fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
   app private.apps;
   known private.openid_clients;
 begin
-  -- Serializes registrations, so that the count below holds.
+  -- Serializes registrations, so that the maximum below holds.
   perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
   select * into known from private.openid_clients c where c.metadata_url = url;
   if found then
@@ -8627,15 +8664,18 @@ begin
       metadata_expires_at = fresh_until,
       expires_at = greatest(c.expires_at, now() + interval '1 day')
     where c.app_id = app.id;
-    return '{}';
+    return;
   end if;
-  if (
-    select count(*)
+  -- The oldest make room: if new clients were refused instead, a flood would keep everybody else out.
+  delete from private.apps a
+  where a.id in (
+    select c.app_id
     from private.openid_clients c
-    where c.registration = kind and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
-  ) >= 1000 then
-    return jsonb_build_object('refused', 'full');
-  end if;
+    join private.apps o on o.id = c.app_id and o.enabled
+    where c.registration = method and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
+    order by c.expires_at desc, c.app_id
+    offset 999
+  );
   insert into private.apps (name, display_name, kind)
   values (client ->> 'name', client ->> 'displayName', 'openid')
   returning * into app;
@@ -8643,14 +8683,13 @@ begin
     app_id, is_public, redirect_uris, registration, metadata_url, metadata_expires_at, expires_at
   )
   values (
-    app.id, true, uris, kind, url, case when url is not null then fresh_until end, now() + interval '1 day'
+    app.id, true, uris, method, url, case when url is not null then fresh_until end, now() + interval '1 day'
   );
-  return '{}';
 end
 $$;
 
--- Sets the URL of an app at which clients call it with tokens of their own, or null. Tokens for the former URL stop
--- working. Returns false if no internal app has this name.
+-- Sets the URL of an app at which clients call it with tokens of their own, or null. Logins for the former URL end
+-- (private.revoke_resource_credentials). Returns false if no internal app has this name.
 create or replace function private.set_app_resource_url(
   app_name text, resource_url text, reason text, actor uuid default null
 ) returns boolean
@@ -13759,6 +13798,10 @@ begin
   return new;
 end
 $$;
+
+create or replace trigger revoke_resource_credentials after update of resource_url on private.apps
+  for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
+  execute function private.revoke_resource_credentials();
 
 do $guard$
 begin

@@ -65,6 +65,8 @@ async function signInAt(db: Database, claims: { sub: string }, given: Given) {
     userinfo: userinfo as Record<string, unknown>,
     granted: issued.scopes,
     consented,
+    client: name,
+    accessHash,
   };
 }
 
@@ -134,6 +136,20 @@ describe("the claims about a person", () => {
       userinfo: ["name"],
     });
     expect([granted, consented]).toEqual([["openid"], ["email", "openid", "profile"]]);
+  });
+
+  test("don't come into a login when the client is registered for them later", async ({ db }) => {
+    const { client, accessHash, consented } = await signInAt(db, await createActor(db, {}), {
+      registered: [],
+      idToken: ["email"],
+      userinfo: ["email", "name"],
+    });
+    expect(consented).toEqual(["openid"]);
+    await db.query("update private.apps set scopes = '{profile}' where name = $1", [client]);
+    expect(names(await call(db, "read_openid_userinfo", { access_hash: accessHash }))).toEqual(["sub"]);
+    const stored = "select id_token_claims || userinfo_claims as claims from private.openid_grants g";
+    const ofClient = "join private.apps a on a.id = g.app_id where a.name = $1";
+    expect(await db.query(`${stored} ${ofClient}`, [client])).toEqual([{ claims: [] }]);
   });
 });
 

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { createActor } from "./actors.ts";
-import { type Answer, type App, call, newHash, openPools, registerApp } from "./app-fixtures.ts";
+import { type App, call, newHash, openPools, registerApp } from "./app-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 
 const redirectUri = "https://client.example/callback";
@@ -17,9 +17,9 @@ interface Registration {
   freshSeconds: number;
 }
 
-function save(db: Database, more: Partial<Registration> = {}): Promise<Answer> {
+async function save(db: Database, more: Partial<Registration> = {}): Promise<void> {
   const client = { name: newName(), displayName: "Editor", redirectUris: [redirectUri], metadataUrl: null, ...more };
-  return call(db, "save_self_registered_client", { client: { freshSeconds: 3_600, ...client } });
+  await call(db, "save_self_registered_client", { client: { freshSeconds: 3_600, ...client } });
 }
 
 interface Resource extends App {
@@ -84,33 +84,42 @@ describe("a client that registers itself", () => {
   test.for([
     ["dynamic", null],
     ["document", newUrl],
-  ] as const)("at most 1,000 clients of the kind %s may wait for their first login", async ([kind, url], { db }) => {
+  ] as const)("of the kind %s, the newest 1,000 may wait for their first login", async ([kind, url], { db }) => {
     await db.query(
       "delete from private.apps where id in (select app_id from private.openid_clients where registration = $1)",
       [kind],
     );
+    // The oldest is the last. The two oldest of all are in use, or disabled.
     await db.query(
       `with app as (
-         insert into private.apps (name, display_name, kind)
-         select 'flood-' || n, 'Flood', 'openid' from generate_series(1, 999) as n returning id, name
+         insert into private.apps (name, display_name, kind, enabled)
+         select 'flood-' || n, 'Flood', 'openid', n <> 1001 from generate_series(1, 1001) as n returning id, name
        )
        insert into private.openid_clients (
          app_id, is_public, redirect_uris, registration, metadata_url, metadata_expires_at, expires_at
        )
        select id, true, $2, $1, case when $1 = 'document' then 'https://flood.example/' || name end,
-         case when $1 = 'document' then now() end, now() + interval '1 day'
+         case when $1 = 'document' then now() end,
+         now() + case name when 'flood-1000' then interval '2 days' else interval '1 day' end
+           - substr(name, 7)::integer * interval '1 second'
        from app`,
       [kind, [redirectUri]],
     );
-    const next = () => save(db, { metadataUrl: url?.() ?? null });
-    expect(await next()).toEqual({});
-    expect(await next()).toEqual({ refused: "full" });
-    // The other kind, and clients that are in use, don't count.
-    expect(await save(db, { metadataUrl: url ? null : newUrl() })).toEqual({});
-    await db.query("update private.openid_clients set expires_at = now() + interval '2 days' where registration = $1", [
-      kind,
-    ]);
-    expect(await next()).toEqual({});
+    const next = newName();
+    const count = async () =>
+      one(db, {
+        sql: `select count(*)::integer as clients, count(*) filter (where a.name = any ($2))::integer as kept
+          from private.openid_clients c join private.apps a on a.id = c.app_id where c.registration = $1`,
+        values: [kind, [next, "flood-1", "flood-998", "flood-1000", "flood-1001"]],
+      });
+    await save(db, { name: next, metadataUrl: url?.() ?? null });
+    expect(await count()).toEqual({ clients: 1002, kept: 5 });
+    await save(db, { metadataUrl: url?.() ?? null });
+    expect(await count()).toEqual({ clients: 1002, kept: 5 });
+    expect(await db.query("select name from private.apps where name = 'flood-999'")).toEqual([]);
+    // The other kind doesn't count.
+    await save(db, { metadataUrl: url ? null : newUrl() });
+    expect(await count()).toEqual({ clients: 1002, kept: 5 });
   });
 
   test("is kept for a day, and for 60 days after a login", async ({ db }) => {
@@ -198,6 +207,30 @@ describe("a client that registers itself", () => {
     expect(opened.redirectAllowed).toBe(isAllowed);
   });
 
+  test.for([
+    ["https://client.example/callback", true],
+    ["http://localhost/callback", false],
+    ["http://a.localhost/callback", false],
+    ["http://127.0.0.1/callback", false],
+    ["http://127.0.0.2:8080/callback", false],
+    ["http://[::1]/callback", false],
+    ["https://127.1.2.3/callback", false],
+    ["com.example.app:/callback", false],
+    ["cursor://anysphere.cursor-mcp/callback", false],
+  ] as const)("with the redirect URI %s, consent is remembered: %s", async ([uri, isRemembered], { db }) => {
+    const resource = await createResource(db);
+    const name = newName();
+    await save(db, { name, redirectUris: [uri] });
+    const claims = await createActor(db, {});
+    const request = { claims, client_id: name, redirect_uri: uri, resource: resource.url };
+    expect((await issue(db, request)).answer).toHaveProperty("scopes");
+    const again = { ...request, scopes: ["openid", "profile"] };
+    expect(await call(db, "open_openid_authorization", again)).toMatchObject({ session: { consented: isRemembered } });
+    expect((await issue(db, { ...request, consents: false })).answer).toEqual(
+      isRemembered ? { scopes: ["openid", "profile"] } : { refused: "consent_required" },
+    );
+  });
+
   test("an operator's public client may not vary the port of localhost", async ({ db }) => {
     const change = { name: newName(), displayName: "App", isPublic: true, scopes: [], postLogoutRedirectUris: [] };
     const more = {
@@ -255,6 +288,33 @@ describe("a token for a resource", () => {
     ).toEqual({ refused: "token" });
   });
 
+  test.for([
+    ["moves", "https://tools.example/moved", (resource: Resource) => `${resource.url}/moved`],
+    ["is removed and set again", null, (resource: Resource) => resource.url],
+  ] as const)("ends for good once its resource's URL %s", async ([, between, last], { db }) => {
+    const resource = await createResource(db);
+    const { name, accessHash, refreshHash } = await connect(db, resource);
+    const { codeHash } = await issue(db, { client_id: name, resource: resource.url });
+    for (const url of [between, last(resource)]) {
+      await call(db, "set_app_resource_url", { app_name: resource.name, resource_url: url, reason: "test" });
+    }
+    expect(await introspect(db, resource, accessHash)).toEqual({ active: false });
+    expect(await redeem(db, { client_id: name, code_hash: codeHash })).toEqual({ refused: "token" });
+    const renewal = { client_id: name, secret_hash: null, refresh_hash: refreshHash, scopes: null };
+    expect(
+      await call(db, "refresh_openid_tokens", { ...renewal, access_hash: newHash(), successor_hash: newHash() }),
+    ).toEqual({ refused: "token" });
+  });
+
+  test("survives another change of its resource", async ({ db }) => {
+    const resource = await createResource(db);
+    const { accessHash } = await connect(db, resource);
+    await db.query("update private.apps set display_name = 'Renamed', resource_url = resource_url where id = $1", [
+      resource.id,
+    ]);
+    expect(await introspect(db, resource, accessHash)).toMatchObject({ active: true });
+  });
+
   test("the same URL registered for another app does not revive it", async ({ db }) => {
     const [resource, heir] = [await createResource(db), await createResource(db)];
     const { accessHash } = await connect(db, resource);
@@ -293,8 +353,7 @@ describe("concurrent registrations", () => {
 
   test("of one document make one client", async () => {
     const metadataUrl = newUrl();
-    const answers = await Promise.all(Array.from({ length: 8 }, () => save(pools.service, { metadataUrl })));
-    expect(answers).toEqual(Array(8).fill({}));
+    await Promise.all(Array.from({ length: 8 }, () => save(pools.service, { metadataUrl })));
     const sql =
       "delete from private.apps where id in (select app_id from private.openid_clients where metadata_url = $1) returning 1 as n";
     expect(await pools.db.query(sql, [metadataUrl])).toEqual([{ n: 1 }]);

@@ -13,6 +13,7 @@ import {
   refuse,
 } from "../../openid/authorize.ts";
 import { rightsOfScopes } from "../../openid/client-rights.ts";
+import { placeOf } from "../../openid/client-uris.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -98,12 +99,6 @@ function warningOf({ displayName, registration, target }: OpenAuthorization): st
   }
 }
 
-/** Returns the display name of a redirect URI's target. */
-function placeOf(redirectUri: string): string {
-  const url = URL.parse(redirectUri);
-  return url?.host || "an app on this device";
-}
-
 const faults: Record<AuthorizationFault, { title: string; lead: (name: string) => string }> = {
   unreadable: {
     title: "This sign-in link is incomplete",
@@ -128,10 +123,6 @@ const faults: Record<AuthorizationFault, { title: string; lead: (name: string) =
   document_invalid: {
     title: "This app can’t be identified",
     lead: () => "Its description isn’t valid. Nothing was shared with it. Contact the app’s maker.",
-  },
-  clients_full: {
-    title: "Too many new apps",
-    lead: () => "Too many apps were connected for the first time today. Nothing was shared. Try again tomorrow.",
   },
   redirect_uri: {
     title: "This sign-in link isn’t valid",

@@ -39,6 +39,12 @@ describe("the gateway's environment", () => {
     expect(readEnvironment({ ...local, AI_MEMORY_LIMIT_MB }).memoryLimitBytes).toBe(bytes);
   });
 
+  // https://supabase.com/docs/guides/functions/limits
+  test("hosted Supabase gives 256 MB of memory even if AI_MEMORY_LIMIT_MB is higher", () => {
+    const settings = { ...local, SB_REGION: "eu-central-1", AI_MEMORY_LIMIT_MB: "1024" };
+    expect(readEnvironment(settings).memoryLimitBytes).toBe(256_000_000);
+  });
+
   test.for(["255", "65537", "1.5", "much"])("refuses AI_MEMORY_LIMIT_MB=%s", (AI_MEMORY_LIMIT_MB) => {
     expect(() => readEnvironment({ ...local, AI_MEMORY_LIMIT_MB })).toThrow("AI_MEMORY_LIMIT_MB");
   });

@@ -69,6 +69,8 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
   if (!parsed.success) throw new Error(`The environment is not complete: ${z.prettifyError(parsed.error)}`);
   const { data } = parsed;
   const { GATEWAY_DB_URL, SUPABASE_URL, AI_TOTAL_LIMIT_SECONDS, AI_TRUSTED_PROXY_HOPS } = data;
+  const isHosted = data.SB_REGION !== undefined;
+  const memoryLimitMb = isHosted ? hostedMemoryMb : data.AI_MEMORY_LIMIT_MB;
   const local = isLoopback(new URL(SUPABASE_URL).hostname);
   const providers = readProviders(env, { local });
   return {
@@ -79,8 +81,8 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     trustedHops: AI_TRUSTED_PROXY_HOPS,
     secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
-    limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted: data.SB_REGION !== undefined }),
-    memoryLimitBytes: data.AI_MEMORY_LIMIT_MB * 1_000_000,
+    limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted }),
+    memoryLimitBytes: memoryLimitMb * 1_000_000,
     telemetry: readTelemetry(dropEmpty(env)),
   };
 }

@@ -13,6 +13,7 @@ import { GatewayError } from "./http/errors.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { kinds } from "./providers/kinds/registry.ts";
 import { timeLimitsOf } from "./providers/limits.ts";
+import type { OpenRuns } from "./runs/open-runs.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {
@@ -118,6 +119,7 @@ async function createChat({
 }) {
   const provider = await startProvider(answers);
   const memory = createBodyMemory(totalBytes);
+  const soFar: (() => { input_tokens: number; cost_usd: string })[] = [];
   const database = {
     checkCredential: async () => "workspace",
     extendRun: async () => ({ reserved_usd: "0", reserved_credits: "0" }),
@@ -137,7 +139,12 @@ async function createChat({
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: { add() {}, awaitOutcome() {}, flush: async () => {} },
-    openRuns: { track: () => () => {} },
+    openRuns: {
+      track(_: Run, use: Parameters<OpenRuns["track"]>[1]) {
+        soFar.push(use);
+        return () => {};
+      },
+    },
     now,
     waitUntil() {},
     report() {},
@@ -158,6 +165,8 @@ async function createChat({
     );
   }
   return {
+    /** Returns what the heartbeat of the last run reports. */
+    useSoFar: () => soFar.at(-1)?.(),
     received: provider.received,
     isFree,
     untilFree: () => vi.waitFor(async () => expect(await isFree()).toBe(true), { timeout: 10_000 }),
@@ -281,4 +290,20 @@ test.for([
   expect((await post(body)).status).toBe(200);
   expect(stored.filter((each) => each !== undefined)).toEqual(more === 0 ? [body] : []);
   expect(JSON.parse(received[0] ?? "").messages).toEqual([{ role: "user", content }]);
+});
+
+describe("The heartbeats of a call whose provider thinks", () => {
+  test.for([1, 2])("report the estimated cost of its input, once the request was sent to route %i", async (routes) => {
+    const answers = routes === 1 ? [hangs] : [failing, hangs];
+    const { post, received, useSoFar } = await createChat({ answers, routes });
+    const leaving = new AbortController();
+    const answering = post(hello, { signal: leaving.signal });
+    await untilReceived(received, routes);
+    const use = useSoFar();
+    expect(use).toMatchObject({ route: routes });
+    expect(use?.input_tokens).toBeGreaterThan(prompt.length / 10);
+    expect(Number(use?.cost_usd)).toBeGreaterThan(0);
+    leaving.abort();
+    await answering;
+  });
 });

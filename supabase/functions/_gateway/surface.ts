@@ -2,7 +2,7 @@ import type { StreamReader } from "./answers/stream-reader.ts";
 import type { AdmittedCall } from "./call.ts";
 import type { ModelKind, RunRoute } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
-import type { ErrorShape } from "./http/errors.ts";
+import type { ErrorShape, GatewayError } from "./http/errors.ts";
 import type { Endpoint, tellingHints, UnbilledEnding } from "./providers/kinds/kind.ts";
 import type { ProviderRequest } from "./providers/provider.ts";
 import type { Provider } from "./providers/provider-settings.ts";
@@ -99,6 +99,8 @@ export type Surface<Call extends Asked> = {
    * Returns what keeps a silent stream alive: an event that this API's clients count as activity. Defaults to a comment.
    */
   keepalive?: (call: AdmittedCall<Call>) => string;
+  /** Returns the event that ends a stream with an error, if it depends on the keepalives before. */
+  failure?: (error: GatewayError, call: AdmittedCall<Call>) => string;
   /** Whether a response can't begin before its answer is complete, because it is neither a stream nor JSON. */
   beginsWithAnswer?: true;
   /** Returns a stored answer as a stream. Absent if the endpoint doesn't stream. */

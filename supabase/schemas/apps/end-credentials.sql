@@ -298,6 +298,33 @@ create or replace trigger revoke_app_credentials after update of enabled on priv
   for each row when (old.enabled and not new.enabled)
   execute function private.revoke_app_credentials();
 
+-- Revokes the codes and logins for a resource whose URL changes. Otherwise its tokens for the former URL would work until
+-- they expire, and could be renewed for a URL that the client never asked for.
+-- Definer: see private.revoke_app_credentials.
+create or replace function private.revoke_resource_credentials() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  -- See private.revoke_app_credentials for the order of locks.
+  perform
+  from auth.users u
+  where u.id in (
+    select c.user_id from private.authorization_codes c where c.resource_id = new.id and c.revoked_at is null
+    union
+    select g.user_id from private.openid_grants g where g.resource_id = new.id and g.revoked_at is null
+  )
+  order by u.id
+  for no key update;
+  update private.authorization_codes c set revoked_at = now() where c.resource_id = new.id and c.revoked_at is null;
+  update private.openid_grants g set revoked_at = now() where g.resource_id = new.id and g.revoked_at is null;
+  return null;
+end
+$$;
+
+create or replace trigger revoke_resource_credentials after update of resource_url on private.apps
+  for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
+  execute function private.revoke_resource_credentials();
+
 -- Deletes app credentials a day after they end, expired authorization requests, and clients that registered themselves
 -- once they expire, up to at_most of each kind. Returns how many it deleted; 0 while another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer

@@ -172,7 +172,8 @@ begin
   values (
     issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
-    issue_authorization_code.id_token_claims, issue_authorization_code.userinfo_claims,
+    private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
+    private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
     issue_authorization_code.code_challenge, now() + interval '60 seconds'
   );
   return jsonb_build_object('scopes', to_jsonb(granted));
@@ -301,5 +302,5 @@ $$;
 create or replace function private.is_loopback_redirect(uri text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
-  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/|\?|$)'
+  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;

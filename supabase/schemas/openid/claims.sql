@@ -31,6 +31,19 @@ as $$
   )
 $$;
 
+-- Returns those of the requested claims that a person has consented to. A login keeps only these, so that a scope that
+-- the client is registered for later reveals nothing.
+create or replace function private.consented_claims(requested text[], consent_scopes text[]) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select array(
+    select s.claim
+    from private.openid_claim_scopes() s
+    where s.claim = any (consented_claims.requested) and s.scopes <@ consented_claims.consent_scopes
+    order by 1
+  )
+$$;
+
 -- Returns a person's claims that these scopes allow, and those that the request named if the client is registered for
 -- their scopes. Omits claims without a value. Reads auth.users, so only definers can call it.
 create or replace function private.openid_claims(subject_id uuid, app_id uuid, scopes text[], requested_claims text[])

@@ -181,20 +181,21 @@ $$;
 
 -- Registers a client at its own request, or updates it from its metadata document. Takes { name, displayName,
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
--- the client is deleted. Returns {} or {refused: full}: 1,000 clients of each kind may be waiting for a login. A changed
--- name or redirect URI withdraws the consents, because people agreed to what the document said before; logins stay.
-create or replace function private.save_self_registered_client(client jsonb) returns jsonb
+-- the client is deleted. Of each kind, the newest 1,000 clients may wait for a login. A changed name or redirect URI
+-- withdraws the consents, because people agreed to what the document said before; logins stay.
+-- Definer: writes tables that the service role can only read.
+create or replace function private.save_self_registered_client(client jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   url text := client ->> 'metadataUrl';
-  kind text := case when url is null then 'dynamic' else 'document' end;
+  method text := case when url is null then 'dynamic' else 'document' end;
   uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
   fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
   app private.apps;
   known private.openid_clients;
 begin
-  -- Serializes registrations, so that the count below holds.
+  -- Serializes registrations, so that the maximum below holds.
   perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
   select * into known from private.openid_clients c where c.metadata_url = url;
   if found then
@@ -209,15 +210,18 @@ begin
       metadata_expires_at = fresh_until,
       expires_at = greatest(c.expires_at, now() + interval '1 day')
     where c.app_id = app.id;
-    return '{}';
+    return;
   end if;
-  if (
-    select count(*)
+  -- The oldest make room: if new clients were refused instead, a flood would keep everybody else out.
+  delete from private.apps a
+  where a.id in (
+    select c.app_id
     from private.openid_clients c
-    where c.registration = kind and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
-  ) >= 1000 then
-    return jsonb_build_object('refused', 'full');
-  end if;
+    join private.apps o on o.id = c.app_id and o.enabled
+    where c.registration = method and c.expires_at > now() and c.expires_at <= now() + interval '1 day'
+    order by c.expires_at desc, c.app_id
+    offset 999
+  );
   insert into private.apps (name, display_name, kind)
   values (client ->> 'name', client ->> 'displayName', 'openid')
   returning * into app;
@@ -225,14 +229,13 @@ begin
     app_id, is_public, redirect_uris, registration, metadata_url, metadata_expires_at, expires_at
   )
   values (
-    app.id, true, uris, kind, url, case when url is not null then fresh_until end, now() + interval '1 day'
+    app.id, true, uris, method, url, case when url is not null then fresh_until end, now() + interval '1 day'
   );
-  return '{}';
 end
 $$;
 
--- Sets the URL of an app at which clients call it with tokens of their own, or null. Tokens for the former URL stop
--- working. Returns false if no internal app has this name.
+-- Sets the URL of an app at which clients call it with tokens of their own, or null. Logins for the former URL end
+-- (private.revoke_resource_credentials). Returns false if no internal app has this name.
 create or replace function private.set_app_resource_url(
   app_name text, resource_url text, reason text, actor uuid default null
 ) returns boolean

@@ -67,9 +67,12 @@ function askProvider<Request extends Asked, Accepted>(
       onDispatch: (route) => {
         open.dispatched = true;
         open.progress.route = route.position;
+        // If this process ends while the provider thinks, the sweep charges an estimate.
+        open.progress.input_tokens = call.inputEstimate.input_tokens;
       },
       onUncharged: () => {
         open.dispatched = false;
+        open.progress.input_tokens = 0;
       },
       body: body && {
         resume: body.resume,
@@ -198,8 +201,13 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
 export function answerFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): Response {
   const reported = settleFailure(error, call);
   if (!endsInEvent(error, call)) throw reported;
-  const { errors = openaiErrors } = call.surface;
-  return streamedResponse(call, errors.event(reported, call.requestId));
+  return streamedResponse(call, failureEvent(reported, call));
+}
+
+/** Returns the event that ends the stream of a call that failed before its client got any content. */
+export function failureEvent<Request extends Asked>(error: GatewayError, call: AdmittedCall<Request>): string {
+  const { failure, errors = openaiErrors } = call.surface;
+  return failure?.(error, call) ?? errors.event(error, call.requestId);
 }
 
 /**

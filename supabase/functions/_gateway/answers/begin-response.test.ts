@@ -4,6 +4,9 @@ import type { Gateway } from "../gateway.ts";
 import { GatewayError } from "../http/errors.ts";
 import { messagesSurface } from "../messages/surface.ts";
 import { timeLimitsOf } from "../providers/limits.ts";
+import { createResponsesReader } from "../responses/events.ts";
+import { createProgress } from "../responses/progress.ts";
+import { responsesSurface } from "../responses/surface.ts";
 import { beginInTime } from "./begin-response.ts";
 
 beforeEach(() => {
@@ -20,11 +23,11 @@ const limits = timeLimitsOf({ isHosted: false });
 const tolerance = 50;
 
 /** Begins the response of a call whose answer arrives when `answer` or `fail` is called. */
-function begin({ stream, surface = {} }: { stream: boolean; surface?: object }) {
+function begin({ stream, surface = {}, ...rest }: { stream: boolean; surface?: object; progress?: object }) {
   const reported: unknown[] = [];
   const gateway = { limits, report: (error: unknown) => reported.push(error) } as unknown as Gateway;
   const open = { responseBegan: false, run: { limits: { minute: null, counts: Array(8).fill(null) } } };
-  const call = { asked: { stream }, surface, open, requestId: "req_1", model: "m" } as unknown as AdmittedCall;
+  const call = { asked: { stream, ...rest }, surface, open, requestId: "req_1", model: "m" } as unknown as AdmittedCall;
   let answer: (response: Response) => void = () => {};
   let fail: (error: unknown) => void = () => {};
   const answering = new Promise<Response>((resolve, reject) => {
@@ -117,6 +120,24 @@ describe("A call whose answer takes long", () => {
     const text = await rest();
     expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject(error as object);
     if (kind.stream) expect(text).toMatch(/^(?:event: error\n)?data: /);
+  });
+
+  test("numbers the events of a response without gaps, and keeps its time of creation, if it fails then", async () => {
+    const progress = createProgress();
+    createResponsesReader({ usageLimits: { outputLimit: 100, choices: 1 }, progress });
+    const begun = begin({ stream: true, surface: responsesSurface, progress });
+    const { read, rest } = await parts(begun, 3);
+    begun.fail(new GatewayError("provider_timeout"));
+    const text = read.map(({ text }) => text).join("") + (await rest());
+    const events = text.match(/(?<=^data: ).*$/gm)?.map((data) => JSON.parse(data)) ?? [];
+    expect(events.map(({ type, sequence_number }) => [type, sequence_number])).toEqual([
+      ["response.created", 0],
+      ["response.in_progress", 1],
+      ["response.in_progress", 2],
+      ["response.in_progress", 3],
+      ["response.failed", 4],
+    ]);
+    expect(new Set(events.map(({ response }) => response.created_at)).size).toBe(1);
   });
 
   test("reports a defect, and tells the client internal_error", async () => {

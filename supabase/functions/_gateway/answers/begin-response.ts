@@ -4,7 +4,7 @@ import type { Gateway } from "../gateway.ts";
 import { openaiErrors } from "../http/errors.ts";
 import type { Asked } from "../surface.ts";
 import { startTimeLimit } from "../time-limit.ts";
-import { toGatewayError } from "./answer-call.ts";
+import { failureEvent, toGatewayError } from "./answer-call.ts";
 import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
 
 /** JSON may begin with whitespace (RFC 8259, 2). DeepSeek also sends empty lines before answers that take long. */
@@ -40,7 +40,7 @@ function begunResponse<Request extends Asked>(
   const answered = answering.catch((thrown) => {
     const error = toGatewayError(thrown);
     if (error.cause !== undefined) gateway.report(error.cause, requestId);
-    return new Response(asked.stream ? errors.event(error, requestId) : JSON.stringify(errors.body(error, requestId)));
+    return new Response(asked.stream ? failureEvent(error, call) : JSON.stringify(errors.body(error, requestId)));
   });
   const keepalive = asked.stream ? keepaliveOf(call) : () => blankLine;
   const body = waitingBody(answered, { keepalive, keepaliveMs: gateway.limits.keepaliveMs });

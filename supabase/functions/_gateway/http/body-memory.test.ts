@@ -202,6 +202,24 @@ describe("Memory for another request with the same body", () => {
     expect([grown, granted]).toEqual([2, ["a", "b", "c"]]);
   });
 
+  test("may wait however many new bodies and other grants wait", async () => {
+    const { ask, settle, grants } = createAsker(500);
+    const names = Array.from({ length: 250 }, (_, n) => `w${n % 6} ${n}`);
+    for (const name of names) void ask(name, 2);
+    await settle();
+    for (const name of names) grants.get(name)?.shrink(1);
+    for (let n = 0; n < 1_000; n++) void ask(`w${n % 6} new ${n}`, 400);
+    const refused: unknown[] = [];
+    for (const name of names)
+      grants
+        .get(name)
+        ?.grow(400, signal)
+        .catch((error) => refused.push(error));
+    await settle();
+    expect(refused).toEqual([]);
+    for (const name of names) grants.get(name)?.release();
+  });
+
   test("the wait for more memory ends after ten seconds, with the client, and when the body is released", async () => {
     const { ask, settle, grants, refused } = createAsker(100);
     for (const name of ["a", "b", "c"]) void ask(name, 30);

@@ -102,7 +102,9 @@ export function createBodyMemory(totalBytes: number): BodyMemory {
     { bytes, signal, start }: { bytes: number; signal: AbortSignal; start: () => void },
   ): Promise<void> {
     signal.throwIfAborted();
-    if (waitingInAll >= maxWaitingAll || queue.length >= maxWaitingEach) throw overloaded();
+    // The number of grants limits how many of them wait.
+    const isNew = queue !== growing;
+    if (isNew && (waitingInAll >= maxWaitingAll || queue.length >= maxWaitingEach)) throw overloaded();
     return new Promise((resolve, reject) => {
       function end(): void {
         limit.end();

@@ -47,8 +47,6 @@ describe("Reading a body", () => {
   const readBody = createBodyReader(createBodyMemory(64 * 1024 * 1024));
   const upTo = (limitBytes: number) => ({ limitBytes, ...caller("w") });
   const ofWorkspace = (workspace: string) => ({ limitBytes: 100, ...caller(workspace) });
-  const overload = { code: "service_unavailable", status: 503 };
-
   test("accepts a body at the limit and not one byte more", async () => {
     expect((await readBody(post("x".repeat(8)), upTo(8))).bytes.byteLength).toBe(8);
     await expect(readBody(post("x".repeat(9)), upTo(8))).rejects.toMatchObject({
@@ -114,17 +112,27 @@ describe("Reading a body", () => {
     await Promise.all(readings);
   });
 
-  test("limits the memory of small bodies, per workspace and in total, and frees it on release", async () => {
-    const read = createBodyReader(createBodyMemory(6_000), small);
+  test("small bodies beyond their limits, per workspace and in total, get memory like large ones", async () => {
+    const memory = createBodyMemory(6_000);
+    const read = createBodyReader(memory, small);
     const ten = () => post("x".repeat(10));
     const ofStrangers = [await read(ten(), ofWorkspace("one")), await read(ten(), ofWorkspace("one"))];
     const ofOne = await Promise.all(Array.from({ length: 4 }, () => read(ten(), ofWorkspace("one"))));
-    await expect(read(ten(), ofWorkspace("one"))).rejects.toMatchObject(overload);
+    expect(ofOne.map(({ isLarge }) => isLarge)).toEqual(Array(4).fill(false));
+    for (const length of [undefined, "10"]) {
+      const request = () => new Request(ten(), length ? { headers: { "content-length": length } } : {});
+      const beyond = await read(request(), ofWorkspace("one"));
+      expect([beyond.isLarge, beyond.bytes.byteLength]).toEqual([true, 10]);
+      beyond.release();
+    }
+    await expect(read(ten(), { limitBytes: 100, ...caller() })).rejects.toMatchObject({ code: "invalid_api_key" });
     const ofTwo = [await read(ten(), ofWorkspace("two")), await read(ten(), ofWorkspace("two"))];
-    await expect(read(ten(), ofWorkspace("three"))).rejects.toMatchObject(overload);
-    for (const body of [...ofOne, ...ofOne]) body.release();
+    const ofThree = await read(ten(), ofWorkspace("three"));
+    expect([...ofTwo, ofThree].map(({ isLarge }) => isLarge)).toEqual([false, false, true]);
+    for (const body of [...ofOne, ...ofOne, ofThree]) body.release();
     expect((await read(ten(), ofWorkspace("one"))).isLarge).toBe(false);
     for (const body of [...ofStrangers, ...ofTwo]) body.release();
+    await memory.grant(6_000, { workspace: "other", signal: new AbortController().signal });
   });
 
   test("times out if the next bytes or the whole body take too long", async () => {
@@ -175,6 +183,22 @@ describe("Waiting for memory", () => {
     for (const request of [large({ "content-length": "70000" }).request, post("x".repeat(70_000))]) {
       await expect(read(request, stranger)).rejects.toMatchObject({ code: "invalid_api_key" });
     }
+  });
+
+  test("a small body beyond the limits of small ones waits up to ten seconds before it gets 503", async () => {
+    const memory = createBodyMemory(full);
+    const read = createBodyReader(memory, { ...small, uncheckedAll: 0, workspaceAll: 0 });
+    const other = await memory.grant(full, { workspace: "other", signal: new AbortController().signal });
+    const refused = expect(read(post("x"), upTo(10))).rejects.toMatchObject({
+      code: "service_unavailable",
+      status: 503,
+    });
+    await vi.advanceTimersByTimeAsync(9_900);
+    const later = read(post("x"), upTo(10, "later"));
+    await vi.advanceTimersByTimeAsync(200);
+    await refused;
+    other.release();
+    expect((await later).bytes.byteLength).toBe(1);
   });
 
   test.for([

@@ -30,7 +30,7 @@ const maxMebibytesOfValues = 8;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 const mebibyte = 1024 * 1024;
 
-/** Bodies up to this size never wait for memory. */
+/** Bodies up to this size wait for memory only if too many of them are in use. */
 const smallBytes = mebibyte / 16;
 
 /**
@@ -92,8 +92,9 @@ export type BodyReader = (
 
 /**
  * Creates a function that reads bodies within limits of size and time. Small bodies are counted as they arrive, and
- * those of unchecked callers get a part of the memory. A larger body waits until its caller is checked and its memory
- * is granted: for its `Content-Length`, or else for the largest body of the path until its end is known.
+ * those of unchecked callers get a part of the memory. A larger body, or one beyond those limits, waits until its caller
+ * is checked and its memory is granted: for its `Content-Length`, or else for the largest body of the path until its
+ * end is known.
  * @throws GatewayError 408, `payload_too_large`, `service_unavailable` if there is no memory in time, or what `check`
  * throws
  */
@@ -131,12 +132,11 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
     return {
       release,
       owner,
-      async add(bytes: number) {
+      /** Counts bytes. Returns whether they fit among the small bodies. */
+      async add(bytes: number): Promise<boolean> {
         count(bytes);
         if (workspace === undefined && unchecked > limits.uncheckedAll) await owner();
-        if (checked > limits.checkedAll || (byWorkspace.get(workspace ?? "") ?? 0) > limits.workspaceAll) {
-          throw new GatewayError("service_unavailable", { headers: { "retry-after": "1" } });
-        }
+        return checked <= limits.checkedAll && (byWorkspace.get(workspace ?? "") ?? 0) <= limits.workspaceAll;
       },
     };
   }
@@ -158,8 +158,10 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
     if (isSmall) announced += declared;
     try {
       let bytes: Uint8Array<ArrayBuffer>;
-      if (isSmall) bytes = await readAtOnce(request, { held, limitMs: limits.idleMs });
-      else {
+      if (isSmall) {
+        bytes = await readAtOnce(request, { limitMs: limits.idleMs });
+        if (!(await held.add(bytes.byteLength))) await waitForMemory(bytes.byteLength);
+      } else {
         if (declared > limits.uncheckedEach) await waitForMemory(declared);
         bytes = await readInPieces(request, {
           limitBytes,
@@ -167,8 +169,8 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
           limits,
           async add(count, size) {
             if (grant) return;
-            if (size > limits.uncheckedEach) await waitForMemory(limitBytes);
-            else await held.add(count);
+            const isBeyond = size > limits.uncheckedEach || !(await held.add(count));
+            if (isBeyond) await waitForMemory(Number.isNaN(declared) ? limitBytes : declared);
           },
         });
       }
@@ -222,16 +224,9 @@ function largeBody(bytes: Uint8Array<ArrayBuffer>, grant: MemoryGrant): Body {
   };
 }
 
-type Held = { add: (bytes: number) => Promise<void> };
-
 /** Reads a body with a small Content-Length in one piece, which costs less than streaming. HTTP enforces the length. */
-async function readAtOnce(
-  request: Request,
-  { held, limitMs }: { held: Held; limitMs: number },
-): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(await within(limitMs, request.arrayBuffer()));
-  await held.add(bytes.byteLength);
-  return bytes;
+async function readAtOnce(request: Request, { limitMs }: { limitMs: number }): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await within(limitMs, request.arrayBuffer()));
 }
 
 /**

@@ -373,6 +373,18 @@ describe("Time limit before the first byte", () => {
     expect(finished).toEqual([use]);
   });
 
+  test("a charged failure is counted once if the body gets no memory for the next route", async () => {
+    const [silent, good] = [await provider(() => {}), await provider(text("yes"))];
+    const finished: unknown[] = [];
+    let resumed = 0;
+    const body = { keepOnly() {}, resume: async () => resumed++ === 0 };
+    const call = callOf([silent.baseUrl, good.baseUrl], { body });
+    call.open.finishCall = (each) => void finished.push(each);
+    await expect(readAll(call)).rejects.toMatchObject({ ...timeout, mayHaveCharged: true, use: undefined });
+    expect(finished).toMatchObject([{ route: 1 }]);
+    expect(good.asked).toEqual([]);
+  });
+
   test.for([408, 504])("a provider's own %i states no usage and is charged nothing", async (status) => {
     const late = await provider(text("{}", status));
     await expect(readAll(callOf([late.baseUrl]))).rejects.toMatchObject({ failure: "timeout", use: undefined });
@@ -528,6 +540,20 @@ describe("Routes that keep failing", () => {
     call.routes = [{ ...slow, model: "other" }, next];
     await again();
     expect(silent.asked).toHaveLength(4);
+  });
+
+  test("a route is probed again if the body of the call that was to probe it gets no memory", async () => {
+    const [first, second] = [await provider(text("yes")), await provider(text("no"))];
+    let time = 0;
+    const cooldowns = createCooldowns({ now: () => time });
+    const call = callOf([first.baseUrl, second.baseUrl], { cooldowns, now: () => time, deadline: limits.totalMs });
+    for (let n = 0; n < 3; n++) {
+      cooldowns.noteFailure("p0 m0 chat", { failure: "server_error", startedAt: 0, undecided: false });
+    }
+    time = 60_000;
+    const body = { keepOnly() {}, resume: async () => false };
+    await expect(readAll({ ...call, body })).rejects.toMatchObject({ code: "service_unavailable" });
+    expect(await readAll({ ...call, deadline: time + limits.totalMs })).toBe("yes");
   });
 
   test("a route that hung is not retried as a last resort after another route fails", async () => {

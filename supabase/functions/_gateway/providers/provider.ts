@@ -64,7 +64,14 @@ export async function callProvider<Accepted>(
   let reported: ProviderFailure | undefined;
   let attempts = 0;
   for (let turn = routes.next(); !turn.done; ) {
-    if (call.body && !(await call.body.resume(call.clientLeft))) break;
+    if (call.body && !(await call.body.resume(call.clientLeft))) {
+      // The call may have been the one that probes the route.
+      const unsent = { failure: "cancelled", startedAt: now(), undecided: true } as const;
+      cooldowns.noteFailure(keyOf(call, turn.value), unsent);
+      // The run has the usage of earlier failures already.
+      if (reported?.mayHaveCharged) reported = reported.afterCharge(undefined);
+      break;
+    }
     attempts += 1;
     call.open.attempts.push(...skipped.splice(0));
     const asking = startAttempt(call, turn.value);

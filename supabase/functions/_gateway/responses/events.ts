@@ -29,6 +29,9 @@ export function writeEvent(event: { type: string; [member: string]: unknown }): 
 }
 
 const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+/** Matches the sequence number of each event. A quote inside a text has a backslash before it. */
+const sequenceNumber = /^(data:[^\r\n]*?(?<!\\)"sequence_number"\s*:\s*)(\d+)/gm;
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
 const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
@@ -75,6 +78,9 @@ export function createResponsesReader({
 }): StreamReader {
   let completed: z.infer<typeof eventShape> | undefined;
   let beginnings = 0;
+  /** The number of keepalives, and of the provider's events in whose place they came. */
+  let keepalives = 0;
+  let replaced = 0;
 
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
@@ -86,7 +92,10 @@ export function createResponsesReader({
       return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
     }
     if (beginEvents.has(event.type)) {
-      if (progress.isOurs) return { fate: "drop" };
+      if (progress.isOurs) {
+        replaced += 1;
+        return { fate: "drop" };
+      }
       const response = event.response && { ...event.response, ...notStored };
       progress.response ??= response;
       beginnings += 1;
@@ -103,9 +112,19 @@ export function createResponsesReader({
     telling,
     output: outputTexts,
     read,
-    completion: (platform) => completion(completed, platform),
+    completion: (platform) => completion(completed && renumbered(completed), platform),
   });
-  let keepalives = 0;
+  function renumbered(event: z.infer<typeof eventShape>): z.infer<typeof eventShape> {
+    const { sequence_number: number } = event;
+    return typeof number === "number" ? { ...event, sequence_number: number + keepalives - replaced } : event;
+  }
+  /** Makes the provider's sequence numbers continue those of the keepalives. */
+  function continued(events: Uint8Array[]): Uint8Array[] {
+    const shift = keepalives - replaced;
+    if (shift === 0) return events;
+    const shifted = (_: string, before: string, number: string) => `${before}${Number(number) + shift}`;
+    return events.map((bytes) => encoder.encode(decoder.decode(bytes).replace(sequenceNumber, shifted)));
+  }
   const sequence = () => keepalives + beginnings + reader.facts.events;
   progress.nextSequence = () => {
     keepalives += 1;
@@ -113,6 +132,8 @@ export function createResponsesReader({
   };
   return {
     ...reader,
+    push: (bytes) => continued(reader.push(bytes)),
+    end: () => continued(reader.end()),
     failure: (error, requestId) => failedEvent(error, requestId, { response: progress.response, events: sequence() }),
     answer() {
       const value = completed?.response;

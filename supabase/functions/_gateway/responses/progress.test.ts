@@ -96,6 +96,23 @@ describe.for(kinds)("A silent response %s", ([, createReader]) => {
     expect(await readByClient(body)).toMatchObject({ output_text: "hello world", id: "resp_theirs" });
   });
 
+  // "The sequence number of this event": https://platform.openai.com/docs/api-reference/responses-streaming
+  test.for([true, false])("numbers its events without gaps or repetitions (begun by the gateway: %s)", (isOurs) => {
+    const { reader, pass, keepalive } = start();
+    const before = isOurs ? keepalive() + keepalive() : "";
+    const body = before + pass(created + begun) + keepalive() + pass(ended) + reader.completion({ usage: {} });
+    const events = body.match(/(?<=^data: )\{.*$/gm)?.map((data) => JSON.parse(data)) ?? [];
+    expect(events.map(({ sequence_number }) => sequence_number)).toEqual(events.map((_, n) => n));
+  });
+
+  test("changes no text that looks like a sequence number", () => {
+    const { pass, keepalive } = start();
+    keepalive();
+    const delta = 'data: {"sequence_number": 7}';
+    const text = pass(created + event("response.output_text.delta", { item_id: "i", delta, sequence_number: 1 }));
+    expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject({ delta, sequence_number: 2 });
+  });
+
   test("has the same id in the error that ends it", async () => {
     const { reader, keepalive } = start();
     const before = keepalive();

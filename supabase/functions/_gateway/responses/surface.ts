@@ -6,7 +6,7 @@ import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
-import { responsesErrors } from "./errors.ts";
+import { failedEvent, responsesErrors } from "./errors.ts";
 import { createResponsesReader, notStored, readResponseUsage, saidInResponse, statesStorage } from "./events.ts";
 import { progressEvents } from "./progress.ts";
 import { replayResponse } from "./replay.ts";
@@ -23,6 +23,8 @@ export const responsesSurface: Surface<Responses> = {
   read: readResponses,
   request: responsesProviderRequest,
   keepalive: progressEvents,
+  failure: (error, { asked: { progress }, requestId }) =>
+    failedEvent(error, requestId, { response: progress.response, events: progress.nextSequence?.() ?? 0 }),
   replayStream: replayResponse,
   answer(gateway, call) {
     const { serverTools } = call.asked;

@@ -46,8 +46,9 @@ async function run(command: Command): Promise<void> {
       const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
       print(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
       if (command.model === undefined && models[0] !== undefined) {
-        const others = models.length > 1 ? ` Other models: ${models.slice(1, maxModelsShown).join(", ")}.` : "";
-        print(`To choose its model, run: gatehouse connect ${command.tool} --model ${models[0]}.${others}`);
+        // No full stop after the command: ids may contain one, so a copied one would name another model.
+        print(`To choose its model, run: gatehouse connect ${command.tool} --model ${models[0]}`);
+        if (models.length > 1) print(`Other models: ${models.slice(1, maxModelsShown).join(", ")}`);
       }
       if (command.tool === "opencode")
         print("Before each start of opencode, run: gatehouse token opencode > /dev/null");

@@ -81,7 +81,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
       />
       <ChangeField
         name="defaultOutputLimit"
-        hint="In tokens, for chat models. A request that states no limit gets this one. Leave empty for the platform’s default of 2,048."
+        hint="In tokens, for chat models. A request that states no limit gets this one. Leave empty for the platform’s defaults."
         inputMode="numeric"
         value={defaultOutputLimit}
         failed={failed}

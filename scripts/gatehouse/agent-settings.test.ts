@@ -9,7 +9,7 @@ const facts: AgentFacts = {
   helper: ["/opt/node", "/home/ann's/bin.js", "token", "claude"],
   keyFile: "/home/ann/.config/gatehouse/opencode.key",
   model: undefined,
-  models: ["a", "b"],
+  models: [{ id: "a", limits: { context: 128_000, output: 16_384 } }, { id: "b" }],
 };
 const settingsOf = (tool: (typeof tools)[number], { environment = {}, exists = () => false, model }: Parts = {}) =>
   agentSettings(tool, { ...facts, model }, { environment, exists });
@@ -57,6 +57,12 @@ describe("the agents' settings", () => {
     expect(settingsOf("codex", { model: "m" })).toMatchObject({ edits: { values: { model: '"m"' } } });
     expect(settingsOf("codex")).toMatchObject({ edits: { values: { model_provider: '"gatehouse"' } } });
     expect(JSON.stringify(settingsOf("opencode", { model: "m" }))).toContain('"value":"gatehouse/m"');
-    expect(settingsOf("opencode")).toMatchObject({ edits: [{ value: { models: { a: {}, b: {} } } }] });
+  });
+
+  test("the settings of opencode have the models' limits, because it otherwise asks for 32,000 tokens", () => {
+    const models = { a: { limit: { context: 128_000, output: 16_384 } }, b: {} };
+    expect(settingsOf("opencode").edits).toEqual([
+      { path: ["provider", "gatehouse"], value: expect.objectContaining({ models }) },
+    ]);
   });
 });

@@ -12,9 +12,12 @@ export interface AgentFacts {
   helper: readonly [string, ...string[]];
   keyFile: string;
   model: string | undefined;
-  /** The ids of the models that the agent may use. */
-  models: readonly string[];
+  /** The models that the agent may use. */
+  models: readonly AgentModel[];
 }
+
+/** A model in the catalogue, with its limits in tokens if both are known. */
+export type AgentModel = { id: string; limits?: { context: number; output: number } };
 
 /** An agent's configuration file, and the values to set in it. */
 export type AgentSettings = { file: string } & (
@@ -118,7 +121,8 @@ function opencodeSettings(
           npm: "@ai-sdk/openai-compatible",
           name: "Gatehouse",
           options: { baseURL: `${gatewayUrl}/v1`, apiKey: `{file:${keyFile}}` },
-          models: Object.fromEntries(models.map((id) => [id, {}])),
+          // Without limits, opencode asks each model for 32,000 tokens and never compacts a conversation.
+          models: Object.fromEntries(models.map(({ id, limits }) => [id, limits ? { limit: limits } : {}])),
         },
       },
       ...(model === undefined ? [] : [{ path: ["model"], value: `gatehouse/${model}` }]),

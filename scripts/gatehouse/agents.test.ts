@@ -51,7 +51,14 @@ test.each<[Tool, string[]]>([
   "the agent %s gets only models that its API endpoint serves, those with a default output limit first: %j",
   (tool, usable) => {
     const data = [
-      { id: "gpt", platform: { endpoints: ["/v1/chat/completions", "/v1/responses"] } },
+      {
+        id: "gpt",
+        platform: {
+          endpoints: ["/v1/chat/completions", "/v1/responses"],
+          context_window: 128_000,
+          output_limit: 16_384,
+        },
+      },
       {
         id: "coder",
         platform: { endpoints: ["/v1/chat/completions", "/v1/responses"], default_output_limit: 32_768 },
@@ -60,6 +67,10 @@ test.each<[Tool, string[]]>([
       { id: "claude-opus", platform: { endpoints: ["/v1/messages"] } },
       { id: "embed", platform: { endpoints: ["/v1/embeddings"] } },
     ];
-    expect(usableModels(tool, { data })).toEqual(usable);
+    const models = usableModels(tool, { data });
+    expect(models.map(({ id }) => id)).toEqual(usable);
+    for (const { id, limits } of models) {
+      expect(limits).toEqual(id === "gpt" ? { context: 128_000, output: 16_384 } : undefined);
+    }
   },
 );

@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import type { AgentModel } from "./agent-settings.ts";
 import { type Tool, toolNames, tools } from "./arguments.ts";
 import { configure, unconfigure } from "./configure.ts";
 import { Failure } from "./failure.ts";
@@ -27,7 +28,12 @@ const models = z.object({
   data: z.array(
     z.object({
       id: z.string(),
-      platform: z.object({ endpoints: z.array(z.string()), default_output_limit: z.number().nullish() }),
+      platform: z.object({
+        endpoints: z.array(z.string()),
+        context_window: z.number().nullish(),
+        output_limit: z.number().nullish(),
+        default_output_limit: z.number().nullish(),
+      }),
     }),
   ),
 });
@@ -77,8 +83,9 @@ export function connect(
       tool,
       await callApi(`${key.gatewayUrl}/v1/models`, { token: key.secret, schema: models }),
     );
-    if (model !== undefined && !offered.includes(model)) {
-      const others = offered.length > 0 ? `It has: ${offered.join(", ")}.` : "It has none.";
+    const names = offered.map(({ id }) => id);
+    if (model !== undefined && !names.includes(model)) {
+      const others = names.length > 0 ? `It has: ${names.join(", ")}.` : "It has none.";
       throw new Failure(
         "refused",
         `${workspace.name} has no model “${model}” that ${toolNames[tool]} can use. ${others}`,
@@ -107,7 +114,7 @@ export function connect(
     if (known && known.url === login.url && known.connectionId !== connection.connectionId) {
       await revoke(login, known).catch(() => {});
     }
-    return { workspaceName: workspace.name, file: configuration.file, isChanged, models: offered };
+    return { workspaceName: workspace.name, file: configuration.file, isChanged, models: names };
   });
 }
 
@@ -137,15 +144,17 @@ export function readToken(store: Store, asked: Tool | undefined): Promise<string
 }
 
 /**
- * Returns the ids of the models that are available at the endpoint that an agent calls. Those with a default output
- * limit of their own come first, because agents state no limit.
+ * Returns the models that are available at the endpoint that an agent calls. Those with a default output limit of their
+ * own come first, because agents state no limit.
  */
-export function usableModels(tool: Tool, { data }: z.input<typeof models>): string[] {
+export function usableModels(tool: Tool, { data }: z.input<typeof models>): AgentModel[] {
   const hasDefault = ({ platform }: (typeof data)[number]) => platform.default_output_limit != null;
   return data
     .filter(({ platform }) => platform.endpoints.includes(endpoints[tool]))
     .toSorted((one, other) => Number(hasDefault(other)) - Number(hasDefault(one)))
-    .map(({ id }) => id);
+    .map(({ id, platform: { context_window: context, output_limit: output } }) =>
+      context && output ? { id, limits: { context, output } } : { id },
+    );
 }
 
 /** Revokes an agent's keys and removes the agent's configuration. @returns whether the platform revoked the keys */

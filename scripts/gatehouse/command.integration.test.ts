@@ -92,8 +92,8 @@ describe("the gatehouse command", () => {
       const done = await terminal.run(["connect", ...args]);
       expect(done, args[0]).toMatchObject({ code: 0, stderr: "" });
       // Both endpoints serve demo-agent, the only model with a default output limit of its own.
-      const proposal = `To choose its model, run: gatehouse connect ${args[0]} --model demo-agent.`;
-      expect(done.stdout.includes(proposal)).toBe(args.length === 1);
+      const proposal = `To choose its model, run: gatehouse connect ${args[0]} --model demo-agent`;
+      expect(done.stdout.split("\n").includes(proposal)).toBe(args.length === 1);
     }
     const claude = JSON.parse(await readHome(".claude", "settings.json"));
     expect(claude).toEqual({
@@ -110,7 +110,7 @@ describe("the gatehouse command", () => {
       provider: { gatehouse: { options: { apiKey: `{file:${fileOf("opencode.key")}}` } } },
     });
     const offered = Object.keys(opencode.provider.gatehouse.models);
-    expect(offered).toContain("demo-chat");
+    expect(opencode.provider.gatehouse.models["demo-chat"]).toEqual({ limit: { context: 128_000, output: 32_768 } });
     expect(offered).not.toContain("demo-messages");
   });
 

@@ -17,6 +17,8 @@ export interface ErrorStyle {
   common: (operation: Operation) => readonly string[];
   /** The code returned with status 415. */
   unsupported: string;
+  /** Whether an error says that a retry can't succeed. */
+  hasRetryAdvice?: boolean;
 }
 
 /** The contents of an OpenAPI document. */
@@ -29,6 +31,7 @@ export interface Area {
 
 const exampleId = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
 const retryHeader = { "Retry-After": { $ref: "#/components/headers/RetryAfter" } };
+const adviceHeader = { "x-should-retry": { $ref: "#/components/headers/ShouldRetry" } };
 const requestIdHeader = { "x-request-id": { $ref: "#/components/headers/RequestId" } };
 
 /** Builds the OpenAPI 3.1 document of an area. */
@@ -67,6 +70,10 @@ export function documentOf({ info, servers, securitySchemes, operations }: Area)
           schema: { type: "string" },
         },
         RetryAfter: { description: "Seconds to wait before retrying.", schema: { type: "integer" } },
+        ShouldRetry: {
+          description: "false if a retry can't succeed, otherwise absent.",
+          schema: { type: "string", enum: ["false"] },
+        },
       },
       securitySchemes,
     },
@@ -150,7 +157,11 @@ function refusalsOf(
         .join("-");
       refusals[name] ??= {
         description: some.map(({ style, code }) => `${code}: ${style.meaningOf(code)}`).join(" "),
-        headers: status === 429 ? { ...requestIdHeader, ...retryHeader } : requestIdHeader,
+        headers: {
+          ...requestIdHeader,
+          ...(status === 429 ? retryHeader : {}),
+          ...(styles.some(({ hasRetryAdvice }) => hasRetryAdvice) ? adviceHeader : {}),
+        },
         content: Object.fromEntries(
           byStyle.map(([style, its]) => [
             style.contentType,

@@ -1,7 +1,8 @@
 import { type ProblemCode, problems as problemCodes } from "../../remix-app/http/problem.ts";
 import { problemSchema } from "../../remix-app/http/problem-schema.ts";
+import { anthropicErrors } from "../../supabase/functions/_gateway/http/anthropic-errors.ts";
 import { errorSchema, messagesErrorSchema } from "../../supabase/functions/_gateway/http/error-schema.ts";
-import { type ErrorCode, GatewayError, isErrorCode } from "../../supabase/functions/_gateway/http/errors.ts";
+import { type ErrorCode, GatewayError, isErrorCode, statusOf } from "../../supabase/functions/_gateway/http/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
 /** The web server's errors as RFC 9457 problems. */
@@ -42,10 +43,12 @@ export const gatewayStyle: ErrorStyle = {
     "AUTH_UNAVAILABLE",
   ],
   unsupported: "invalid_request",
+  hasRetryAdvice: true,
 };
 
 /** The gateway's errors in Anthropic's format. */
 export const messagesStyle: ErrorStyle = {
   ...gatewayStyle,
   component: { name: "MessagesError", schema: messagesErrorSchema },
+  statusOf: (code) => statusOf(new GatewayError(code as ErrorCode), anthropicErrors),
 };

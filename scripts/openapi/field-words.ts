@@ -34,7 +34,7 @@ export const fieldWords: Readonly<Record<string, string>> = {
   provider_cost_usd: "What the provider charges for this run, in US dollars; absent if the workspace hides it.",
   reasoningTokens: "Output tokens used for reasoning.",
   reasoning_tokens: "Output tokens used for reasoning.",
-  remainingUsd: "US dollars left of the limit, minus what running requests reserve.",
+  remainingUsd: "US dollars left of the limit, minus what running requests reserve. Null without a limit.",
   requestId: "The request's x-request-id.",
   request_id: "The request's x-request-id. Include it when you contact support.",
   requestsPerMinute: "Requests per minute. Null for no separate limit.",

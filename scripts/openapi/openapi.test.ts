@@ -3,8 +3,11 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RouteHandle } from "../../remix-app/http/route-table.ts";
 import routes from "../../remix-app/routes.ts";
+import { errorCodes } from "../../supabase/functions/_gateway/http/errors.ts";
 import { JsonNumber } from "../../supabase/functions/_shared/exact-json.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
+import { documentOf } from "./document.ts";
+import { gatewayStyle, messagesStyle } from "./error-styles.ts";
 import { openApiFiles } from "./files.ts";
 
 const callsOf = ({ operations }: typeof platformArea) =>
@@ -55,6 +58,21 @@ describe("OpenAPI documents", () => {
   test("the OpenAPI documents describe exactly the calls of the gateway", () => {
     expect(callsOf(gatewayArea)).toEqual(servedCalls());
     expect(servedCalls().length).toBeGreaterThan(10);
+  });
+
+  test("the gateway's document has every error code, and says that an error may ask clients not to retry", () => {
+    const { components } = documentOf(gatewayArea) as {
+      components: { responses: Record<string, { headers: object }> };
+    };
+    const responses = Object.entries(components.responses);
+    // Paths that the gateway does not serve have no operation.
+    const codes = errorCodes.filter((code) => code !== "not_found");
+    expect(codes.filter((code) => !responses.some(([name]) => name.split(".").includes(code)))).toEqual([]);
+    for (const [name, { headers }] of responses) expect(headers, name).toHaveProperty("x-should-retry");
+  });
+
+  test("an overloaded provider has the status 529 in Anthropic's format only", () => {
+    expect([gatewayStyle, messagesStyle].map(({ statusOf }) => statusOf("provider_overloaded"))).toEqual([502, 529]);
   });
 
   test.each([

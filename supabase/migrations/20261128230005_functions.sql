@@ -3775,10 +3775,11 @@ begin
         studio_default = (change ->> 'studioDefault')::boolean,
         context_window = (change ->> 'contextWindow')::integer,
         output_limit = (change ->> 'outputLimit')::integer,
-        -- Until 0.3.0: servers of release 0.1.0 omit it.
+        -- Until 0.3.0: servers of release 0.1.0 omit it, and may lower the output limit below it.
         default_output_limit = case
           when change ? 'defaultOutputLimit' then (change ->> 'defaultOutputLimit')::integer
-          else m.default_output_limit
+          when m.default_output_limit is not null then
+            least(m.default_output_limit, (change ->> 'outputLimit')::integer)
         end,
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
@@ -6910,7 +6911,8 @@ begin
   held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
-    return ai.reservation_refusal(held, caller);
+    -- Without `frees`: the run itself holds part of the room, and a retry would pay for its earlier steps again.
+    return ai.limit_refusal(held.refused, caller);
   end if;
 
   update ai.runs r
@@ -7281,13 +7283,16 @@ begin
   end;
   offer.context_window := model.context_window;
   offer.output_limit := case model.kind when 'chat' then request.output_limit end;
-  if token_limit is not null then
-    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
-  end if;
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
     + ai.further_fees_usd(offer.routes, request.fee_requests);
   if request.is_free then
     offer.maximum_cost_usd := 0;
+  end if;
+  -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
+  most.text := most.text / coalesce(request.input_reads, 1);
+  most.image := most.image / coalesce(request.input_reads, 1);
+  if token_limit is not null then
+    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
   end if;
   offer.refusal := case
     when offer.routes is null then ai.refusal('model_not_found')

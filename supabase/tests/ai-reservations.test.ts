@@ -42,6 +42,27 @@ describe("the reservation of a call", () => {
     expect(await reserved(db, call)).toBeCloseTo(tokens * 3.75e-6 + rest, 10);
   });
 
+  // Otherwise a web search with default limits, of 150,000 tokens, is above the limits of many keys.
+  test.for([
+    [200, 6, null],
+    [199, 6, { refused: "invalid_request", token_limit: { limit: 199, input: 100, counted: 200 } }],
+    [200, 1, { refused: "invalid_request", token_limit: { limit: 200, input: 600, counted: 700 } }],
+  ] as const)(
+    "counts one reading toward a token limit of %i if the input is read %i times, but its price each time",
+    async ([tokensPerMinute, input_reads, refusal], { db }) => {
+      const tenant = await createWindowed(db, { key: { tokensPerMinute } });
+      const call = chatCall(tenant, { input_bytes: 3 * 600, input_reads, hour_writes: false });
+      const begun = await begin(db, call);
+      if (refusal) {
+        expect(begun).toMatchObject(refusal);
+        return;
+      }
+      expect(Number(begun.reserved_usd)).toBeCloseTo(600 * 3.75e-6 + rest, 10);
+      const window = { sql: "select tokens::int from ai.rate_windows where scope = 'key' and tokens > 0", values: [] };
+      expect(await one(db, window)).toEqual({ tokens: 200 });
+    },
+  );
+
   test("leaves room in the context window for the expected input if its maximum is far larger", async ({ db }) => {
     const tenant = await createWindowed(db);
     await db.query("update ai.models set context_window = 400000 where id = $1", [tenant.model]);

@@ -20,7 +20,7 @@ export type ProposedLimits = Limits & { model: string };
 /**
  * Proposes the limits that the catalogue does not have. If a model's routes or the sources differ, proposes the lowest
  * output limit, which every route accepts, and the largest context window, because tokens beyond it are not charged.
- * The default output limit is the output limit, at most 32,768.
+ * A missing default output limit is the output limit, at most 32,768.
  * @param stated the limits that the sources state for each model
  */
 export function proposeLimits(
@@ -36,7 +36,9 @@ export function proposeLimits(
       contextWindow: known.contextWindow ?? largest(found.flatMap((each) => each.contextWindow ?? [])),
       outputLimit,
       defaultOutputLimit:
-        known.defaultOutputLimit ?? (outputLimit === null ? null : Math.min(outputLimit, maxDefaultOutput)),
+        outputLimit === null
+          ? known.defaultOutputLimit
+          : Math.min(known.defaultOutputLimit ?? maxDefaultOutput, outputLimit),
     };
     const isNew = (Object.keys(proposed) as (keyof Limits)[]).some((name) => proposed[name] !== known[name]);
     return isNew ? [{ model, ...proposed }] : [];

@@ -67,8 +67,8 @@ export function readLiteLlm(file: Record<string, unknown>, wanted: ReadonlySet<s
     const provider = value.litellm_provider;
     const model = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key;
     if (!wanted.has(model)) return [];
-    // `max_tokens` is the older name of `max_output_tokens`.
-    const { max_input_tokens: contextWindow, max_tokens, max_output_tokens: outputLimit = max_tokens } = value;
+    // The legacy `max_tokens` may be the limit of the input (`sample_spec`).
+    const { max_input_tokens: contextWindow, max_output_tokens: outputLimit } = value;
     return [{ provider, model, ...readRecord(value), limits: readLimits({ contextWindow, outputLimit }) }];
   });
 }

@@ -18,10 +18,14 @@ const amounts = (tier: { offers: object } | undefined) =>
 // https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json
 // The field names are those of LiteLLM's `sample_spec` and of models.dev's packages/core/src/schema.ts.
 test.each([
-  ['"max_input_tokens": 272000, "max_output_tokens": 128000, "max_tokens": 1', '"context": 272000, "output": 128000'],
-  ['"max_input_tokens": 272000, "max_tokens": 128000', '"context": 272000, "output": 128000, "input": 9'],
-])("reads a model's limits", (inLiteLlm, inModelsDev) => {
-  const limits = { contextWindow: 272_000, outputLimit: 128_000 };
+  [
+    '"max_input_tokens": 272000, "max_output_tokens": 128000, "max_tokens": 1',
+    '"context": 272000, "output": 128000, "input": 9',
+    { contextWindow: 272_000, outputLimit: 128_000 },
+  ],
+  // Without `max_output_tokens`, LiteLLM's legacy `max_tokens` is the limit of the input.
+  ['"max_input_tokens": 272000, "max_tokens": 272000', '"context": 272000', { contextWindow: 272_000 }],
+])("reads a model's limits: %s", (inLiteLlm, inModelsDev, limits) => {
   expect(read(`{"m": {"litellm_provider": "openai", ${inLiteLlm}}}`, "m")?.models[0]?.limits).toEqual(limits);
   const file = `{"openai": {"models": {"m": {"limit": {${inModelsDev}}}}}}`;
   expect(read(file, "m")?.models[0]?.limits).toEqual(limits);

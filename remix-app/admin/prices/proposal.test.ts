@@ -224,6 +224,18 @@ test.each<[string, RoutePrices["limits"], PriceSource[], object | undefined]>([
     { contextWindow: 9, outputLimit: null, defaultOutputLimit: null },
   ],
   [
+    "a lower default if the catalogue's is above the proposed output limit",
+    { ...unknown, defaultOutputLimit: 32_768 },
+    [liteLlm(model([], { limits: { outputLimit: 8_192 } }))],
+    { contextWindow: null, outputLimit: 8_192, defaultOutputLimit: 8_192 },
+  ],
+  [
+    "the catalogue's own default if no output limit is known",
+    { ...unknown, defaultOutputLimit: 4_096 },
+    [liteLlm(model([], { limits: { contextWindow: 9 } }))],
+    { contextWindow: 9, outputLimit: null, defaultOutputLimit: 4_096 },
+  ],
+  [
     "nothing if the catalogue is complete",
     { contextWindow: 1, outputLimit: 1, defaultOutputLimit: 1 },
     [liteLlm(model([], { limits: { contextWindow: 9, outputLimit: 9 } }))],

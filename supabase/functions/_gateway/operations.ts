@@ -35,8 +35,11 @@ const callHeaders = readHeaders.extend({
   "X-Platform-Operation": label.optional(),
   "X-Platform-Entity-Id": label.optional(),
 });
-const versionHeader = { "anthropic-version": z.string().max(32).optional() };
-const messagesHeaders = callHeaders.extend({ ...versionHeader, "anthropic-beta": z.string().max(2_048).optional() });
+const anthropicHeaders = {
+  "anthropic-version": z.string().max(32).optional(),
+  "anthropic-beta": z.string().max(2_048).optional(),
+};
+const messagesHeaders = callHeaders.extend(anthropicHeaders);
 const appHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": z.string() });
 
 const anyCredential = ["workspaceKey", "appToken", "userToken"] as const;
@@ -65,6 +68,7 @@ const ofCalls = [
   "context_length_exceeded",
   "content_filter",
   "provider_error",
+  "provider_overloaded",
   "provider_timeout",
 ] as const satisfies ErrorCode[];
 const ofApps = ["workspace_header_required", "credential_not_bound", "insufficient_scope", "app_not_allowed"] as const;
@@ -96,7 +100,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/responses",
     summary: "Create a response",
     description:
-      "Compatible with OpenAI's responses, but stateless: nothing is stored. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside items and tools are always forwarded. With stream: true, the response is a stream of server-sent events, and the response.completed event contains platform.",
+      "Compatible with OpenAI's responses, but stateless: nothing is stored, and responses state store: false. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside items and tools are always forwarded. With stream: true, the response is a stream of server-sent events, and the response.completed event contains platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
     answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
     problems: [...ofCalls, "unsupported_schema"],
@@ -174,9 +178,9 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     tag: "Models and credentials",
     summary: "List the models that a credential can use",
     description:
-      "Sorted by kind, with the default of each kind first, then by name. platform.endpoints lists the paths that serve a model; other paths return endpoint_not_served. With an anthropic-version header, the response and its errors have Anthropic's shape, and the credential may be sent as x-api-key.",
+      "Sorted by kind, with the default of each kind first, then by name. platform.endpoints lists the paths that serve a model; other paths return endpoint_not_served. With an anthropic-version or anthropic-beta header, the response and its errors have Anthropic's shape, the list contains only the models that the Messages API serves, and the credential may be sent as x-api-key.",
     credentials: anyCredential,
-    headers: readHeaders.extend(versionHeader),
+    headers: readHeaders.extend(anthropicHeaders),
     answers: [{ status: 200, description: "The models.", schema: z.union([modelList, anthropicModelList]) }],
     problems: [],
   },
@@ -188,7 +192,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     summary: "Get a model",
     credentials: anyCredential,
     pathExamples: { model: "demo-chat" },
-    headers: readHeaders.extend(versionHeader),
+    headers: readHeaders.extend(anthropicHeaders),
     answers: [{ status: 200, description: "The model.", schema: z.union([model, anthropicModel]) }],
     problems: ["model_not_found"],
   },

@@ -99,7 +99,8 @@ begin
   held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
   if held.refused is not null then
     perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
-    return ai.reservation_refusal(held, caller);
+    -- Without `frees`: the run itself holds part of the room, and a retry would pay for its earlier steps again.
+    return ai.limit_refusal(held.refused, caller);
   end if;
 
   update ai.runs r

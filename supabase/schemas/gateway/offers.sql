@@ -57,13 +57,16 @@ begin
   end;
   offer.context_window := model.context_window;
   offer.output_limit := case model.kind when 'chat' then request.output_limit end;
-  if token_limit is not null then
-    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
-  end if;
   offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
     + ai.further_fees_usd(offer.routes, request.fee_requests);
   if request.is_free then
     offer.maximum_cost_usd := 0;
+  end if;
+  -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
+  most.text := most.text / coalesce(request.input_reads, 1);
+  most.image := most.image / coalesce(request.input_reads, 1);
+  if token_limit is not null then
+    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
   end if;
   offer.refusal := case
     when offer.routes is null then ai.refusal('model_not_found')

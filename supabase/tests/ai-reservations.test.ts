@@ -58,8 +58,13 @@ describe("the reservation of a call", () => {
         return;
       }
       expect(Number(begun.reserved_usd)).toBeCloseTo(600 * 3.75e-6 + rest, 10);
-      const window = { sql: "select tokens::int from ai.rate_windows where scope = 'key' and tokens > 0", values: [] };
-      expect(await one(db, window)).toEqual({ tokens: 200 });
+      const window = await one(db, {
+        sql: `select w.tokens::int from ai.rate_windows w
+              join ai.keys k on k.lineage_id = w.subject_id
+              where w.scope = 'key' and k.id = $1`,
+        values: [tenant.keyId],
+      });
+      expect(window).toEqual({ tokens: 200 });
     },
   );
 

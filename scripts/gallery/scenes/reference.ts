@@ -23,7 +23,7 @@ export const referenceStates = statesOf("API reference", [
       const call = page.getByRole("region", { name: "List the caller's workspaces" });
       await call.getByText("Try it", { exact: true }).click();
       await press(page, "Send request");
-      await call.getByText(/^200 /).waitFor();
+      await call.getByText(/^200 OK/).waitFor();
     },
   ],
 ]);

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { callAppFunction } from "../satellites/app-database.ts";
 import { readAnswerTarget } from "./authorization-request.ts";
-import { findParameters } from "./authorize.ts";
+import { findParameters } from "./open-authorization.ts";
 
 const opened = z
   .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })

@@ -3,17 +3,15 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { isResumed } from "../../openid/authorization-request.ts";
+import { issueCode, prepareDecision, refuse } from "../../openid/authorize.ts";
+import { rightsOfScopes } from "../../openid/client-rights.ts";
+import { placeOf } from "../../openid/client-uris.ts";
 import {
   type AuthorizationFault,
-  issueCode,
   type OpenAuthorization,
   openAuthorization,
   pathOf,
-  prepareDecision,
-  refuse,
-} from "../../openid/authorize.ts";
-import { rightsOfScopes } from "../../openid/client-rights.ts";
-import { placeOf } from "../../openid/client-uris.ts";
+} from "../../openid/open-authorization.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";

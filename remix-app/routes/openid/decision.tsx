@@ -2,7 +2,8 @@ import { useActionData } from "@remix-run/react";
 import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { deny, issueCode, openAuthorization, prepareDecision } from "../../openid/authorize.ts";
+import { deny, issueCode, prepareDecision } from "../../openid/authorize.ts";
+import { openAuthorization } from "../../openid/open-authorization.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
 

@@ -9,8 +9,9 @@ import { replayAnswer } from "./answers/replay.ts";
 import { type AdmittedCall, forgetInput } from "./call.ts";
 import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";
-import { type Body, parseJson } from "./http/body.ts";
+import type { Body } from "./http/body.ts";
 import { runInTurn } from "./http/large-work.ts";
+import { parseJson } from "./http/parse-json.ts";
 import type { Call, Handler } from "./http/router.ts";
 import { maxKept } from "./runs/captured-content.ts";
 import { openRun } from "./runs/run.ts";
@@ -112,7 +113,7 @@ async function admit<Request extends Asked>(
       hourWrites: asked.hourWrites,
     },
     inputEstimate: asked.inputEstimate,
-    deadline: startedAt + (surface.beginsWithAnswer ? gateway.limits.unbegunMs : gateway.limits.totalMs),
+    deadline: startedAt + (surface.beginsWithAnswer ? gateway.limits.wholeAnswerMs : gateway.limits.totalMs),
   };
   const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
   if (refusal) throw settleFailure(refusal, admitted);

@@ -9,7 +9,8 @@ import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { holdFirstEvent } from "./first-event.ts";
 import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
-import { type AskedStream, type RelayOptions, relayStream } from "./relay.ts";
+import { type RelayOptions, relayStream } from "./relay.ts";
+import type { ProviderStream } from "./stream-step.ts";
 import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 
 /** Answers a client's call with one provider call, streamed or whole. The run is settled however the call ends. */
@@ -108,7 +109,7 @@ export function askForStream<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
   format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
-): Promise<AskedStream> {
+): Promise<ProviderStream> {
   return askProvider(gateway, call, async (answer) => {
     if (await holdFirstEvent(answer, () => format.createReader?.(call))) {
       const how = { route: answer.route.position, usageLimits: call.usageLimits, readAnswer: format.readAnswer };
@@ -232,8 +233,8 @@ export function settleFailure<Request extends Asked>(error: unknown, call: Admit
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  const isBegun = open.responseBegan || endsInEvent(error, call);
-  const httpStatus = isBegun ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
+  const hasStatus200 = open.responseBegan || endsInEvent(error, call);
+  const httpStatus = hasStatus200 ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
   const heard = call.request.signal.aborted

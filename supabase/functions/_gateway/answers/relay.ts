@@ -1,5 +1,4 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
-import type { AdmittedCall } from "../call.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
 import type { TimeLimits } from "../providers/limits.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
@@ -7,9 +6,8 @@ import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provid
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../runs/run-cost.ts";
 import { startTimeLimit, type TimeLimit } from "../time-limit.ts";
-import { estimateTokens, markOverrun } from "../usage/estimate.ts";
-import { callUse, unbilledUse } from "../usage/usage.ts";
-import { countsAll, isWhole, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
+import { isWhole, type StreamReader } from "./stream-reader.ts";
+import { inputTokens, outputTokens, type StreamStep, usedBy } from "./stream-step.ts";
 
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
@@ -18,12 +16,6 @@ const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "abort
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 type StepState = "open" | "done" | "failed";
-
-/** One provider call of a streamed answer. */
-export type StreamStep = AskedStream & Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
-
-/** A provider's stream. `statedInPlace` reads the usage of a non-streamed answer that arrives instead. */
-export type AskedStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
 
 export type RelayOptions = {
   step: StreamStep;
@@ -252,8 +244,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
           const failure = error instanceof ProviderFailure ? error : undefined;
           if (left) endUnheard(error instanceof ClientLeft ? error.use : failure?.use);
           else if (!over) {
-            const told = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
-            fail(controller, told, failure);
+            const known = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
+            fail(controller, known, failure);
           }
         } finally {
           pulling = undefined;
@@ -274,52 +266,6 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
   return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
-}
-
-/** Returns what a call used, as far as its stream shows. */
-function usedBy(step: StreamStep, status: "succeeded"): CallUse;
-function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
-function usedBy(
-  { answer, reader: { facts }, inputEstimate, usageLimits, statedInPlace }: StreamStep,
-  status: RunEnd["status"],
-): CallUse | undefined {
-  const route = answer.route.position;
-  const ending = unbilledEnding(facts);
-  if (ending && answer.unbilled?.includes(ending)) return unbilledUse(route);
-  const { guessedOutputTokens, servedTier } = facts;
-  const usage = facts.usage && (servedTier === undefined ? facts.usage : { ...facts.usage, servedTier });
-  if (usage && countsAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });
-  if (usage && usage.counts.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
-    return callUse(usage, { route, basis: "partial" });
-  }
-  const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
-  if (stated) return stated;
-  // A stream that fails before any output is free, like a failed non-streamed call.
-  if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
-  const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
-  const input = inputTokens(facts) === undefined ? inputEstimate : {};
-  const output = outputTokens(facts);
-  const use = { ...told, route, usage: { ...counts, ...input, output_tokens: output }, basis: "guess" } as const;
-  return markOverrun(use, output, usageLimits);
-}
-
-/** Returns the stated input tokens, or undefined if they are not stated yet or are a preliminary zero. */
-function inputTokens({ usage, usageIsFinal }: StreamFacts): number | undefined {
-  return usageIsFinal ? usage?.counts.input_tokens : usage?.counts.input_tokens || undefined;
-}
-
-/** Returns the output tokens so far: the last count plus an estimate of the output since then. */
-function outputTokens(facts: StreamFacts): number {
-  const counted = facts.usage?.counts.output_tokens ?? 0;
-  return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
-}
-
-/**
- * Returns the part of the estimated output that the last count already covers. Some providers count zero output until
- * the end, and a count of zero covers nothing.
- */
-function countedOfGuess({ usage, outputBytesAtUsage }: StreamFacts): number {
-  return usage && usage.counts.output_tokens > 0 ? estimateTokens(outputBytesAtUsage) : 0;
 }
 
 /** Reads the rest of a finished stream for a short time, so that the connection can be reused. */

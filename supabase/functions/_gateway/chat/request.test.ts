@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseJson } from "../http/body.ts";
+import { parseJson } from "../http/parse-json.ts";
 import { parseWithSource } from "../http/source-json.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { chatProviderRequest } from "./provider-request.ts";

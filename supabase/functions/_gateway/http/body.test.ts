@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createBodyReader, parseJson } from "./body.ts";
+import { createBodyReader } from "./body.ts";
 import { createBodyMemory } from "./body-memory.ts";
 import { GatewayError } from "./errors.ts";
+import { parseJson } from "./parse-json.ts";
 
 const post = (body: BodyInit, headers: Record<string, string> = { "content-type": "application/json" }) =>
   new Request("http://gateway/", { method: "POST", body, headers, duplex: "half" } as RequestInit);

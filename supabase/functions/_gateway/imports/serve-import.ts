@@ -5,9 +5,9 @@ import { readOrAuthenticate } from "../admission/credentials.ts";
 import { readCaller, readLabels } from "../admission/labels.ts";
 import type { Caller, StoredRecord } from "../database.ts";
 import type { Gateway } from "../gateway.ts";
-import { parseJson } from "../http/body.ts";
 import { errorSchema } from "../http/error-schema.ts";
 import { GatewayError, isErrorCode } from "../http/errors.ts";
+import { parseJson } from "../http/parse-json.ts";
 import type { Handler } from "../http/router.ts";
 
 /** The size limit, reader and storage of an import. */

@@ -8,7 +8,7 @@ export type TimeLimits = {
   /** How long the whole call may take. */
   totalMs: number;
   /** How long a call may take whose response can't begin before the answer is complete, such as speech. */
-  unbegunMs: number;
+  wholeAnswerMs: number;
   /** When a response begins even without an answer, and the longest silence that its client sees after that. */
   beginMs: number;
   keepaliveMs: number;
@@ -21,7 +21,7 @@ export type OwnLimits = Partial<Pick<TimeLimits, "firstByteMs" | "idleMs" | "tot
 
 /** The wall-clock time that hosted Supabase gives a function. It waits 150 s for the first byte of a response. */
 const hostedTotalSeconds = 400;
-const hostedUnbegunMs = 140_000;
+const hostedFirstByteMs = 140_000;
 const defaultTotalSeconds = 3_600;
 /** Reasoning models may think for many minutes before they send a byte (https://github.com/openai/codex/issues/39771). */
 const silenceMs = 600_000;
@@ -49,7 +49,7 @@ export function timeLimitsOf({
     firstByteMs: Math.min(silenceMs, totalMs),
     idleMs: Math.min(silenceMs, totalMs),
     totalMs,
-    unbegunMs: isHosted ? Math.min(hostedUnbegunMs, totalMs) : totalMs,
+    wholeAnswerMs: isHosted ? Math.min(hostedFirstByteMs, totalMs) : totalMs,
     beginMs: 20_000,
     keepaliveMs: 15_000,
     endMs: Math.min(30_000, totalMs),

@@ -8,8 +8,8 @@ import {
   streamed,
   wholeResponse,
 } from "../answers/answer-call.ts";
-import type { StreamStep } from "../answers/relay.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
+import type { StreamStep } from "../answers/stream-step.ts";
 import { readWholeAnswer, withPlatform } from "../answers/whole-answer.ts";
 import type { AdmittedCall } from "../call.ts";
 import type { Gateway } from "../gateway.ts";

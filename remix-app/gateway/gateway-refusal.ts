@@ -36,14 +36,14 @@ export function refuseForGateway(
 ): Response {
   const [usual, type, text] = gatewayRefusals[code];
   const error = { message: message ?? text, type, param: param ?? null, code, request_id: requestId };
-  const told = {
+  const allHeaders = {
     deprecation,
     link: successorLink(aiUrl),
     // A retry of these errors can't succeed unless the server caused them.
     ...(usual < 500 ? { "x-should-retry": "false" } : {}),
     ...headers,
   };
-  return Response.json({ error }, { status: status ?? usual, headers: told });
+  return Response.json({ error }, { status: status ?? usual, headers: allHeaders });
 }
 
 /**

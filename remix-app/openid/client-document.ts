@@ -103,6 +103,6 @@ export function readDocument(
 /** Returns how long a document may be used (RFC 9111 section 5.2.2.1), at least five minutes and at most a day. */
 export function freshSecondsOf(cacheControl = ""): number {
   const [, maxAge] = /(?:^|[\s,])max-age="?(\d{1,10})/i.exec(cacheControl) ?? [];
-  const asked = /no-(store|cache)/i.test(cacheControl) ? 0 : Number(maxAge ?? freshSeconds.default);
-  return Math.min(Math.max(asked, freshSeconds.min), freshSeconds.max);
+  const statedSeconds = /no-(store|cache)/i.test(cacheControl) ? 0 : Number(maxAge ?? freshSeconds.default);
+  return Math.min(Math.max(statedSeconds, freshSeconds.min), freshSeconds.max);
 }

@@ -16,10 +16,10 @@ export async function answerPushedRequest(context: AppLoadContext, { client, for
   const parameters = knownParameters(new URLSearchParams([...new Map([...form, ["client_id", client.id]])]));
   const target = readAnswerTarget(parameters);
   if (!target) throw oauthError("invalid_request", { description: "redirect_uri is required" });
-  const asked = readAuthorizationRequest(parameters);
-  if ("error" in asked) {
+  const authorization = readAuthorizationRequest(parameters);
+  if ("error" in authorization) {
     const status = `${parameters}`.length > maxRequestLength ? 413 : 400;
-    throw oauthError(asked.error, { status, description: asked.description });
+    throw oauthError(authorization.error, { status, description: authorization.description });
   }
   const uri = newRequestUri();
   const answer = await callAppFunction(context, {
@@ -28,7 +28,7 @@ export async function answerPushedRequest(context: AppLoadContext, { client, for
       client_id: client.id,
       secret_hash: client.secretHash,
       redirect_uri: target.redirectUri,
-      uses_pkce: asked.codeChallenge !== null,
+      uses_pkce: authorization.codeChallenge !== null,
       parameters: `${parameters}`,
       handle_hash: requestHashOf(uri),
       address: context.clientAddress,

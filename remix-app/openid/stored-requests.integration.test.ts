@@ -35,41 +35,47 @@ afterAll(() => deletePerson(person));
 
 /** Lengthens a request's state until its parameters have this many characters. */
 async function askOfLength(length: number): Promise<Asked> {
-  const { path, ...asked } = await ask(client);
+  const { path, ...authorization } = await ask(client);
   const query = new URL(path, base).searchParams;
-  const state = asked.state + "s".repeat(length - `${query}`.length);
+  const state = authorization.state + "s".repeat(length - `${query}`.length);
   query.set("state", state);
-  return { ...asked, state, path: `/oauth/authorize?${query}` };
+  return { ...authorization, state, path: `/oauth/authorize?${query}` };
 }
 
 /** Pushes a request (RFC 9126). @returns the unread response */
-async function push(asked: Asked, { auth = asked.client.auth, given = {} as Record<string, string> } = {}) {
-  const parameters = new URLSearchParams({ ...Object.fromEntries(new URL(asked.path, base).searchParams), ...given });
-  return oauth.pushedAuthorizationRequest(server, asked.client.client, auth, parameters, loopback);
+async function push(
+  authorization: Asked,
+  { auth = authorization.client.auth, given = {} as Record<string, string> } = {},
+) {
+  const parameters = new URLSearchParams({
+    ...Object.fromEntries(new URL(authorization.path, base).searchParams),
+    ...given,
+  });
+  return oauth.pushedAuthorizationRequest(server, authorization.client.client, auth, parameters, loopback);
 }
 
 /** Returns the path of a pushed request, as its client sends the person there. */
-async function pushedPath(asked: Asked, clientId = asked.client.id): Promise<string> {
+async function pushedPath(authorization: Asked, clientId = authorization.client.id): Promise<string> {
   const { request_uri } = await oauth.processPushedAuthorizationResponse(
     server,
-    asked.client.client,
-    await push(asked),
+    authorization.client.client,
+    await push(authorization),
   );
   return `/oauth/authorize?${new URLSearchParams({ client_id: clientId, request_uri })}`;
 }
 
 describe("a request of a person who has to sign in", () => {
   test("may have 8,192 characters, and no redirect carries them", async () => {
-    const asked = await askOfLength(8_192);
+    const authorization = await askOfLength(8_192);
     const visitor = openBrowser(base, { address: newAddress() });
-    const { location } = await visitor.get(asked.path);
+    const { location } = await visitor.get(authorization.path);
     expect(location).toMatch(/^\/login\?returnUrl=/);
     expect(location?.length).toBeLessThan(300);
     const returnUrl = new URL(location ?? "", base).searchParams.get("returnUrl") ?? "";
     const { email, password } = person;
     expect((await visitor.post("/login", { email, password, returnUrl })).location).toBe(returnUrl);
     const address = await consent(visitor, { path: returnUrl });
-    expect((await redeem(asked, { address })).status).toBe(200);
+    expect((await redeem(authorization, { address })).status).toBe(200);
   });
 
   test("is refused with more characters", async () => {
@@ -82,15 +88,15 @@ describe("a request of a person who has to sign in", () => {
   });
 
   test("may be posted by another site with 8,192 characters", async () => {
-    const asked = await askOfLength(8_192);
-    const body = new URL(asked.path, base).searchParams;
+    const authorization = await askOfLength(8_192);
+    const body = new URL(authorization.path, base).searchParams;
     const init = { method: "POST", redirect: "manual", body, headers: { origin: "https://client.example" } } as const;
     const posted = await fetch(`${base}/oauth/authorize`, init);
     const path = posted.headers.get("location") ?? "";
     expect([posted.status, path.length < 300]).toEqual([303, true]);
     const address = await consent(browser, { path });
-    expect(answerAt(asked, address).get("code")).toMatch(/^ghc_/);
-    body.set("state", `${asked.state}s`);
+    expect(answerAt(authorization, address).get("code")).toMatch(/^ghc_/);
+    body.set("state", `${authorization.state}s`);
     const tooLong = await fetch(`${base}/oauth/authorize`, init);
     expect(tooLong.headers.get("location")).toMatch(/^https:\/\/client\.example\/callback\?error=invalid_request/);
   });
@@ -104,8 +110,8 @@ describe("a request of a person who has to sign in", () => {
   });
 
   test("is answered with one code, although the person sends the form many times at once", async () => {
-    const asked = await ask(await createOpenidClient());
-    const form = decisionForm((await browser.get(asked.path)).text);
+    const authorization = await ask(await createOpenidClient());
+    const form = decisionForm((await browser.get(authorization.path)).text);
     const answers = await callAtOnce(() => browser.post(form?.action ?? "", { accountId: form?.accountId ?? "" }));
     const codes = answers.map((answer) => leadsTo(answer)?.searchParams.get("code")).filter(Boolean);
     expect(codes).toHaveLength(1);
@@ -114,8 +120,8 @@ describe("a request of a person who has to sign in", () => {
   });
 
   test("ends when the person cancels", async () => {
-    const asked = await ask(await createOpenidClient());
-    const form = decisionForm((await browser.get(asked.path)).text);
+    const authorization = await ask(await createOpenidClient());
+    const form = decisionForm((await browser.get(authorization.path)).text);
     const address = leadsTo(await browser.post(form?.action ?? "", { decision: "cancel" }));
     expect(address?.searchParams.get("error")).toBe("access_denied");
     expect((await browser.get((form?.action ?? "").replace("/decision", ""))).status).toBe(400);
@@ -124,24 +130,24 @@ describe("a request of a person who has to sign in", () => {
 
 describe("a pushed request (RFC 9126)", () => {
   test("signs the person in, once (section 4)", async () => {
-    const asked = await ask(client, { scope: "openid email" });
-    const response = await push(asked);
+    const authorization = await ask(client, { scope: "openid email" });
+    const response = await push(authorization);
     expect([response.status, response.headers.get("cache-control")]).toEqual([201, "no-store"]);
     const { request_uri, expires_in } = await response.json();
     expect(request_uri).toMatch(/^urn:ietf:params:oauth:request_uri:ghq_[A-Za-z0-9_-]{43}$/);
     expect(expires_in).toBe(600);
     const path = `/oauth/authorize?${new URLSearchParams({ client_id: client.id, request_uri })}`;
     const address = await consent(browser, { path });
-    expect((await redeem(asked, { address })).status).toBe(200);
+    expect((await redeem(authorization, { address })).status).toBe(200);
     const again = await browser.get(path);
     expect([again.status, leadsTo(again)]).toEqual([400, null]);
   });
 
   test("signs in again without a page once the person has consented", async () => {
     await signInAt(browser, client);
-    const asked = await ask(client);
-    const answer = await browser.get(await pushedPath(asked));
-    expect([answer.status, answerAt(asked, leadsTo(answer) as URL).get("code")]).toEqual([
+    const authorization = await ask(client);
+    const answer = await browser.get(await pushedPath(authorization));
+    expect([answer.status, answerAt(authorization, leadsTo(answer) as URL).get("code")]).toEqual([
       303,
       expect.stringMatching(/^ghc_/),
     ]);
@@ -149,10 +155,10 @@ describe("a pushed request (RFC 9126)", () => {
 
   test("belongs to its client (section 4), and other parameters next to it don’t count", async () => {
     const other = await createOpenidClient();
-    const asked = await ask(client);
-    expect((await browser.get(await pushedPath(asked, other.id))).status).toBe(400);
-    const path = `${await pushedPath(asked)}&state=other&redirect_uri=https%3A%2F%2Fevil.example%2F`;
-    expect(answerAt(asked, await consent(browser, { path })).get("code")).toMatch(/^ghc_/);
+    const authorization = await ask(client);
+    expect((await browser.get(await pushedPath(authorization, other.id))).status).toBe(400);
+    const path = `${await pushedPath(authorization)}&state=other&redirect_uri=https%3A%2F%2Fevil.example%2F`;
+    expect(answerAt(authorization, await consent(browser, { path })).get("code")).toMatch(/^ghc_/);
   });
 
   test.each([
@@ -169,8 +175,8 @@ describe("a pushed request (RFC 9126)", () => {
   });
 
   test("is refused with the wrong secret, and by GET", async () => {
-    const asked = await ask(client);
-    const response = await push(asked, { auth: oauth.ClientSecretPost("wrong") });
+    const authorization = await ask(client);
+    const response = await push(authorization, { auth: oauth.ClientSecretPost("wrong") });
     expect([response.status, await response.json()]).toMatchObject([401, { error: "invalid_client" }]);
     expect((await fetch(`${base}/oauth/par`)).status).toBe(405);
   });
@@ -191,15 +197,15 @@ describe("a client without PKCE", () => {
     const given = { code_challenge: undefined, code_challenge_method: undefined };
     const refused = leadsTo(await browser.get((await ask(client, given)).path));
     expect(refused?.searchParams.get("error_description")).toContain("OIDC_USE_PKCE=True");
-    const asked = await ask(await createOpenidClient({ requiresPkce: false }), given);
-    const address = await consent(browser, asked);
-    expect((await redeem(asked, { address, verifier: oauth.nopkce })).status).toBe(200);
+    const authorization = await ask(await createOpenidClient({ requiresPkce: false }), given);
+    const address = await consent(browser, authorization);
+    expect((await redeem(authorization, { address, verifier: oauth.nopkce })).status).toBe(200);
   });
 
   test("can’t be given the code of a request whose challenge was removed (RFC 9700 section 4.8.2)", async () => {
     const without = await createOpenidClient({ requiresPkce: false });
-    const asked = await ask(without, { code_challenge: undefined, code_challenge_method: undefined });
-    const response = await redeem(asked, { address: await consent(browser, asked) });
+    const authorization = await ask(without, { code_challenge: undefined, code_challenge_method: undefined });
+    const response = await redeem(authorization, { address: await consent(browser, authorization) });
     expect([response.status, await response.json()]).toMatchObject([400, { error: "invalid_grant" }]);
   });
 });
@@ -255,13 +261,13 @@ describe("acr (OpenID Connect Core 1.0 sections 3.1.2.1 and 5.5.1.1)", () => {
     for (const [nth, given] of [{ acr_values: "aal2" }, { claims: essential("aal2") }].entries()) {
       const app = apps[nth];
       const visitor = await enter(owner);
-      const asked = await ask(client, given);
-      const { location } = await visitor.get(asked.path);
+      const authorization = await ask(client, given);
+      const { location } = await visitor.get(authorization.path);
       expect(location).toMatch(/^\/mfa\?returnUrl=/);
       if (app) await visitor.post(location ?? "", { code: codeOf(app), factorId: app.factorId });
       const returnUrl = new URL(location ?? "", base).searchParams.get("returnUrl") ?? "";
-      const response = await redeem(asked, { address: await consent(visitor, { path: returnUrl }) });
-      const options = { expectedNonce: asked.nonce };
+      const response = await redeem(authorization, { address: await consent(visitor, { path: returnUrl }) });
+      const options = { expectedNonce: authorization.nonce };
       const tokens = await oauth.processAuthorizationCodeResponse(server, client.client, response, options);
       expect(oauth.getValidatedIdTokenClaims(tokens)?.acr).toBe("aal2");
     }

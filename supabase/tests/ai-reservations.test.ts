@@ -52,12 +52,12 @@ describe("the reservation of a call", () => {
     async ([tokensPerMinute, input_reads, refusal], { db }) => {
       const tenant = await createWindowed(db, { key: { tokensPerMinute } });
       const call = chatCall(tenant, { input_bytes: 3 * 600, input_reads, hour_writes: false });
-      const begun = await begin(db, call);
+      const reservation = await begin(db, call);
       if (refusal) {
-        expect(begun).toMatchObject(refusal);
+        expect(reservation).toMatchObject(refusal);
         return;
       }
-      expect(Number(begun.reserved_usd)).toBeCloseTo(600 * 3.75e-6 + rest, 10);
+      expect(Number(reservation.reserved_usd)).toBeCloseTo(600 * 3.75e-6 + rest, 10);
       const window = await one(db, {
         sql: `select w.tokens::int from ai.rate_windows w
               join ai.keys k on k.lineage_id = w.subject_id

@@ -36,7 +36,7 @@ function chat(): Answer {
 
 function responses(): Answer {
   const head = { id: "resp_1", object: "response", created_at: 1, model: "slow", error: null, tools: [] };
-  const begun = { ...head, status: "in_progress", output: [] };
+  const inProgress = { ...head, status: "in_progress", output: [] };
   const item = { id: "msg_1", type: "message", role: "assistant", status: "in_progress", content: [] as object[] };
   const text = (text: string) => ({ type: "output_text", text, annotations: [] });
   const done = { ...item, status: "completed", content: [text(answerText)] };
@@ -47,8 +47,8 @@ function responses(): Answer {
   const numbered = (events: ({ type: string } & Record<string, unknown>)[], from: number) =>
     events.map((each, index) => event({ ...each, sequence_number: from + index })).join("");
   const opening = [
-    { type: "response.created", response: begun },
-    { type: "response.in_progress", response: begun },
+    { type: "response.created", response: inProgress },
+    { type: "response.in_progress", response: inProgress },
     { type: "response.output_item.added", output_index: 0, item },
     { type: "response.content_part.added", ...at, part: text("") },
     delta(firstWord),

@@ -62,8 +62,8 @@ describe("A call whose answer takes long", () => {
   async function parts({ response }: ReturnType<typeof begin>, count: number) {
     const startedAt = performance.now();
     await vi.advanceTimersByTimeAsync(limits.beginMs + tolerance);
-    const begun = await response;
-    const reader = begun.body?.getReader();
+    const head = await response;
+    const reader = head.body?.getReader();
     const read: { text: string; at: number }[] = [];
     for (let n = 0; n < count; n++) {
       const reading = reader?.read();
@@ -77,7 +77,7 @@ describe("A call whose answer takes long", () => {
       }
       return text;
     }
-    return { begun, reader, read, rest };
+    return { response: head, reader, read, rest };
   }
 
   test.for<[string, { stream: boolean; surface?: object }, string, string]>([
@@ -90,13 +90,13 @@ describe("A call whose answer takes long", () => {
     ],
     ["a whole answer", { stream: false }, "\n", "application/json"],
   ])("begins with status 200 and is kept alive until the answer follows: %s", async ([, kind, keepalive, type]) => {
-    const begun = begin(kind);
-    const { begun: response, read, rest } = await parts(begun, 4);
+    const call = begin(kind);
+    const { response, read, rest } = await parts(call, 4);
     expect([response.status, response.headers.get("content-type")]).toEqual([200, type]);
     expect(response.headers.get("x-accel-buffering")).toBe("no");
     expect(read.map(({ text }) => text)).toEqual(Array(4).fill(keepalive));
-    expect(begun.open.responseBegan).toBe(true);
-    begun.answer(new Response('{"a":1}'));
+    expect(call.open.responseBegan).toBe(true);
+    call.answer(new Response('{"a":1}'));
     expect(await rest()).toBe('{"a":1}');
   });
 
@@ -114,9 +114,9 @@ describe("A call whose answer takes long", () => {
       { type: "error", error: { type: "timeout_error" } },
     ],
   ])("ends with its API's own error if it fails then: %s", async ([, kind, error]) => {
-    const begun = begin(kind);
-    const { rest } = await parts(begun, 2);
-    begun.fail(new GatewayError("provider_timeout"));
+    const call = begin(kind);
+    const { rest } = await parts(call, 2);
+    call.fail(new GatewayError("provider_timeout"));
     const text = await rest();
     expect(JSON.parse(text.slice(text.indexOf("{")))).toMatchObject(error as object);
     if (kind.stream) expect(text).toMatch(/^(?:event: error\n)?data: /);
@@ -125,9 +125,9 @@ describe("A call whose answer takes long", () => {
   test("numbers the events of a response without gaps, and keeps its time of creation, if it fails then", async () => {
     const progress = createProgress();
     createResponsesReader({ usageLimits: { outputLimit: 100, choices: 1 }, progress });
-    const begun = begin({ stream: true, surface: responsesSurface, progress });
-    const { read, rest } = await parts(begun, 3);
-    begun.fail(new GatewayError("provider_timeout"));
+    const call = begin({ stream: true, surface: responsesSurface, progress });
+    const { read, rest } = await parts(call, 3);
+    call.fail(new GatewayError("provider_timeout"));
     const text = read.map(({ text }) => text).join("") + (await rest());
     const events = text.match(/(?<=^data: ).*$/gm)?.map((data) => JSON.parse(data)) ?? [];
     expect(events.map(({ type, sequence_number }) => [type, sequence_number])).toEqual([
@@ -141,22 +141,20 @@ describe("A call whose answer takes long", () => {
   });
 
   test("reports a defect, and tells the client internal_error", async () => {
-    const begun = begin({ stream: false });
-    const { rest } = await parts(begun, 1);
-    begun.fail(new TypeError("ours"));
+    const call = begin({ stream: false });
+    const { rest } = await parts(call, 1);
+    call.fail(new TypeError("ours"));
     expect(JSON.parse(await rest())).toMatchObject({ error: { code: "internal_error" } });
-    expect(begun.reported).toMatchObject([{ message: "ours" }]);
+    expect(call.reported).toMatchObject([{ message: "ours" }]);
   });
 
   test("cancels the answer's stream if the client leaves before or after the answer arrives", async () => {
     for (const isAnswered of [false, true]) {
-      const begun = begin({ stream: true });
-      const { reader } = await parts(begun, 1);
+      const call = begin({ stream: true });
+      const { reader } = await parts(call, 1);
       const cancelled = vi.fn();
       const answer = () =>
-        begun.answer(
-          new Response(new ReadableStream({ pull: (c) => c.enqueue(Uint8Array.of(10)), cancel: cancelled })),
-        );
+        call.answer(new Response(new ReadableStream({ pull: (c) => c.enqueue(Uint8Array.of(10)), cancel: cancelled })));
       if (isAnswered) {
         answer();
         await reader?.read();

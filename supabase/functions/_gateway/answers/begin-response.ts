@@ -24,13 +24,13 @@ export function beginInTime<Request extends Asked>(
   return new Promise((resolve, reject) => {
     const limit = startTimeLimit(gateway.limits.beginMs, () => {
       call.open.responseBegan = true;
-      resolve(begunResponse(gateway, call, answering));
+      resolve(earlyResponse(gateway, call, answering));
     });
     answering.then(resolve, reject).finally(limit.end);
   });
 }
 
-function begunResponse<Request extends Asked>(
+function earlyResponse<Request extends Asked>(
   gateway: Gateway,
   call: AdmittedCall<Request>,
   answering: Promise<Response>,

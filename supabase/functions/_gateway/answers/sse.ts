@@ -1,5 +1,5 @@
 /** What happens to an event: it passes unchanged, is dropped, ends the stream, or is replaced by other bytes. */
-export type Fate = "pass" | "drop" | "stop" | Uint8Array;
+export type EventAction = "pass" | "drop" | "stop" | Uint8Array;
 
 export type EventSplitter = {
   /** Takes the next bytes of the stream. Returns the bytes to pass on, after dropping and replacing events. */
@@ -26,7 +26,7 @@ export const lineEnd = /\r\n?|\n/;
  * @param take receives each event, including its blank line, and decides what happens to it
  * @param tooLarge is called for an event above the size limit
  */
-export function createEventSplitter(take: (event: Uint8Array) => Fate, tooLarge: () => void): EventSplitter {
+export function createEventSplitter(take: (event: Uint8Array) => EventAction, tooLarge: () => void): EventSplitter {
   let pending: Uint8Array = empty;
   let stopped = false;
   let begun = false;

@@ -8,7 +8,7 @@ import { parseAnswer } from "../usage/read-usage.ts";
 import { latestUsage, type StatedUsage } from "../usage/usage.ts";
 import { tellsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { createEventSplitter, dataOf, type Fate, lineEnd, strayLinesOf } from "./sse.ts";
+import { createEventSplitter, dataOf, type EventAction, lineEnd, strayLinesOf } from "./sse.ts";
 
 /** The facts that a stream has revealed so far. */
 export type StreamFacts = {
@@ -141,7 +141,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     facts.failed = true;
   });
 
-  function take(event: Uint8Array): Fate {
+  function take(event: Uint8Array): EventAction {
     const text = decoder.decode(event);
     if (facts.events > 0 && isContent(text)) {
       count(text);

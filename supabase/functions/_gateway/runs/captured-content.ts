@@ -36,9 +36,9 @@ export function captureContent(
 
   return {
     notePrompt(body) {
-      const kept = keep({ prompt: new TextDecoder().decode(body) });
-      waitUntil(kept);
-      return kept;
+      const storing = keep({ prompt: new TextDecoder().decode(body) });
+      waitUntil(storing);
+      return storing;
     },
     noteTool(use) {
       tools.push(use);

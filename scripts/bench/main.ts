@@ -3,6 +3,8 @@ import { withDatabase } from "../local-stack/database.ts";
 import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack } from "../test/start-stack.ts";
 import { superuserUrl } from "../test/superuser.ts";
+import { againstTables } from "./against/against-tables.ts";
+import { countAgainstSteps, measureAgainst } from "./against/measure-against.ts";
 import { bursts } from "./bodies/bursts.ts";
 import { measureBodies } from "./bodies/measure-bodies.ts";
 import { databasePreparation } from "./gateway/database-state.ts";
@@ -70,6 +72,7 @@ async function openKept(): Promise<KeptGrowth | undefined> {
 
 function allSteps(): number {
   const { peers, parts } = options;
+  if (options.against) return 1 + countAgainstSteps(plan, { peers });
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
   const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
@@ -102,7 +105,9 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
   const run = <T>(part: Part, work: () => Promise<T>) => (options.parts.has(part) ? work() : undefined);
   try {
     const pages = await run("web", () => measureWebPages(given));
-    const gateway = await run("gateway", () => measureGateway({ ...given, peers: options.peers, complain }));
+    const { against: commit, peers } = options;
+    const against = commit ? await measureAgainst({ ...given, without, against: commit, peers, complain }) : undefined;
+    const gateway = commit ? undefined : await run("gateway", () => measureGateway({ ...given, peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
     const growth = kept && (await run("growth", () => measureWebGrowth({ ...given, kept })));
     const texts = await measureTexts(given, file);
@@ -113,16 +118,17 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
       ...(pages ? pageRows(pages) : []),
     ];
     const tables = [
-      [machineText(machine), ...(gateway ? [databasePreparation] : []), ...complaints].join(" "),
+      [machineText(machine), ...(gateway || against ? [databasePreparation] : []), ...complaints].join(" "),
       ...(growth ? [growthTable(growth)] : []),
       ...texts,
       ...(rows.length > 0 ? [goalTable(rows, { judged: !options.quick })] : []),
+      ...(against ? [againstTables(against, plan)] : []),
       ...(gateway ? [targetTable(gateway, plan.openLoop)] : []),
     ].join("\n\n");
     console.log(`\n${tables}\n`);
     for (const { what, note } of rows) if (note) console.log(`${what}: ${note}`);
     console.log(
-      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages, growth })}`,
+      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, against, reports, pages, growth })}`,
     );
     if (options.write) await writeDocument(options.write, tables);
   } finally {

@@ -8,6 +8,7 @@ test("by default, the benchmark runs all parts in full, without the peer gateway
     help: false,
     largest: false,
     write: undefined,
+    against: undefined,
     parts: new Set(parts),
   });
 });
@@ -17,6 +18,13 @@ test("--only selects one part of the benchmark, and unknown parts and options ar
   expect(readOptions(["--only", "growth"]).parts).toEqual(new Set(["growth"]));
   expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth, plans, calls, bodies");
   expect(() => readOptions(["--fast"])).toThrow("--fast");
+});
+
+test("--against compares only the gateway with another commit", () => {
+  const options = readOptions(["--only", "gateway", "--against", "v0.1.0"]);
+  expect(options).toMatchObject({ against: "v0.1.0", parts: new Set(["gateway"]) });
+  expect(() => readOptions(["--against", "v0.1.0"])).toThrow("--only gateway");
+  expect(() => readOptions(["--only", "web", "--against", "v0.1.0"])).toThrow("--only gateway");
 });
 
 test("a quick benchmark has fewer rounds, shorter loads and fewer calls than a full one", () => {

@@ -7,6 +7,8 @@ export const usage = `npm run bench -- [options]
   --only A      runs one part: gateway, reports or web; or what runs only alone: growth, which continues where it was
                 stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace), or
                 bodies (bursts of large requests)
+  --against C   with --only gateway: starts the stack of commit C too, alternates loads with it, and prints the ratios.
+                Its code is built below .local/against/ the first time; --peers adds Portkey to the same rounds
   --largest     of growth, measures the largest size only, and keeps the database for the next time
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;
@@ -24,6 +26,8 @@ export type Options = {
   largest: boolean;
   parts: ReadonlySet<Part>;
   write: string | undefined;
+  /** The commit to compare the gateway with. */
+  against: string | undefined;
 };
 
 /** Reads the command line. @throws Error for an unknown option, or for an unknown part after `--only` */
@@ -37,13 +41,15 @@ export function readOptions(args: string[]): Options {
       largest: { type: "boolean", default: false },
       only: { type: "string" },
       write: { type: "string" },
+      against: { type: "string" },
     },
   });
-  const { only, write, ...flags } = values;
+  const { only, write, against, ...flags } = values;
   const known: readonly Part[] = [...parts, ...partsAlone];
   const chosen = only === undefined ? parts : known.filter((part) => part === only);
   if (chosen.length === 0) throw new Error(`--only takes one of ${known.join(", ")}`);
-  return { ...flags, write, parts: new Set(chosen) };
+  if (against !== undefined && only !== "gateway") throw new Error("--against takes --only gateway");
+  return { ...flags, write, against, parts: new Set(chosen) };
 }
 
 export type Plan = {
@@ -61,6 +67,17 @@ export type Plan = {
    * upstream is not the bottleneck.
    */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
+  /**
+   * The comparison with another commit. Callers other than a key are measured with `callerConnections`. `countMs` is the
+   * duration of a load whose statements are counted, which slows Postgres down.
+   */
+  against: {
+    rounds: number;
+    connections: readonly number[];
+    callerConnections: number;
+    durationMs: number;
+    countMs: number;
+  };
   streams: { count: number; staggerMs: number; warmUp: number };
   /** The number of runs of one workspace, and the number of days they are spread over. */
   reports: { runs: number; days: number; readings: number };
@@ -81,6 +98,7 @@ const full: Plan = {
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
   closedLoop: { connections: [16, 64], durationMs: 5_000, upstreamMs: 2_000 },
+  against: { rounds: 5, connections: [1, 16, 64], callerConnections: 16, durationMs: 5_000, countMs: 2_000 },
   streams: { count: 50, staggerMs: 40, warmUp: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300, warmUp: 600 },
@@ -95,6 +113,7 @@ const quick: Plan = {
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 2_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000, upstreamMs: 1_000 },
+  against: { rounds: 2, connections: [1, 16, 64], callerConnections: 16, durationMs: 1_500, countMs: 1_000 },
   streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },

@@ -19,6 +19,11 @@ export function quantilesOf(sample: readonly number[], failed = 0): number[] {
 /** Returns the median. It is the lower of the two middle values for an even count, and NaN for an empty sample. */
 export const median = (sample: readonly number[]): number => quantile(sample, 0.5);
 
+/** Returns the ratio of two figures in each round that both have. */
+export function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
+  return ours.map((figure, round) => figure / (theirs[round] ?? Number.NaN)).filter((ratio) => !Number.isNaN(ratio));
+}
+
 /** Formats a sample as `median (lowest–highest)`. */
 export function spread(sample: readonly number[], digits: number): string {
   const [low, middle, high] = [0, 0.5, 1].map((share) => quantile(sample, share).toFixed(digits));

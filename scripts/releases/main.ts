@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -11,7 +11,8 @@ import { recordObjects } from "./record-objects.ts";
 import { findReleaseFaults } from "./release-faults.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
 
-const usage = `npm run release -- <version>    merge the unreleased migrations, and record them and their objects as this release
+const usage = `npm run release -- <version>    merge the unreleased migrations, record them and their objects as this release, and
+                                compare the gateway's speed with that of the release before
 npm run release -- --commit     enter this commit as that of the newest release`;
 
 const root = process.cwd();
@@ -65,6 +66,23 @@ async function recordRelease(version: string): Promise<void> {
   } finally {
     await cluster.stop();
   }
+  compareSpeed(earlier.at(-1));
+}
+
+/**
+ * Prints the ratios of the gateway's speed to that of the newest earlier release, and how busy the machine was. The
+ * reader judges them: the release is recorded already, and on a busy machine the ratios say little.
+ */
+function compareSpeed(release: Manifest["releases"][number] | undefined): void {
+  if (!release?.commit) {
+    console.log("The gateway's speed is not compared, because no earlier release has a commit.");
+    return;
+  }
+  console.log(`The release is recorded. Comparing the gateway's speed with ${release.version}, for about 12 minutes:`);
+  const args = ["--only", "gateway", "--against", release.commit];
+  const bench = path.join(root, "scripts/bench/main.ts");
+  const { status } = spawnSync(process.execPath, [bench, ...args], { cwd: root, stdio: "inherit" });
+  if (status !== 0) console.error(`The comparison failed. Repeat it with npm run bench -- ${args.join(" ")}`);
 }
 
 async function enterCommit(): Promise<void> {

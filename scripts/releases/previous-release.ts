@@ -1,10 +1,8 @@
-import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
-import { promisify } from "node:util";
 import { readManifest } from "../local-stack/contents/releases.ts";
+import { checkOut, findCommit, readFileAt } from "./check-out.ts";
 
-const run = promisify(execFile);
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");
 const migrations = "supabase/migrations";
 
@@ -34,10 +32,10 @@ export async function checkOutPrevious({
   const { release, added } = await findPrevious();
   const id = commit ?? release.commit;
   if (id === null) return { unavailable: `the manifest records no commit for ${release.version}` };
-  const found = await git(["rev-parse", "--verify", "--quiet", `${id}^{commit}`]);
+  const found = await findCommit(id);
   if (found === null) return { unavailable: `commit ${id} of ${release.version} is not in this clone` };
   const missing = findMissingPackages(
-    (await git(["show", `${id}:package-lock.json`])) ?? "{}",
+    (await readFileAt(found, "package-lock.json")) ?? "{}",
     await readFile("package-lock.json", "utf8"),
   );
   if (missing.length > 0) {
@@ -46,10 +44,7 @@ export async function checkOutPrevious({
   await mkdir(".local", { recursive: true });
   const folder = await mkdtemp(path.resolve(".local/test-release-"));
   const root = path.join(folder, "code");
-  // Uses a separate index, so that neither this clone's index nor its list of worktrees changes.
-  const env = { ...process.env, GIT_INDEX_FILE: path.join(folder, "index") };
-  await run("git", ["read-tree", found.trim()], { env });
-  await run("git", ["checkout-index", "--all", `--prefix=${root}/`], { env });
+  await checkOut(found, root);
   await symlink(path.resolve("node_modules"), path.join(root, "node_modules"));
   // Copies the current build to save time. Starting the release rebuilds it if the release's sources differ.
   await cp("build", path.join(root, "build"), { recursive: true }).catch(() => undefined);
@@ -124,9 +119,4 @@ async function gatherMigrations({ folder, root, added }: { folder: string; root:
     added: (await readdir(upgraded)).filter((file) => !before.has(file)).sort(),
     remove: () => rm(folder, { recursive: true, force: true }),
   };
-}
-
-async function git(args: string[]): Promise<string | null> {
-  const done = await run("git", args, { maxBuffer: 2 ** 26 }).catch(() => null);
-  return done?.stdout ?? null;
 }

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { withDatabase } from "../local-stack/database.ts";
 import { superuserUrl } from "./superuser.ts";
@@ -25,26 +25,36 @@ export type StartedStack = { file: string; stop: () => Promise<void> };
  * @param options.signal aborts a start in progress
  * @param options.dataDir a directory for the stack's data, which is kept; by default a new one below `.local/`, removed
  * at the end
+ * @param options.root the folder of another commit, whose own `npm start` runs; by default this checkout, with the models
+ * that fail on purpose
  * @param options.durable whether a commit waits for the disk, as it does outside of tests
  * @returns the path of the stack's stack.json, and a function that stops the stack and removes its data
  * @throws Error with the runner's last output if the stack does not become ready
  */
 export async function startStack(
   settings: Record<string, string> = {},
-  options: { without?: string[]; signal?: AbortSignal; durable?: boolean; dataDir?: string | undefined } = {},
+  options: {
+    without?: string[];
+    signal?: AbortSignal;
+    durable?: boolean;
+    dataDir?: string | undefined;
+    root?: string;
+  } = {},
 ): Promise<StartedStack> {
-  const { without = [], signal, durable = false } = options;
-  await mkdir(".local", { recursive: true });
-  const dataDir = options.dataDir ?? (await mkdtemp(path.resolve(".local/test-")));
+  const { without = [], signal, durable = false, root = "." } = options;
+  await mkdir(path.join(root, ".local"), { recursive: true });
+  const dataDir = options.dataDir ?? (await mkdtemp(path.resolve(root, ".local/test-")));
   const file = path.join(dataDir, "stack.json");
   const child = spawn(
     process.execPath,
     [
-      "scripts/local-stack/main.ts",
-      ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
+      await readStartProgram(root),
+      ...["--json", "--embedded", "--ports", "auto", "--data-dir", dataDir],
+      ...(options.root === undefined ? ["--test-models"] : []),
       ...without.flatMap((name) => ["--without", name]),
     ],
     {
+      cwd: root,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
         ...process.env,
@@ -93,6 +103,14 @@ export async function startStack(
     throw error;
   }
   return { file, stop };
+}
+
+/** Returns the program that `npm start` runs in a checkout. */
+async function readStartProgram(root: string): Promise<string> {
+  const { scripts } = JSON.parse(await readFile(path.join(root, "package.json"), "utf8")) as {
+    scripts: { start: string };
+  };
+  return scripts.start.replace(/^node /, "");
 }
 
 /** Lets commits return without waiting for the disk, since no test cuts the machine's power. */

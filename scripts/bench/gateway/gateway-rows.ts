@@ -1,6 +1,6 @@
 import { figureText, type Row } from "../report/rows.ts";
 import { markdownTable } from "../report/tables.ts";
-import { curveShares, median } from "../statistics.ts";
+import { curveShares, median, ratios } from "../statistics.ts";
 import type { GatewayMeasurements, ThroughputSample } from "./measurements.ts";
 import { type TargetName, targetLabels, targetNames } from "./targets.ts";
 
@@ -98,10 +98,6 @@ export function targetTable(measured: GatewayMeasurements, { perSecond }: { perS
 }
 
 const known = (samples: readonly number[]) => samples.filter((sample) => !Number.isNaN(sample));
-
-function ratios(ours: readonly number[], theirs: readonly number[]): number[] {
-  return known(ours.map((figure, round) => figure / (theirs[round] ?? Number.NaN)));
-}
 
 /**
  * Returns how much time a target adds to the upstream's own time in each round. Returns NaN for a round in which the

@@ -86,7 +86,7 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
 }
 
 /** Throws unless commits are durable, because a charge counts only if it is on disk when the answer is sent. */
-async function requireDurability(client: pg.Client): Promise<void> {
+export async function requireDurability(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ name: string; setting: string }>(
     `select name, setting from pg_settings where name in ('synchronous_commit', 'fsync', 'full_page_writes')
      union all

@@ -1,6 +1,5 @@
 import type pg from "pg";
 import type { Plan } from "../options.ts";
-import { readTree } from "../process-tree.ts";
 import type { Progress } from "../progress.ts";
 import { quantile, quantilesOf } from "../statistics.ts";
 import { readUpstream } from "../upstream/upstream.ts";
@@ -15,6 +14,7 @@ import {
   type ThroughputSample,
 } from "./measurements.ts";
 import { type Target, targetLabels } from "./targets.ts";
+import { sampleThroughput } from "./throughput.ts";
 
 export type RoundContext = {
   plan: Plan;
@@ -27,9 +27,6 @@ export type RoundContext = {
   begin: Progress["begin"];
   complain: (text: string) => void;
 };
-
-/** The maximum share of failed requests. A closed loop with a higher share does not count. */
-const mostFailedShare = 0.01;
 
 /** Returns the targets that can keep up with a fixed rate. Two LiteLLM workers do not reach 200 requests per second. */
 const paced = (targets: readonly Target[]) => targets.filter(({ name }) => name !== "litellm");
@@ -109,31 +106,16 @@ async function measureLatency(context: RoundContext, target: Target): Promise<La
   return { quantilesMs: quantilesOf(latenciesMs, failed), sentLateMs: quantile(sentLateMs, 0.99), failed };
 }
 
-async function measureThroughput(
-  { plan, client, postgresPid, signal, complain }: RoundContext,
+function measureThroughput(
+  context: RoundContext,
   { target: { name, pid, call }, connections }: { target: Target; connections: number },
 ): Promise<ThroughputSample> {
-  const read = () => [readTree(pid)?.cpuMs, readTree(postgresPid)?.cpuMs] as const;
-  const before = read();
+  const { client, postgresPid, plan } = context;
   const { warmUpMs, closedLoop } = plan;
   const durationMs = name === "bare" ? closedLoop.upstreamMs : closedLoop.durationMs;
-  const load = await runClosedLoop({ call, connections, warmUpMs, durationMs }, signal);
-  // Includes settlements after the last answer, because they belong to the measured calls.
-  await untilSettled(client);
-  const after = read();
-  const { perSecond, quantilesMs, failed, answered, answeredInAll } = load;
-  if (answered === 0 || failed / answered > mostFailedShare) {
-    complain(
-      `Does not count: ${connections} connections, ${targetLabels[name]}: ${failed} failed, ${answered} answered.`,
-    );
-    return { perSecond: Number.NaN, quantilesMs: [], failed, gatewayCpuMs: undefined, postgresCpuMs: undefined };
-  }
-  const each = (index: 0 | 1) => {
-    const [from, to] = [before[index], after[index]];
-    return from === undefined || to === undefined ? undefined : (to - from) / answeredInAll;
-  };
-  const usesPostgres = name === "gatehouse" || name === "floor";
-  return { perSecond, quantilesMs, failed, gatewayCpuMs: each(0), postgresCpuMs: usesPostgres ? each(1) : 0 };
+  const database = name === "gatehouse" || name === "floor" ? { client, postgresPid } : undefined;
+  const server = { label: targetLabels[name], pid, call, database };
+  return sampleThroughput(server, { connections, warmUpMs, durationMs }, context);
 }
 
 async function measureStreams(

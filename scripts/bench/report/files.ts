@@ -1,5 +1,6 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { AgainstMeasurements } from "../against/measure-against.ts";
 import type { GatewayMeasurements } from "../gateway/measurements.ts";
 import type { GrowthMeasurements } from "../growth/growth.ts";
 import type { Options, Plan } from "../options.ts";
@@ -16,6 +17,7 @@ export type Results = {
   complaints: readonly string[];
   rows: readonly Row[];
   gateway: GatewayMeasurements | undefined;
+  against: AgainstMeasurements | undefined;
   reports: ReportMeasurements | undefined;
   pages: PageMeasurements | undefined;
   growth: GrowthMeasurements | undefined;

@@ -14,9 +14,12 @@ const calls = z.object({
 
 export type UpstreamCalls = z.infer<typeof calls>;
 
-/** Starts the bench's model provider. The bench passes the port of the stack's own provider, which is not running. */
-export function startUpstream(port: number): Promise<ServiceProcess> {
-  return startServer({ args: () => [program], port });
+/**
+ * Starts the bench's model provider.
+ * @param port the port of the stack's own provider, which is not running; by default a free port
+ */
+export function startUpstream(port?: number): Promise<ServiceProcess> {
+  return startServer({ args: () => [program], ...(port === undefined ? {} : { port }) });
 }
 
 /** Returns the calls and streams the upstream has seen so far. */

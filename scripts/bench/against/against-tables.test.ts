@@ -1,0 +1,60 @@
+import { expect, test } from "vitest";
+import { planOf } from "../options.ts";
+import { curveShares } from "../statistics.ts";
+import { againstTables } from "./against-tables.ts";
+import type { Caller } from "./callers.ts";
+import type { AgainstMeasurements } from "./measure-against.ts";
+
+const sample = (
+  label: string,
+  round: number,
+  { perSecond, caller = "keys" }: { perSecond: number; caller?: Caller },
+): AgainstMeasurements["samples"][number] => ({
+  ...{ label, round, caller, connections: 16, perSecond, failed: 0 },
+  quantilesMs: Number.isNaN(perSecond) ? [] : curveShares.map((share) => (share === 0.5 ? 4 : 9)),
+  ...{ gatewayCpuMs: 0.25, postgresCpuMs: 0.5, statementMs: 0.125 },
+});
+
+const measured: AgainstMeasurements = {
+  labels: { ours: "this checkout", theirs: "abc", peer: "Portkey" },
+  machineLoads: [0.25, 3],
+  samples: [
+    sample("this checkout", 1, { perSecond: 2_000 }),
+    sample("abc", 1, { perSecond: 1_000 }),
+    sample("Portkey", 1, { perSecond: 500 }),
+    sample("Portkey", 2, { perSecond: 1_000 }),
+    sample("abc", 2, { perSecond: Number.NaN }),
+    sample("this checkout", 2, { perSecond: 3_000 }),
+    sample("this checkout", 1, { perSecond: 1_000, caller: "app token" }),
+    sample("this checkout", 2, { perSecond: 3_000, caller: "app token" }),
+  ],
+  counts: [{ label: "abc", caller: "keys", connections: 16, sent: 0.25, all: 2.5 }],
+};
+
+function rowOf(name: string): string[] {
+  const line = againstTables(measured, planOf({ quick: true }))
+    .split("\n")
+    .find((candidate) => candidate.startsWith(`| ${name} `));
+  return (line ?? "")
+    .split("|")
+    .slice(2, -1)
+    .map((cell) => cell.trim());
+}
+
+test("compares another commit and a peer within the same round, and leaves out a load that does not count", () => {
+  expect(rowOf("connections")).toEqual([
+    ...["this checkout", "abc", "Portkey"],
+    ...["this checkout ÷ abc", "this checkout ÷ Portkey", "abc ÷ Portkey"],
+  ]);
+  expect(rowOf("16: calls a second")).toEqual([
+    ...["2,000 (2,000–3,000)", "1,000", "500 (500–1,000)"],
+    ...["2.00", "3.00 (3.00–4.00)", "2.00"],
+  ]);
+  expect(rowOf("16: p50, ms").slice(0, 2)).toEqual(["4.00", "4.00"]);
+  expect(rowOf("16: statements executed a call")).toEqual(["—", "2.5", "—", "—", "—", "—"]);
+});
+
+test("compares each caller with calls of many keys, and reports the machine's load of each round", () => {
+  expect(rowOf("16, app token: calls a second")).toEqual(["1,000 (1,000–3,000)", "—", "—", "0.50 (0.50–1.00)", "—"]);
+  expect(againstTables(measured, planOf({ quick: true }))).toContain("before the rounds: 0.25, 3.00.");
+});

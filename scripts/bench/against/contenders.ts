@@ -1,0 +1,79 @@
+import pg from "pg";
+import { readStackFile } from "../../test/stack.ts";
+import { superuserUrl } from "../../test/superuser.ts";
+import type { Call } from "../gateway/call.ts";
+import { makeLogFiles } from "../gateway/database-state.ts";
+import { requireDurability } from "../gateway/gateway.ts";
+import { otherTarget, ourTarget } from "../gateway/targets.ts";
+import { portkeyLabel, startPortkey } from "../peers/portkey.ts";
+import { startUpstream } from "../upstream/upstream.ts";
+import { type Caller, createCallers } from "./callers.ts";
+
+/** A gateway of the comparison. A peer gateway has no database, and one caller. */
+export type Contender = {
+  label: string;
+  pid: number;
+  calls: Partial<Record<Caller, Call>>;
+  database?: { client: pg.Client; superuser: pg.Client; postgresPid: number };
+  /** @throws Error if the gateway has restarted since it was opened */
+  requireSameProcess: () => void;
+  close: () => Promise<unknown>;
+};
+
+/** Prepares the gateway of a running stack for load, with an upstream of its own in place of the stack's provider. */
+export async function openStackGateway(options: {
+  label: string;
+  stackFile: string;
+  workspaces: number;
+  complain: (text: string) => void;
+}): Promise<Contender> {
+  const { label, stackFile, workspaces, complain } = options;
+  const stack = readStackFile(stackFile);
+  const [client, superuser] = [await connect(stack.supabase.dbUrl), await connect(await superuserUrl(stackFile))];
+  await requireDurability(client);
+  await makeLogFiles(superuser);
+  const calls = await createCallers(client, {
+    stack,
+    workspaces,
+    complain: (text) => complain(`${label}: ${text}`),
+  });
+  const upstream = await startUpstream(Number(new URL(stack.provider).port));
+  const { pid } = ourTarget(stack, []);
+  const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
+  return {
+    label,
+    pid,
+    calls,
+    database: { client, superuser, postgresPid },
+    requireSameProcess() {
+      if (ourTarget(readStackFile(stackFile), []).pid === pid) return;
+      throw new Error(`The functions of ${label} restarted under the load: see the stack's log.`);
+    },
+    close: () => Promise.all([upstream.stop(), client.end(), superuser.end()]),
+  };
+}
+
+async function connect(connectionString: string): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString });
+  // The next query reports a lost connection.
+  client.on("error", () => undefined);
+  await client.connect();
+  return client;
+}
+
+/** Starts Portkey in front of an upstream of its own. */
+export async function openPortkey(signal: AbortSignal): Promise<Contender> {
+  const upstream = await startUpstream();
+  const server = await startPortkey(signal).catch(async (error: unknown) => {
+    await upstream.stop();
+    throw error;
+  });
+  const { pid, call } = otherTarget("portkey", { ...server, upstream: upstream.url });
+  return {
+    label: portkeyLabel,
+    pid,
+    calls: { keys: call },
+    requireSameProcess() {},
+    close: () => Promise.all([server.stop(), upstream.stop()]),
+  };
+}

@@ -1,0 +1,196 @@
+import { loadavg } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import { startStack } from "../../test/start-stack.ts";
+import { untilSettled } from "../gateway/books.ts";
+import { clearBacklog } from "../gateway/database-state.ts";
+import { runClosedLoop } from "../gateway/load.ts";
+import type { ThroughputSample } from "../gateway/measurements.ts";
+import { sampleThroughput } from "../gateway/throughput.ts";
+import type { Plan } from "../options.ts";
+import type { Progress } from "../progress.ts";
+import { type Caller, callers } from "./callers.ts";
+import { type Contender, openPortkey, openStackGateway } from "./contenders.ts";
+import { prepareCommit } from "./prepare-commit.ts";
+import { readStatements, resetStatements, type Statements, trackFunctions } from "./statements.ts";
+
+/** What was measured: a contender, a caller and a number of connections. */
+export type Load = { label: string; caller: Caller; connections: number };
+
+/** A sample of one round. `statementMs` is Postgres's time for a call's statements. */
+type AgainstSample = Load & { round: number; statementMs: number | undefined } & ThroughputSample;
+
+/** Statements a call: those that the gateway sent, and all with those in functions. */
+export type StatementCount = Load & Pick<Statements, "sent" | "all">;
+
+export type AgainstMeasurements = {
+  /** This checkout, the other commit, and the peer if it was measured. */
+  labels: { ours: string; theirs: string; peer: string | undefined };
+  /** The machine's 1-minute load before each round. */
+  machineLoads: number[];
+  samples: AgainstSample[];
+  counts: StatementCount[];
+};
+
+type AgainstOptions = {
+  stackFile: string;
+  against: string;
+  without: string[];
+  plan: Plan;
+  peers: boolean;
+  progress: Progress;
+  signal: AbortSignal;
+  complain: (text: string) => void;
+};
+
+type Context = Pick<AgainstOptions, "plan" | "progress" | "signal" | "complain"> & { contenders: Contender[] };
+
+/** Pause after Postgres was told to reload its settings, which each of its processes does on its own. */
+const reloadMs = 500;
+
+/** Returns the loads of one contender: a peer has one caller, and each other caller one number of connections. */
+function loadsOf({ label, calls }: Contender, { against }: Plan): Load[] {
+  return callers
+    .filter((caller) => calls[caller])
+    .flatMap((caller) => {
+      const all = caller === "keys" ? against.connections : [against.callerConnections];
+      return all.map((connections) => ({ label, caller, connections }));
+    });
+}
+
+/** Returns the number of steps, for two stacks and possibly a peer. */
+export function countAgainstSteps(plan: Plan, { peers }: { peers: boolean }): number {
+  const { connections, rounds } = plan.against;
+  const ofStack = connections.length + callers.length - 1;
+  return (
+    4 + (peers ? 1 : 0) + 2 + (peers ? 1 : 0) + rounds * (2 * ofStack + (peers ? connections.length : 0)) + 2 * ofStack
+  );
+}
+
+/**
+ * Compares the gateway of a running stack with that of another commit, and of Portkey with `peers`. Only one of them is
+ * under load at a time, and each round measures all of them in turn.
+ */
+export async function measureAgainst(options: AgainstOptions): Promise<AgainstMeasurements> {
+  const { stackFile, against, without, plan, peers, progress, signal, complain } = options;
+  const closing: (() => Promise<unknown>)[] = [];
+  try {
+    progress.begin(`the code of ${against}`);
+    const { commit, root } = await prepareCommit(against, signal);
+    const theirs = commit.slice(0, 8);
+    progress.begin(`a stack of ${theirs}`);
+    const stack = await startStack({}, { without, signal, durable: true, root });
+    closing.push(stack.stop);
+    const contenders: Contender[] = [];
+    const open = async (label: string, opening: () => Promise<Contender>) => {
+      progress.begin(`callers of ${label}`);
+      const contender = await opening();
+      closing.push(contender.close);
+      contenders.push(contender);
+    };
+    const ours = "this checkout";
+    for (const [label, file] of [
+      [ours, stackFile],
+      [theirs, stack.file],
+    ] as const) {
+      await open(label, () => openStackGateway({ label, stackFile: file, workspaces: plan.workspaces, complain }));
+    }
+    if (peers) {
+      await open("Portkey", () => openPortkey(signal)).catch((error: Error) => {
+        signal.throwIfAborted();
+        complain(`Portkey is left out: ${error.message.slice(0, 500)}`);
+      });
+    }
+    const labels = { ours, theirs, peer: contenders[2]?.label };
+    const context = { plan, progress, signal, complain, contenders };
+    await warmUp(context);
+    const measured: AgainstMeasurements = { labels, machineLoads: [], samples: [], counts: [] };
+    for (let round = 1; round <= plan.against.rounds; round += 1) await runRound(context, measured, round);
+    for (const contender of contenders) measured.counts.push(...(await countStatements(context, contender)));
+    for (const contender of contenders) contender.requireSameProcess();
+    return measured;
+  } finally {
+    for (const close of closing.reverse()) await close();
+  }
+}
+
+/** Puts each load on each gateway, so that its code is compiled and its rows exist before the first round. */
+async function warmUp({ contenders, plan, progress, signal }: Context): Promise<void> {
+  for (const contender of contenders) {
+    progress.begin(`before the rounds, ${contender.label}`);
+    const loads = loadsOf(contender, plan);
+    for (const { caller, connections } of loads) {
+      const call = contender.calls[caller];
+      const durationMs = plan.firstWarmUpMs / loads.length;
+      if (call) await runClosedLoop({ call, connections, warmUpMs: 0, durationMs }, signal);
+    }
+    if (contender.database) await untilSettled(contender.database.client);
+  }
+}
+
+/** Runs one round. Every other round goes through the gateways in reverse order. */
+async function runRound(context: Context, into: AgainstMeasurements, round: number): Promise<void> {
+  const { contenders, plan } = context;
+  const machineLoad = loadavg()[0] ?? 0;
+  into.machineLoads.push(machineLoad);
+  const inOrder = round % 2 === 1 ? contenders : contenders.toReversed();
+  const loads = [
+    ...plan.against.connections.map((connections) => ({ caller: "keys" as Caller, connections })),
+    ...callers.slice(1).map((caller) => ({ caller, connections: plan.against.callerConnections })),
+  ];
+  for (const { caller, connections } of loads) {
+    for (const contender of inOrder) {
+      const load = { label: contender.label, caller, connections };
+      const announced = `round ${round}, load ${machineLoad.toFixed(2)}: ${connections} connections, ${caller}`;
+      if (contender.calls[caller])
+        into.samples.push({ ...load, round, ...(await sample(context, { contender, load, announced })) });
+    }
+  }
+}
+
+async function sample(
+  { plan, progress, signal, complain }: Context,
+  { contender, load, announced }: { contender: Contender; load: Load; announced: string },
+): Promise<ThroughputSample & { statementMs: number | undefined }> {
+  const { label, pid, calls, database } = contender;
+  const call = calls[load.caller];
+  if (!call) throw new Error(`${label} has no ${load.caller}.`);
+  progress.begin(`${announced}, ${label}`);
+  if (database) {
+    await clearBacklog(database.superuser);
+    await resetStatements(database.superuser);
+  }
+  const timing = { connections: load.connections, warmUpMs: plan.warmUpMs, durationMs: plan.against.durationMs };
+  const { calls: answered, ...taken } = await sampleThroughput({ label, pid, call, database }, timing, {
+    signal,
+    complain,
+  });
+  const statements = database && (await readStatements(database.superuser));
+  return { ...taken, statementMs: statements && answered > 0 ? statements.sentMs / answered : undefined };
+}
+
+/** Counts the statements a call under each load, with those in functions. */
+async function countStatements(context: Context, contender: Contender): Promise<StatementCount[]> {
+  const { plan, progress, signal, complain } = context;
+  const { label, pid, calls, database } = contender;
+  if (!database) return [];
+  const { superuser } = database;
+  const counts: StatementCount[] = [];
+  await trackFunctions(superuser, true);
+  try {
+    await sleep(reloadMs);
+    for (const load of loadsOf(contender, plan)) {
+      const { caller, connections } = load;
+      const call = calls[caller];
+      if (!call) continue;
+      progress.begin(`statements a call: ${connections} connections, ${caller}, ${label}`);
+      await resetStatements(superuser);
+      const timing = { connections, warmUpMs: 0, durationMs: plan.against.countMs };
+      const taken = await sampleThroughput({ label, pid, call, database }, timing, { signal, complain });
+      const { sent, all } = await readStatements(superuser);
+      counts.push({ ...load, sent: sent / taken.calls, all: all / taken.calls });
+    }
+  } finally {
+    await trackFunctions(superuser, false);
+  }
+  return counts;
+}

@@ -113,7 +113,7 @@ const quick: Plan = {
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 2_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000, upstreamMs: 1_000 },
-  against: { rounds: 2, connections: [1, 16, 64], callerConnections: 16, durationMs: 1_500, countMs: 1_000 },
+  against: { rounds: 1, connections: [1, 16, 64], callerConnections: 16, durationMs: 1_500, countMs: 1_000 },
   streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },

@@ -44,7 +44,7 @@ type AgainstOptions = {
 
 type Context = Pick<AgainstOptions, "plan" | "progress" | "signal" | "complain"> & { contenders: Contender[] };
 
-/** Pause after Postgres was told to reload its settings, which each of its processes does on its own. */
+/** The time in which every process of Postgres has reloaded its settings. */
 const reloadMs = 500;
 
 /** Returns the loads of one contender: a peer has one caller, and each other caller one number of connections. */

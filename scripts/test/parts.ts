@@ -76,7 +76,7 @@ export const parts: readonly Part[] = [
     files: [
       "scripts/soak/**/*",
       "supabase/functions/_gateway/{admission,runs}/**/*",
-      "supabase/schemas/gateway/{admission,extension,limits,money,settlement,settlement-cost,sweep}.sql",
+      "supabase/schemas/gateway/{admission,extension,limits,money,settlement,sweep}.sql",
       "!supabase/functions/**/*.test.ts",
     ],
     tests: ["scripts/soak/**/*.test.ts"],

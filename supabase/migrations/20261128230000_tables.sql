@@ -663,10 +663,33 @@ create index review_drafts_expires_at_idx on private.review_drafts (expires_at);
 alter table private.review_drafts enable row level security;
 select private.protect_table('private.review_drafts');
 
+create type ai.settlement as (
+  account_id uuid,
+  workspace_id uuid,
+  key_lineage_id uuid,
+  app_id uuid,
+  actor_id uuid,
+  entity_id text,
+  budget_scopes text[],
+  request_id text,
+  model_id text,
+  has_key boolean,
+  kind text,
+  credits_due numeric,
+  credits_released numeric,
+  cost_due_usd numeric,
+  usd_released numeric,
+  unmetered_credits numeric,
+  billed_credits numeric,
+  window_start timestamptz,
+  counted_tokens bigint,
+  answer jsonb
+);
+comment on type ai.settlement is
+  'What an outcome changes elsewhere than in its run: the credits and cost that become due, and what the reservation '
+  'returns to the account, the budgets and the rate windows that start at window_start. answer is for the gateway.';
+
 -- Reworded comments of 0.1.0.
-comment on type ai.closed_run is
-  'A run in its closed state, and the resulting changes: the credits and cost that become due, what its reservation '
-  'returns to the account and the budgets, and whether its idempotency key is free again.';
 comment on type ai.credential is
   'What a caller presents: the SHA-256 of a key or of an app''s token, or the verified claims of a session.';
 comment on type ai.lock_list is
@@ -693,9 +716,11 @@ comment on type ai.priced_call is
 comment on type ai.reservation is 'What a provider call has reserved, or the limit that refused it.';
 comment on type ai.route_offer is
   'A model with its routes and prices, and the maximum tokens and cost of a call; or the reason why there is none.';
+comment on column ai.runs.settled_at is
+  'Null while the run is open. A settlement sets it with usage_source and rejects counts below zero. No check constraint '
+  'requires this, because every statement would prepare the check.';
 comment on type ai.run_outcome is
   'How a run ended, as the gateway reports it, with the usage and cost of all its provider calls together.';
-comment on type ai.run_report is 'A locked run, and what the gateway reported about it.';
 comment on type ai.run_request is
   'A call as the gateway describes it to ai.begin_run. Functions that only read a credential receive some of the '
   'fields.';

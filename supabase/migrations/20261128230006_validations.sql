@@ -28,3 +28,8 @@ alter table private.apps
   validate constraint apps_resource_url_check,
   validate constraint apps_scopes_check,
   validate constraint key_scope_is_for_openid_clients;
+
+-- Unused since 0.1.0: only functions that are gone have used it.
+drop type ai.run_report;
+-- Unused since 0.1.0: only functions that are gone have used it.
+drop type ai.closed_run;

@@ -18,14 +18,14 @@ describe("the gateway's SQL rules are each defined once", () => {
     ["model access", "usable_models", ["find_offer", "list_models"]],
     ["routes and prices", "open_prices", ["list_models", "priced_routes"]],
     ["maximum cost", "maximum_cost_usd", ["extend_run", "find_offer"]],
-    ["credits", "usd_to_credits", ["admit_call", "compute_settlement", "extend_run", "sweep_runs"]],
+    ["credits", "usd_to_credits", ["admit_call", "extend_run", "settle_outcomes", "sweep_runs"]],
     ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],
     ["reserved tokens", "reserved_tokens", ["extend_run", "find_offer"]],
     ["budgets of a call", "budget_scopes", ["find_caller"]],
     ["budget", "reserve_budget", ["reserve_limits"]],
     ["reservation", "reserve_limits", ["admit_call", "extend_run"]],
-    ["lock order", "lock_rows", ["admit_calls", "extend_run", "lock_outcomes"]],
-    ["closing a run", "settle_batch", ["settle_outcomes"]],
+    ["lock order", "lock_rows", ["admit_calls", "extend_run", "settle_outcomes"]],
+    ["closing a run", "book_settlements", ["settle_outcomes"]],
     ["settlement", "settle_outcomes", ["release_orphaned_runs", "settle_runs", "sweep_runs"]],
   ] as const)('the rule "%s" is defined only in ai.%s', async ([, name, callers], { db }) => {
     const defined = await db.query("select from pg_catalog.pg_proc where oid::regproc::text = $1", [`ai.${name}`]);
@@ -37,15 +37,15 @@ describe("the gateway's SQL rules are each defined once", () => {
     [
       "changes rate windows",
       "(update|insert into) ai\\.rate_windows",
-      ["consume_rate_limit", "lock_rows", "return_tokens", "settle_rate_windows"],
+      ["book_settlements", "consume_rate_limit", "lock_rows", "return_tokens"],
     ],
     [
       "reserves and charges credits",
       "update ai\\.credit_accounts",
-      ["change_credits", "reserve_limits", "settle_credits"],
+      ["book_settlements", "change_credits", "reserve_limits"],
     ],
     ["opens runs", "insert into ai\\.runs", ["admit_call"]],
-    ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["settle_batch"]],
+    ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["book_settlements"]],
   ] as const)("only the listed functions contain SQL that %s", async ([, pattern, names], { db }) => {
     expect(await functionsWith(db, pattern)).toEqual(names);
   });

@@ -97,6 +97,8 @@ describe("an outcome that can't be stored", () => {
     { why: "a negative number of tokens", changes: { reasoning_tokens: -1 } },
     { why: "no cost", changes: { cost_usd: null } },
     { why: "a negative cost", changes: { cost_usd: "-1" } },
+    { why: "a cost that is not a number", changes: { cost_usd: "NaN" } },
+    { why: "credits that are not a number", changes: { credits: "NaN" } },
   ])("a run stays open if its outcome has $why", async ({ changes }, { db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [run, sound] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
@@ -185,6 +187,36 @@ describe("settling runs on many connections", () => {
       }
     } finally {
       await close();
+    }
+  });
+
+  test("a batch that waits for an account has locked no account with a higher id", async () => {
+    const [settling, blocking] = [openPool(1), openPool(1)];
+    try {
+      const tenants: Tenant[] = [];
+      for (let n = 0; n < 6; n += 1) tenants.push(await createTenant(blocking.db, { credits: "100" }));
+      const runs: Begun[] = [];
+      for (const tenant of tenants) runs.push(await begin(blocking.db, chatCall(tenant)));
+      const accounts = await blocking.db.query<{ id: string }>(
+        "select id from ai.credit_accounts where workspace_id = any ($1) order by id",
+        [tenants.map(({ workspaceId }) => workspaceId)],
+      );
+      const [{ pid } = { pid: 0 }] = await settling.db.query<{ pid: number }>("select pg_backend_pid() as pid");
+      await blocking.db.query("begin");
+      await blocking.db.query("select from ai.credit_accounts where id = $1 for update", [accounts[0]?.id]);
+      const settled = settle(
+        settling.db,
+        runs.map((run) => outcome(run)),
+      );
+      const waiting = "select from pg_locks where pid = $1 and not granted";
+      await expect.poll(() => blocking.db.query(waiting, [pid]), { timeout: 10_000 }).toHaveLength(1);
+      await blocking.db.query("select from ai.credit_accounts where id = any ($1) for update nowait", [
+        accounts.map(({ id }) => id),
+      ]);
+      await blocking.db.query("commit");
+      expect(await settled).toHaveLength(runs.length);
+    } finally {
+      await Promise.all([blocking.close(), settling.close()]);
     }
   });
 });

@@ -125,28 +125,6 @@ begin
 end
 $$;
 
--- Adjusts the token counts of rate windows after runs are closed. token_changes has one number for each run, in the
--- same order, or null if the run's windows are past. The caller has locked the windows. A window that began after the
--- run's tokens were reserved is not changed.
-create or replace function ai.settle_rate_windows(closed ai.closed_run[], token_changes bigint[]) returns void
-  language plpgsql volatile security invoker
-as $$
-begin
-  update ai.rate_windows w
-  set tokens = greatest(w.tokens + due.tokens, 0)
-  from (
-    select s.scope, s.subject_id, (c.run).tokens_reserved_at as minute, sum(c.tokens) as tokens
-    from unnest(closed, token_changes) as c (
-      run, kind, credits_due, credits_released, cost_due_usd, usd_released, key_unused, tokens
-    )
-    cross join lateral (values ('key', (c.run).key_lineage_id), ('workspace', (c.run).workspace_id)) as s (scope, subject_id)
-    where c.tokens <> 0
-    group by 1, 2, 3
-  ) as due
-  where w.scope = due.scope and w.subject_id = due.subject_id and w.window_start <= due.minute;
-end
-$$;
-
 -- Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output limit.
 -- Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the token limit.
 create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint

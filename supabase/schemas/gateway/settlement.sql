@@ -11,9 +11,9 @@ begin
 end
 $$;
 
--- Settles a batch of runs and returns the runs that changed. If the batch cannot be settled, settles each run
--- separately, so that one bad run does not block the others. A bad run stays open and is logged. Lock timeouts are
--- raised, so that the caller sends the batch again.
+-- Settles a batch of runs and returns the runs that changed. If idle_since is given, only open runs without a heartbeat
+-- since then change. A report that cannot be booked does not block the others: its run stays open, and it is logged.
+-- Lock timeouts are raised, so that the caller sends the batch again.
 create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timestamptz default null) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
   -- Forces plans that find rows by key, regardless of the table statistics. A generic plan fits every call.
@@ -21,365 +21,277 @@ create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timesta
   set jit = off
 as $$
 declare
-  reports ai.run_report[] := ai.lock_outcomes(outcomes);
-  report ai.run_report;
-  ended jsonb := '[]';
-begin
-  begin
-    return ai.settle_batch(reports, idle_since);
-  exception when data_exception or integrity_constraint_violation then
-    null;
-  end;
-  foreach report in array reports loop
-    begin
-      ended := ended || ai.settle_batch(array[report], idle_since);
-    exception when data_exception or integrity_constraint_violation then
-      raise warning 'run % cannot be booked: %', (report.run).id, sqlerrm using errcode = sqlstate;
-    end;
-  end loop;
-  return ended;
-end
-$$;
-
--- Locks the reported runs, then their rate windows, budgets and balances. Returns each report with its run.
-create or replace function ai.lock_outcomes(outcomes jsonb) returns ai.run_report[]
-  language plpgsql volatile security invoker
-as $$
-declare
-  reports ai.run_report[] := ai.lock_runs(outcomes);
-  report ai.run_report;
-  run ai.runs;
-  scope text;
-  locks ai.lock_list;
-begin
-  foreach report in array reports loop
-    run := report.run;
-    if run.tokens_reserved_at >= date_trunc('minute', now()) then
-      locks.rate_windows := locks.rate_windows || row('workspace', run.workspace_id, null)::ai.limit_subject;
-      if run.key_lineage_id is not null then
-        locks.rate_windows := locks.rate_windows || row('key', run.key_lineage_id, null)::ai.limit_subject;
-      end if;
-    end if;
-    foreach scope in array run.budget_scopes loop
-      locks.budgets := locks.budgets || row(
-        scope,
-        ai.budget_subject(scope, run.workspace_id, run.key_lineage_id, run.app_id, run.actor_id, run.entity_id),
-        run.workspace_id
-      )::ai.limit_subject;
-    end loop;
-    if run.account_id is not null then
-      locks.accounts := locks.accounts || run.account_id;
-    end if;
-  end loop;
-  perform ai.lock_rows(locks);
-  return reports;
-end
-$$;
-
--- Locks the reported runs in order of account and id, and returns each report with its run. Skips unknown runs.
-create or replace function ai.lock_runs(reports jsonb) returns ai.run_report[]
-  language plpgsql volatile security invoker
-as $$
-declare
   moments timestamptz[];
   ids uuid[];
-  told jsonb[];
+  reports jsonb[];
   first_begun timestamptz;
   last_begun timestamptz;
-  locked ai.run_report[];
+  due ai.settlement[];
+  outcomes_due ai.run_outcome[];
+  invalid_ids uuid[];
+  has_budgets boolean;
+  locks ai.lock_list;
+  changed jsonb := '[]';
+  last_changed uuid;
 begin
   select array_agg(n.created_at), array_agg(n.id), array_agg(n.report), min(n.created_at), max(n.created_at)
-  into moments, ids, told, first_begun, last_begun
+  into moments, ids, reports, first_begun, last_begun
   from (
     select
       e.value as report,
       case when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') then (e.value ->> 'created_at')::timestamptz end
         as created_at,
       case when pg_input_is_valid(e.value ->> 'id', 'uuid') then (e.value ->> 'id')::uuid end as id
-    from jsonb_array_elements(reports) as e
+    from jsonb_array_elements(outcomes) as e
   ) as n;
-  select array_agg(row(l.run, l.report)::ai.run_report) into locked
-  from (
-    select r as run, n.report
-    from unnest(moments, ids, told) as n (created_at, id, report)
-    -- The range lets the planner skip partitions of other months.
-    join ai.runs r
-      on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
-    order by r.account_id, r.id
-    for update of r
-  ) as l;
-  return coalesce(locked, '{}');
-end
-$$;
 
--- Closes and charges runs that the caller has locked. Returns the runs that changed.
-create or replace function ai.settle_batch(reports ai.run_report[], idle_since timestamptz) returns jsonb
-  language plpgsql volatile security invoker
-as $$
-declare
-  report ai.run_report;
-  closed_run ai.closed_run;
-  closed ai.closed_run[] := '{}';
-  last_id uuid;
-  first_begun timestamptz;
-  last_begun timestamptz;
-  have_keys boolean := false;
-  have_budgets boolean := false;
-  have_failures boolean := false;
-  token_change bigint;
-  token_changes bigint[] := '{}';
-  have_tokens boolean := false;
-  ended jsonb := '[]';
-begin
-  foreach report in array reports loop
-    closed_run := ai.compute_settlement(jsonb_populate_record(null::ai.run_outcome, report.outcome), report.run, idle_since);
-    -- A run may be reported twice in one batch.
-    continue when closed_run.kind is null or (report.run).id = last_id;
-    last_id := (report.run).id;
-    closed := closed || closed_run;
-    token_change := null;
-    if (report.run).tokens_reserved_at >= date_trunc('minute', now()) then
-      token_change := (closed_run.run).input_tokens + (closed_run.run).output_tokens - case closed_run.kind
-        when 'usage' then (report.run).reserved_tokens
-        else (report.run).input_tokens + (report.run).output_tokens
-      end;
-      have_tokens := true;
-    end if;
-    token_changes := token_changes || token_change;
-    first_begun := least(first_begun, (report.run).created_at);
-    last_begun := greatest(last_begun, (report.run).created_at);
-    have_keys := have_keys or (report.run).idempotency_key is not null;
-    have_budgets := have_budgets or (report.run).budget_scopes <> '{}';
-    have_failures := have_failures or coalesce(jsonb_path_exists((closed_run.run).attempts, '$[*].failure'), false);
-    ended := ended || jsonb_build_object(
-      'id', last_id, 'kind', closed_run.kind, 'billed_credits', (closed_run.run).billed_credits::text
-    );
-  end loop;
-  if last_id is null then
-    return ended;
-  end if;
-
-  if have_tokens then
-    perform ai.settle_rate_windows(closed, token_changes);
-  end if;
-  if have_budgets then
-    perform ai.settle_budgets(closed);
-  end if;
-  perform ai.settle_credits(closed);
-  update ai.runs r
-  set
-    status = (c.run).status,
-    http_status = (c.run).http_status,
-    error_code = (c.run).error_code,
-    usage_source = (c.run).usage_source,
-    route = (c.run).route,
-    input_tokens = (c.run).input_tokens,
-    cached_input_tokens = (c.run).cached_input_tokens,
-    audio_input_tokens = (c.run).audio_input_tokens,
-    output_tokens = (c.run).output_tokens,
-    reasoning_tokens = (c.run).reasoning_tokens,
-    audio_output_tokens = (c.run).audio_output_tokens,
-    cache_write_tokens = (c.run).cache_write_tokens,
-    cache_write_1h_tokens = (c.run).cache_write_1h_tokens,
-    image_input_tokens = (c.run).image_input_tokens,
-    fee_requests = (c.run).fee_requests,
-    served_tier = (c.run).served_tier,
-    marks = (c.run).marks,
-    billing_name = (c.run).billing_name,
-    billing_account = (c.run).billing_account,
-    cost_usd = (c.run).cost_usd,
-    billed_credits = (c.run).billed_credits,
-    unmetered_credits = (c.run).unmetered_credits,
-    first_byte_ms = (c.run).first_byte_ms,
-    latency_ms = (c.run).latency_ms,
-    steps = (c.run).steps,
-    attempts = (c.run).attempts,
-    touched_at = now(),
-    settled_at = now(),
-    swept = idle_since is not null
-  from unnest(closed) as c
-  where r.created_at = (c.run).created_at and r.id = (c.run).id
-    and r.created_at >= first_begun and r.created_at <= last_begun;
-  if have_failures then
-    perform ai.record_failed_attempts(closed);
-  end if;
-  if have_keys then
-    perform ai.complete_idempotency_keys(closed);
-  end if;
-  return ended;
-end
-$$;
-
--- Applies an outcome to a locked run. Returns the closed run with the amounts due, or null if the outcome changes
--- nothing. If idle_since is given, also returns null unless the run is open and has had no heartbeat since then.
-create or replace function ai.compute_settlement(outcome ai.run_outcome, run ai.runs, idle_since timestamptz) returns ai.closed_run
-  language plpgsql stable security invoker
-as $$
-declare
-  open boolean := run.status = 'running';
-  before ai.runs := run;
-  cost_usd numeric(24, 12) := coalesce(outcome.cost_usd, 0);
-  credits numeric(24, 8) := coalesce(outcome.credits, 0);
-  billed_credits numeric(24, 8) := case when run.exempt then 0 else credits end;
-begin
-  -- A run can change if it is open, or if the sweep closed it before the provider's token counts arrived.
-  if open then
-    if run.touched_at >= idle_since then
-      return null;
-    end if;
-  elsif idle_since is not null or not run.swept
-    or outcome.usage_source is null or outcome.usage_source not in ('provider', 'provider_partial')
-  then
-    return null;
-  end if;
-
-  if outcome.estimated and not open then
-    return null;
-  end if;
-  if outcome.usage_source is null or outcome.status = 'running'
-    or outcome.usage_source <> 'unavailable' and (outcome.cost_usd is null or outcome.credits is null)
-    or least(
-    outcome.cost_usd, outcome.credits, outcome.input_tokens, outcome.cached_input_tokens, outcome.audio_input_tokens,
-    outcome.output_tokens, outcome.reasoning_tokens, outcome.audio_output_tokens,
-    outcome.cache_write_tokens, outcome.cache_write_1h_tokens, outcome.image_input_tokens, outcome.fee_requests
-  ) < 0 then
-    raise exception 'a run ends with a status, a usage source, a cost and counts of at least 0' using errcode = 'check_violation';
-  end if;
-
-  run.status := outcome.status;
-  run.http_status := outcome.http_status;
-  run.error_code := outcome.error_code;
-  run.usage_source := outcome.usage_source;
-  run.route := coalesce(outcome.route, run.route);
-  run.input_tokens := coalesce(outcome.input_tokens, 0);
-  run.cached_input_tokens := coalesce(outcome.cached_input_tokens, 0);
-  run.audio_input_tokens := coalesce(outcome.audio_input_tokens, 0);
-  run.output_tokens := coalesce(outcome.output_tokens, 0);
-  run.reasoning_tokens := coalesce(outcome.reasoning_tokens, 0);
-  run.audio_output_tokens := coalesce(outcome.audio_output_tokens, 0);
-  run.cache_write_tokens := coalesce(outcome.cache_write_tokens, 0);
-  run.cache_write_1h_tokens := coalesce(outcome.cache_write_1h_tokens, 0);
-  run.image_input_tokens := coalesce(outcome.image_input_tokens, 0);
-  run.fee_requests := coalesce(outcome.fee_requests, 0);
-  run.served_tier := outcome.served_tier;
-  run.marks := coalesce(outcome.marks, '{}');
-  run.billing_name := outcome.billing_name;
-  run.billing_account := outcome.billing_account;
-  run.cost_usd := cost_usd;
-  run.billed_credits := billed_credits;
-  run.unmetered_credits := case
-    -- The sweeper closed the run without known usage, so its reservation is shown but not charged.
-    when idle_since is not null and outcome.usage_source = 'unavailable' then ai.usd_to_credits(run.reserved_usd, run.markup)
-    when run.exempt then credits
-    else 0
-  end;
-  run.first_byte_ms := coalesce(outcome.first_byte_ms, run.first_byte_ms);
-  run.latency_ms := outcome.latency_ms;
-  run.steps := outcome.steps;
-  run.attempts := outcome.attempts;
-  if open then
-    return row(
-      run, 'usage', billed_credits, run.reserved_credits, cost_usd, run.reserved_usd, coalesce(outcome.key_unused, false)
-    )::ai.closed_run;
-  end if;
-  return row(
-    run, 'adjustment', billed_credits - before.billed_credits, 0, cost_usd - before.cost_usd, 0, coalesce(outcome.key_unused, false)
-  )::ai.closed_run;
-end
-$$;
-
--- Adds the cost of closed runs to their budgets and releases their reservations. The caller must have locked the
--- budgets.
-create or replace function ai.settle_budgets(closed ai.closed_run[]) returns void
-  language plpgsql volatile security invoker
-as $$
-begin
-  update ai.budgets b
-  set
-    -- A budget that was deleted and set again holds no reservation of earlier runs.
-    reserved_usd = greatest(b.reserved_usd - due.released, 0),
-    spent_usd = b.spent_usd + due.spent
+  select
+    array_agg(s.due) filter (where s.is_valid),
+    array_agg(s.outcome) filter (where s.is_valid),
+    array_agg(s.id) filter (where not s.is_valid),
+    bool_or(s.budget_scopes <> '{}'),
+    array_agg(row('workspace', s.workspace_id, null)::ai.limit_subject) filter (where s.window_start is not null)
+      || array_agg(row('key', s.key_lineage_id, null)::ai.limit_subject)
+        filter (where s.window_start is not null and s.key_lineage_id is not null),
+    array_agg(s.account_id) filter (where s.account_id is not null)
+  into due, outcomes_due, invalid_ids, has_budgets, locks.rate_windows, locks.accounts
   from (
     select
-      x.scope, x.subject_id, x.workspace_id, sum(c.usd_released) as released,
-      -- A run counts in the month in which it began.
-      coalesce(sum(c.cost_due_usd) filter (where (c.run).created_at >= x.period_start::timestamp at time zone 'UTC'), 0) as spent
-    from unnest(closed) c
-    cross join unnest((c.run).budget_scopes) as t (scope)
-    join ai.budgets x
-      on x.scope = t.scope
-      and x.workspace_id = (c.run).workspace_id
-      and x.subject_id = ai.budget_subject(
-        t.scope, (c.run).workspace_id, (c.run).key_lineage_id, (c.run).app_id, (c.run).actor_id, (c.run).entity_id
-      )
-    group by x.scope, x.subject_id, x.workspace_id
-  ) as due
-  where b.scope = due.scope and b.subject_id = due.subject_id and b.workspace_id = due.workspace_id;
+      row(
+        r.account_id, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id, r.budget_scopes, r.request_id,
+        r.model_id, r.has_key, k.kind, b.billed_credits - k.billed_credits, k.reserved_credits, b.cost_usd - k.cost_usd,
+        k.reserved_usd,
+        case
+          -- The sweep closes the run without known usage, so its reservation is shown but not charged.
+          when idle_since is not null and o.usage_source = 'unavailable' then ai.usd_to_credits(r.reserved_usd, r.markup)
+          when r.exempt then b.credits
+          else 0
+        end,
+        b.billed_credits, r.window_start, r.counted_tokens,
+        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text)
+      )::ai.settlement as due,
+      o as outcome,
+      r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start,
+      (o.usage_source is not null and o.status <> 'running'
+        and (o.usage_source = 'unavailable' or num_nulls(o.cost_usd, o.credits) = 0)
+        and least(o.cost_usd, o.credits, 0) >= 0 and greatest(o.cost_usd, o.credits, 0) < 'Infinity'
+        and least(
+          o.input_tokens, o.cached_input_tokens, o.audio_input_tokens, o.output_tokens, o.reasoning_tokens,
+          o.audio_output_tokens, o.cache_write_tokens, o.cache_write_1h_tokens, o.image_input_tokens, o.fee_requests, 0
+        ) >= 0) is true as is_valid
+    from (
+      select
+        r.created_at, r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id,
+        r.budget_scopes, r.request_id, r.model_id, r.idempotency_key is not null as has_key, r.status = 'running' as is_open,
+        r.swept, r.touched_at, r.exempt, r.markup, r.reserved_credits, r.reserved_usd, r.billed_credits, r.cost_usd,
+        case when r.tokens_reserved_at >= date_trunc('minute', now()) then r.tokens_reserved_at end as window_start,
+        case r.status when 'running' then r.reserved_tokens else r.input_tokens + r.output_tokens end as counted_tokens,
+        n.report
+      from unnest(moments, ids, reports) with ordinality as n (created_at, id, report, place)
+      -- The range lets the planner skip partitions of other months.
+      join ai.runs r
+        on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
+      order by r.account_id, r.id, n.place
+      for update of r
+    ) as r
+    cross join lateral jsonb_populate_record(
+      null::ai.run_outcome, case when jsonb_populate_record_valid(null::ai.run_outcome, r.report) then r.report end
+    ) as o
+    cross join lateral (
+      select
+        case when r.is_open then 'usage' else 'adjustment' end as kind,
+        case when r.is_open then 0 else r.billed_credits end as billed_credits,
+        case when r.is_open then 0 else r.cost_usd end as cost_usd,
+        case when r.is_open then r.reserved_credits else 0 end as reserved_credits,
+        case when r.is_open then r.reserved_usd else 0 end as reserved_usd
+    ) as k
+    cross join lateral (
+      select
+        round(coalesce(o.cost_usd, 0), 12) as cost_usd, round(coalesce(o.credits, 0), 8) as credits,
+        round(case when r.exempt then 0 else coalesce(o.credits, 0) end, 8) as billed_credits
+    ) as b
+    -- A run can change if it is open, or if the sweep closed it before the provider's token counts arrived.
+    where case
+      when r.is_open then (r.touched_at >= idle_since) is not true
+      else idle_since is null and r.swept and o.usage_source in ('provider', 'provider_partial') and o.estimated is not true
+    end
+  ) as s;
+  if invalid_ids is not null then
+    raise warning 'run % cannot be booked: a run ends with a status, a usage source, a cost and counts of at least 0',
+      array_to_string(invalid_ids, ', ') using errcode = 'check_violation';
+  end if;
+  if due is null then
+    return '[]';
+  end if;
+  if has_budgets then
+    select array_agg(row(
+      t.scope, ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id), d.workspace_id
+    )::ai.limit_subject)
+    into locks.budgets
+    from unnest(due) as d cross join unnest(d.budget_scopes) as t (scope);
+  end if;
+  perform ai.lock_rows(locks);
+
+  begin
+    return ai.book_settlements(due, outcomes_due, first_begun, last_begun, idle_since is not null);
+  exception when data_exception or integrity_constraint_violation then
+    null;
+  end;
+  for place in 1..cardinality(due) loop
+    -- A run changes only once, even if it is reported several times.
+    continue when outcomes_due[place].id = last_changed;
+    begin
+      changed := changed || ai.book_settlements(
+        due[place:place], outcomes_due[place:place], first_begun, last_begun, idle_since is not null
+      );
+      last_changed := outcomes_due[place].id;
+    exception when data_exception or integrity_constraint_violation then
+      raise warning 'run % cannot be booked: %', outcomes_due[place].id, sqlerrm using errcode = sqlstate;
+    end;
+  end loop;
+  return changed;
 end
 $$;
 
--- Charges closed runs to their accounts, releases their reservations and writes one ledger entry per charged run. The
--- caller must have locked the accounts.
-create or replace function ai.settle_credits(closed ai.closed_run[]) returns void
+-- Closes and charges runs that began between the two times, and returns them. Raises unique_violation if a run has
+-- several settlements. The caller has locked the runs and their rate windows, budgets and accounts. Idempotency keys are
+-- last in the lock order.
+create or replace function ai.book_settlements(
+  due ai.settlement[], outcomes ai.run_outcome[], first_begun timestamptz, last_begun timestamptz, is_sweep boolean
+) returns jsonb
   language plpgsql volatile security invoker
 as $$
+declare
+  closed_runs bigint;
+  changed jsonb[];
+  has_windows boolean;
+  has_budgets boolean;
+  has_failures boolean;
+  has_keys boolean;
 begin
-  with due as (
-    select (c.run).account_id as id, sum(c.credits_due) as credits, sum(c.credits_released) as released
-    from unnest(closed) as c
-    group by 1
+  with closed as (
+    update ai.runs r
+    set
+      status = d.status,
+      http_status = d.http_status,
+      error_code = d.error_code,
+      usage_source = d.usage_source,
+      route = coalesce(d.route, r.route),
+      input_tokens = coalesce(d.input_tokens, 0),
+      cached_input_tokens = coalesce(d.cached_input_tokens, 0),
+      audio_input_tokens = coalesce(d.audio_input_tokens, 0),
+      output_tokens = coalesce(d.output_tokens, 0),
+      reasoning_tokens = coalesce(d.reasoning_tokens, 0),
+      audio_output_tokens = coalesce(d.audio_output_tokens, 0),
+      cache_write_tokens = coalesce(d.cache_write_tokens, 0),
+      cache_write_1h_tokens = coalesce(d.cache_write_1h_tokens, 0),
+      image_input_tokens = coalesce(d.image_input_tokens, 0),
+      fee_requests = coalesce(d.fee_requests, 0),
+      served_tier = d.served_tier,
+      marks = coalesce(d.marks, '{}'),
+      billing_name = d.billing_name,
+      billing_account = d.billing_account,
+      cost_usd = coalesce(d.cost_usd, 0),
+      billed_credits = d.billed_credits,
+      unmetered_credits = d.unmetered_credits,
+      first_byte_ms = coalesce(d.first_byte_ms, r.first_byte_ms),
+      latency_ms = d.latency_ms,
+      steps = d.steps,
+      attempts = d.attempts,
+      touched_at = now(),
+      settled_at = now(),
+      swept = is_sweep
+    from unnest(due, outcomes) as d
+    where r.created_at = d.created_at and r.id = d.id and r.created_at >= first_begun and r.created_at <= last_begun
+    returning r.id
   ), paid as (
     update ai.credit_accounts a
-    set balance = a.balance - due.credits, reserved = a.reserved - due.released
-    from due
-    where a.id = due.id
+    set balance = a.balance - p.credits, reserved = a.reserved - p.released
+    from (
+      select d.account_id as id, sum(d.credits_due) as credits, sum(d.credits_released) as released
+      from unnest(due, outcomes) as d
+      group by 1
+    ) as p
+    where a.id = p.id
     returning a.id, a.balance
-  )
-  insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
-  select
-    (c.run).account_id, c.kind, -c.credits_due,
-    p.balance + coalesce(sum(c.credits_due) over later, 0),
-    (c.run).created_at, (c.run).id
-  from unnest(closed) as c
-  left join paid p on p.id = (c.run).account_id
-  where c.credits_due <> 0
-  window later as (
-    partition by (c.run).account_id order by (c.run).id desc rows between unbounded preceding and 1 preceding
-  )
-  order by (c.run).account_id, (c.run).id;
-end
-$$;
-
--- Copies the failed attempts of closed runs to ai.failed_attempts.
-create or replace function ai.record_failed_attempts(closed ai.closed_run[]) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  insert into ai.failed_attempts (
-    run_created_at, run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure,
-    upstream_request_id
+  ), charged as (
+    insert into ai.credit_ledger (account_id, kind, amount, balance_after, run_created_at, run_id)
+    select
+      d.account_id, d.kind, -d.credits_due, p.balance + coalesce(sum(d.credits_due) over later, 0), d.created_at, d.id
+    from unnest(due, outcomes) as d
+    left join paid p on p.id = d.account_id
+    where d.credits_due <> 0
+    window later as (partition by d.account_id order by d.id desc rows between unbounded preceding and 1 preceding)
+    order by d.account_id, d.id
   )
   select
-    (c.run).created_at, (c.run).id, (c.run).request_id, (c.run).workspace_id, (c.run).model_id, a.provider, a.model, a.route,
-    a.status, a.failure, a.upstream_request_id
-  from unnest(closed) as c
-  cross join lateral jsonb_to_recordset((c.run).attempts) as a (
-    route smallint, provider text, model text, status smallint, failure text, upstream_request_id text
-  )
-  -- A skipped route was not called, and a client that disconnected is not a failure of the provider.
-  where a.failure not in ('skipped', 'cancelled')
-$$;
+    (select count(*) from closed), array_agg(d.answer), bool_or(d.window_start is not null),
+    bool_or(d.budget_scopes <> '{}'), bool_or(d.has_key), bool_or(jsonb_path_exists(d.attempts, '$[*].failure'))
+  into closed_runs, changed, has_windows, has_budgets, has_keys, has_failures
+  from unnest(due, outcomes) as d;
+  if closed_runs < cardinality(due) then
+    raise exception 'a run is reported several times' using errcode = 'unique_violation';
+  end if;
 
--- Marks the idempotency keys of closed runs as finished, or frees a key if no provider was called for its run. Locks
--- the keys after all other rows, in the same order as ai.admit_call.
-create or replace function ai.complete_idempotency_keys(closed ai.closed_run[]) returns void
-  language plpgsql volatile security invoker
-as $$
-begin
-  perform from ai.idempotency_keys i
-  where i.run_id in (select (c.run).id from unnest(closed) as c where (c.run).idempotency_key is not null)
-  order by i.run_id
-  for update;
-  delete from ai.idempotency_keys i using unnest(closed) as c where c.key_unused and i.run_id = (c.run).id;
-  update ai.idempotency_keys i set state = 'finished' from unnest(closed) as c where i.run_id = (c.run).id;
+  if has_windows then
+    update ai.rate_windows w
+    set tokens = greatest(w.tokens + c.tokens, 0)
+    from (
+      select
+        s.scope, s.subject_id, d.window_start,
+        sum(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0) - d.counted_tokens) as tokens
+      from unnest(due, outcomes) as d
+      cross join lateral (values ('key', d.key_lineage_id), ('workspace', d.workspace_id)) as s (scope, subject_id)
+      where d.window_start is not null
+      group by 1, 2, 3
+    ) as c
+    -- A window that began after the run's tokens were reserved is not changed.
+    where w.scope = c.scope and w.subject_id = c.subject_id and w.window_start <= c.window_start;
+  end if;
+  if has_budgets then
+    update ai.budgets b
+    set
+      -- A budget that was deleted and set again holds no reservation of earlier runs.
+      reserved_usd = greatest(b.reserved_usd - c.released, 0),
+      spent_usd = b.spent_usd + (
+        -- A run counts in the month in which it began.
+        select coalesce(sum(m.cost_usd), 0)
+        from unnest(c.begun, c.costs_usd) as m (begun, cost_usd)
+        where m.begun >= b.period_start::timestamp at time zone 'UTC'
+      )
+    from (
+      select
+        t.scope, d.workspace_id,
+        ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id) as subject_id,
+        sum(d.usd_released) as released, array_agg(d.created_at) as begun, array_agg(d.cost_due_usd) as costs_usd
+      from unnest(due, outcomes) as d
+      cross join unnest(d.budget_scopes) as t (scope)
+      group by 1, 2, 3
+    ) as c
+    where b.scope = c.scope and b.subject_id = c.subject_id and b.workspace_id = c.workspace_id;
+  end if;
+  if has_failures then
+    insert into ai.failed_attempts (
+      run_created_at, run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure,
+      upstream_request_id
+    )
+    select
+      d.created_at, d.id, d.request_id, d.workspace_id, d.model_id, a.provider, a.model, a.route, a.status, a.failure,
+      a.upstream_request_id
+    from unnest(due, outcomes) as d
+    cross join lateral jsonb_to_recordset(d.attempts) as a (
+      route smallint, provider text, model text, status smallint, failure text, upstream_request_id text
+    )
+    -- A skipped route was not called, and a client that disconnected is not a failure of the provider.
+    where a.failure not in ('skipped', 'cancelled');
+  end if;
+  if has_keys then
+    delete from ai.idempotency_keys i
+    where i.run_id = any (array(select d.id from unnest(due, outcomes) as d where d.has_key and d.key_unused));
+    update ai.idempotency_keys i
+    set state = 'finished'
+    where i.run_id = any (array(select d.id from unnest(due, outcomes) as d where d.has_key));
+  end if;
+  return to_jsonb(changed);
 end
 $$;

@@ -6,7 +6,15 @@ create or replace function ai.heartbeat_runs(runs jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
-  perform ai.lock_runs(runs);
+  with open_runs as materialized (
+    select r.created_at, r.id, o.route, o.input_tokens, o.output_tokens, o.cost_usd
+    from jsonb_to_recordset(runs) as o (
+      created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
+    )
+    join ai.runs r on r.created_at = o.created_at and r.id = o.id and r.status = 'running'
+    order by r.account_id, r.id
+    for update of r
+  )
   update ai.runs r
   set
     touched_at = now(),
@@ -16,9 +24,7 @@ begin
     -- The sweep charges at most the reserved amount. Without this cap, a cost too large for the column would fail the
     -- heartbeats of the whole batch.
     cost_so_far_usd = greatest(r.cost_so_far_usd, least(coalesce(o.cost_usd, 0), r.reserved_usd))
-  from jsonb_to_recordset(runs) as o (
-    created_at timestamptz, id uuid, route smallint, input_tokens bigint, output_tokens bigint, cost_usd numeric
-  )
+  from open_runs as o
   where r.created_at = o.created_at and r.id = o.id and r.status = 'running';
 end
 $$;

@@ -57,7 +57,7 @@ export default defineConfig({
           name: "contract",
           include: [contract],
           exclude,
-          globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
+          globalSetup: ["packages/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
           // These tests mostly wait for emails and timers, and use little processor time.

@@ -15,7 +15,10 @@ for (const fault of faults) console.error(renderFault(fault));
 
 const checks = [
   { needsStack: false, command: ["vitest", "run", "--project", "unit", "scripts/docs"] },
-  { needsStack: true, command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/doctor"] },
+  {
+    needsStack: true,
+    command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/operator/doctor"],
+  },
   { needsStack: true, command: ["playwright", "test", "e2e/tour.spec.ts"] },
 ];
 const stack = process.env.GATEHOUSE_STACK ? undefined : await startStack();

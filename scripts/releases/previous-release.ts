@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { readManifest } from "../local-stack/contents/releases.ts";
+import { readManifest } from "../database/contents/releases.ts";
 
 const run = promisify(execFile);
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");

@@ -1,10 +1,10 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { hashFiles, listFiles } from "../local-stack/hash-files.ts";
+import { hashFiles, listFiles } from "../hash-files.ts";
 
 /** The test files of each tier that is a project of Vitest. Other `*.test.ts` files are unit tests. */
 export const tierTests = {
   sql: "supabase/tests/**/*.test.ts",
-  contract: "scripts/local-stack/contract/**/*.test.ts",
+  contract: "packages/local-stack/contract/**/*.test.ts",
   integration: "**/*.integration.test.ts",
   fault: "**/*.fault.test.ts",
   fuzz: "**/*.fuzz.test.ts",
@@ -12,12 +12,12 @@ export const tierTests = {
 
 /** The tests that `npm test` always runs: those of the product, and those whose result depends on the whole tree. */
 export const productTests = [
-  "{remix-app,supabase,packages,satellites,e2e}/**/*.{test,spec}.{ts,tsx}",
+  "{remix-app,supabase,satellites,e2e}/**/*.{test,spec}.{ts,tsx}",
+  "packages/{cli,satellite}/**/*.test.ts",
   "scripts/*.test.ts",
-  "scripts/{admins,apps,doctor,gatehouse,lint,mobile,openapi,operator,prices,provider-costs,test}/**/*.test.ts",
+  "scripts/{lint,mobile,openapi,operator,test}/**/*.test.ts",
   "scripts/docs/{documents,error-codes}.test.ts",
   "scripts/gallery/states.test.ts",
-  "scripts/local-stack/border.test.ts",
 ];
 
 /**
@@ -37,33 +37,30 @@ export const parts: readonly Part[] = [
   {
     name: "identity server",
     files: [
-      "scripts/local-stack/{services/identity,contract}/**/*",
-      "scripts/local-stack/services/postgres/bootstrap.sql",
+      "packages/local-stack/{services/identity,contract}/**/*",
+      "packages/local-stack/services/postgres/bootstrap.sql",
       notDocuments,
     ],
-    tests: ["scripts/local-stack/{services/identity,contract}/**/*.test.ts"],
+    tests: ["packages/local-stack/{services/identity,contract}/**/*.test.ts"],
   },
   {
     name: "local stack",
     files: [
       "supabase/*.{sql,toml}",
-      "scripts/local-stack/**/*",
-      "!scripts/local-stack/{services/identity,contract}/**/*",
+      "packages/local-stack/**/*",
+      "scripts/start/**/*",
+      "scripts/database/{migrations,snapshot,statements}.ts",
+      "!packages/local-stack/{services/identity,contract}/**/*",
       notDocuments,
     ],
     tests: [
-      "scripts/local-stack/**/*.test.ts",
-      "!scripts/local-stack/{services/identity,contract}/**/*",
-      "!scripts/local-stack/border.test.ts",
+      "{packages/local-stack,scripts/start}/**/*.test.ts",
+      "!packages/local-stack/{services/identity,contract}/**/*",
     ],
   },
   {
     name: "migrations",
-    files: [
-      "supabase/{migrations,schemas,releases}/**/*",
-      "scripts/{database,releases}/**/*",
-      "scripts/local-stack/{contents/*,migrations.ts,statements.ts}",
-    ],
+    files: ["supabase/{migrations,schemas,releases}/**/*", "scripts/{database,releases}/**/*"],
     tests: ["scripts/{database,releases}/**/*.test.ts", "!scripts/releases/{upgrade,rollback}.fault.test.ts"],
   },
   {
@@ -108,8 +105,8 @@ export const parts: readonly Part[] = [
   { name: "bench", files: ["scripts/{bench,load}/**/*", notDocuments], tests: ["scripts/bench/**/*.test.ts"] },
   {
     name: "clients",
-    files: ["scripts/{clients,satellite-apps}/**/*", notDocuments],
-    tests: ["scripts/{clients,satellite-apps}/**/*.test.ts"],
+    files: ["scripts/{clients,satellites}/**/*", "packages/satellite/examples/**/*", notDocuments],
+    tests: ["scripts/{clients,satellites}/**/*.test.ts"],
   },
 ];
 

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
-import { withDatabase } from "../local-stack/database.ts";
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { superuserUrl } from "./superuser.ts";
 
 const startTimeoutMs = 120_000;
@@ -40,7 +40,7 @@ export async function startStack(
   const child = spawn(
     process.execPath,
     [
-      "scripts/local-stack/main.ts",
+      "scripts/start/main.ts",
       ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
       ...without.flatMap((name) => ["--without", name]),
     ],

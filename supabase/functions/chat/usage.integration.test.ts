@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { readProviderFixtures } from "@gatehouse/local-stack/services/provider/fixtures";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readProviderFixtures } from "../../../scripts/local-stack/services/provider/fixtures.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
 import { createPricedModel } from "../../tests/priced-model.ts";

@@ -4,8 +4,8 @@ import { type AddressInfo, createServer as createTcpServer, type Server, type So
 import path from "node:path";
 import { promisify } from "node:util";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { type DenoPackage, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { afterEach, describe, expect, test } from "vitest";
-import { type DenoPackage, denoCommand } from "../../../../scripts/local-stack/services/functions/deno-arguments.ts";
 import { postOf } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 

@@ -1,7 +1,10 @@
+import path from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
-import { tierTests } from "./scripts/test/parts.ts";
+import { sdkFolder, sdkPackages } from "./scripts/clients/sdks/packages.ts";
+import { installedFolder } from "./scripts/install.ts";
+import { hostedTests, tierTests } from "./scripts/test/parts.ts";
 
-const { sql, contract, integration, fault, fuzz } = tierTests;
+const { sql, contract, integration, fault, fuzz, sdks } = tierTests;
 /** Generated files, and the tests that `npm test` leaves out. */
 const exclude = [
   ...configDefaults.exclude,
@@ -31,7 +34,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["**/*.test.{ts,tsx}"],
-          exclude: [...exclude, sql, contract, integration, fault, fuzz],
+          exclude: [...exclude, sql, contract, integration, fault, fuzz, sdks],
           maxWorkers: 2,
           testTimeout: 20_000,
           // Half of the processor time would otherwise go into starting a process per file and loading the same modules
@@ -85,6 +88,33 @@ export default defineConfig({
         },
       },
       { test: { name: "fuzz", include: [fuzz], exclude, globalSetup } },
+      {
+        // Imports of the SDKs resolve below .local/, where the global setup installs them.
+        resolve: {
+          alias: Object.keys(sdkPackages).map((name) => ({
+            find: new RegExp(`^${name}$`),
+            replacement: path.join(installedFolder(import.meta.dirname, sdkFolder), "node_modules", name),
+          })),
+        },
+        test: {
+          name: "sdks",
+          include: [sdks],
+          exclude,
+          globalSetup: ["scripts/clients/sdks/global-setup.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        test: {
+          name: "hosted",
+          include: [...hostedTests],
+          exclude,
+          globalSetup: ["scripts/test/hosted-global-setup.ts"],
+          env: { LOCAL_DENO: "deno-hosted" },
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+        },
+      },
       {
         test: {
           name: "fault",

@@ -11,7 +11,7 @@ import { bootstrapCluster, initialiseCluster, superuser } from "@gatehouse/local
 import { type Placement, placeCluster } from "@gatehouse/local-stack/services/postgres/placement";
 import { startTemporaryServer } from "@gatehouse/local-stack/services/postgres/temporary-server";
 import { hashFiles } from "../hash-files.ts";
-import { lockDirectory } from "../start/lock-directory.ts";
+import { lockDirectory } from "../lock-directory.ts";
 import { applyMigrations } from "./migrations.ts";
 
 /** The files that decide what a snapshot contains, relative to the checkout. */

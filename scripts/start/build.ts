@@ -5,7 +5,7 @@ import path from "node:path";
 import { StackError } from "@gatehouse/local-stack/errors";
 import type { Adopt } from "@gatehouse/local-stack/runner/service";
 import { hashFiles } from "../hash-files.ts";
-import { lockDirectory } from "./lock-directory.ts";
+import { lockDirectory } from "../lock-directory.ts";
 
 /** The sources of the web server's build, relative to the checkout. */
 const sources = [

@@ -8,7 +8,15 @@ export const tierTests = {
   integration: "**/*.integration.test.ts",
   fault: "**/*.fault.test.ts",
   fuzz: "**/*.fuzz.test.ts",
+  sdks: "**/*.sdk.test.ts",
 };
+
+/** The tests that also run on the Deno of hosted Supabase's runtime. */
+export const hostedTests = [
+  "packages/local-stack/services/functions/host.test.ts",
+  "supabase/functions/_gateway/leaving-clients.integration.test.ts",
+  "supabase/functions/_gateway/providers/exchange.test.ts",
+] as const;
 
 /** The tests that `npm test` always runs: those of the product, and those whose result depends on the whole tree. */
 export const productTests = [
@@ -28,7 +36,7 @@ export type Part = {
   files: readonly string[];
   tests: readonly string[];
   /** A tier that is a command and belongs to this part. */
-  command?: "gallery" | "soak";
+  command?: "gallery" | "hosted" | "soak";
 };
 
 const notDocuments = "!**/*.md";
@@ -106,7 +114,27 @@ export const parts: readonly Part[] = [
   {
     name: "clients",
     files: ["scripts/{clients,satellites}/**/*", "packages/satellite/examples/**/*", notDocuments],
-    tests: ["scripts/{clients,satellites}/**/*.test.ts"],
+    tests: ["scripts/{clients,satellites}/**/*.test.ts", "!scripts/clients/sdks/*"],
+  },
+  {
+    name: "SDKs",
+    files: [
+      "scripts/clients/sdks/*",
+      "supabase/functions/_gateway/{answers,chat,messages}/**/*",
+      "!supabase/functions/**/*.test.ts",
+    ],
+    tests: ["scripts/clients/sdks/*.sdk.test.ts"],
+  },
+  {
+    name: "hosted Deno",
+    files: [
+      "packages/local-stack/services/functions/**/*",
+      "supabase/functions/_gateway/{answers,http,providers}/**/*",
+      "supabase/functions/_gateway/leaving-clients.integration.test.ts",
+      notDocuments,
+    ],
+    tests: [],
+    command: "hosted",
   },
 ];
 

@@ -5,6 +5,7 @@ import { listFiles } from "../hash-files.ts";
 import {
   findChanged,
   hashParts,
+  type Part,
   parts,
   readVerified,
   testsOf,
@@ -73,7 +74,7 @@ async function vitest(name: keyof typeof tierTests | "unit", budgetSeconds: numb
 
 /** Runs a tier that is a command, if its part is chosen. */
 async function command(
-  name: "gallery" | "soak",
+  name: NonNullable<Part["command"]>,
   { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<Result> },
 ): Promise<void> {
   if (chosen.some((part) => part.command === name)) await tier(name, { budgetSeconds, run });
@@ -100,6 +101,8 @@ if (stack) {
     await vitest("contract", 60);
     await vitest("integration", 120);
     await tier("browser", { budgetSeconds: 150, run: () => runPlaywright({ reportDir }) });
+    await vitest("sdks", 30);
+    await command("hosted", { budgetSeconds: 60, run: () => runVitest("hosted", { reportDir }) });
     await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery"]) });
     // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
     await vitest("fuzz", 60);

@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
 import path from "node:path";
 
-/** The npm packages of Deno: the project's own version, and the version on which hosted Supabase's runtime is built. */
+/**
+ * The versions of Deno: the project's own in `node_modules`, and below `.local/` the one on which hosted Supabase's
+ * runtime is built.
+ */
 export const denoPackages = ["deno", "deno-hosted"] as const;
 export type DenoPackage = (typeof denoPackages)[number];
 
@@ -39,7 +42,8 @@ export function denoArguments(
  * that signals reach Deno.
  */
 export function denoCommand(root: string, name: DenoPackage = "deno"): { command: string; args: string[] } {
-  const binary = path.join(root, "node_modules", name, "deno");
+  const folder = path.join(root, name === "deno" ? "" : `.local/${name}`, "node_modules/deno");
+  const binary = path.join(folder, "deno");
   if (existsSync(binary)) return { command: binary, args: [] };
-  return { command: process.execPath, args: [path.join(root, "node_modules", name, "bin.cjs")] };
+  return { command: process.execPath, args: [path.join(folder, "bin.cjs")] };
 }

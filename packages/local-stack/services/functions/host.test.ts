@@ -12,13 +12,14 @@ import { type DenoPackage, denoArguments, denoCommand } from "./deno-arguments.t
 const root = path.resolve(import.meta.dirname, "../../../..");
 
 type Runtime = { deno: DenoPackage; loop?: "deno" | "hosted" };
-const runtimes: Runtime[] = [
+const everyRuntime: Runtime[] = [
   { deno: "deno" },
   { deno: "deno", loop: "deno" },
   { deno: "deno", loop: "hosted" },
   { deno: "deno-hosted", loop: "deno" },
   { deno: "deno-hosted" },
 ];
+const runtimes = everyRuntime.filter(({ deno }) => deno === (process.env.LOCAL_DENO ?? "deno"));
 
 const sources = {
   echo: `Deno.serve(async (request) => {

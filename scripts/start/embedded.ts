@@ -3,6 +3,7 @@ import path from "node:path";
 import { type HeldPorts, host, numbersOf, type Ports } from "@gatehouse/local-stack/ports";
 import type { Step } from "@gatehouse/local-stack/runner/service";
 import { placeCluster } from "@gatehouse/local-stack/services/postgres/placement";
+import { installHostedDeno } from "../install.ts";
 import { backendEmails } from "../operator/email-templates/backend-emails.ts";
 import { type Addresses, addressesOf, databaseUrl } from "./addresses.ts";
 import { demoApp } from "./demo-apps.ts";
@@ -28,6 +29,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   if (!environment.settings.IDENTITY_BIN) {
     refuseLackingFeatures(readFileSync(path.join(root, "supabase/config.toml"), "utf8"));
   }
+  if (environment.settings.LOCAL_DENO === "deno-hosted") await installHostedDeno(root);
   // Each identity backend creates its own version of the schema `auth`, so each gets its own cluster.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);

@@ -48,6 +48,7 @@ describe("the parts of the repository that npm test verifies once", () => {
     ["packages/local-stack/services/gateway/app.ts", ["local stack"]],
     ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback"]],
     ["scripts/bench/main.ts", ["bench"]],
+    ["packages/local-stack/services/functions/host.ts", ["local stack", "hosted Deno"]],
     ["remix-app/routes/home.tsx", []],
     ["scripts/test/people.ts", []],
   ] as const)("a changed line in %s changes the parts %s", async ([file, changed]) => {
@@ -65,7 +66,7 @@ describe("the parts of the repository that npm test verifies once", () => {
 
   test("a part is verified once all its test files and its command have passed", () => {
     const hashes = Object.fromEntries(parts.map(({ name }) => [name, `hash of ${name}`]));
-    const all = new Set([...parts.flatMap(testsOf), "soak", "gallery"]);
+    const all = new Set([...parts.flatMap(testsOf), "soak", "gallery", "hosted"]);
     expect(verifiedAfter(hashes, all)).toEqual(hashes);
     const without = (one: string) => {
       const verified = verifiedAfter(hashes, new Set([...all].filter((name) => name !== one)));

@@ -125,6 +125,7 @@ function assemble(events: readonly StreamEvent[]): Message {
   let message: Message | undefined;
   const inputs = new Map<Block, string>();
   for (const { type, index = 0, message: begun, content_block: block, delta, usage, platform } of events) {
+    if (type === "ping") continue;
     if (type === "message_start") message = begun && structuredClone(begun);
     if (!message) throw new Error(`${type} before message_start`);
     if (type === "content_block_start" && block) message.content[index] = structuredClone(block);

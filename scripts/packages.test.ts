@@ -2,88 +2,92 @@ import { globSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 
-const folder = "scripts/local-stack/";
-const services = /^scripts\/local-stack\/(services|runner)\//;
-/** Modules that services and the runner may use in addition to their own. */
-const foundation = /^(scripts\/local-stack\/(errors|ports|database)|supabase\/functions\/_shared\/[\w-]+)\.ts$/;
+type Import = { from: string; to: string };
 
-/** Modules in the local stack's folder that scripts outside the folder may import. */
-const openToScripts = [
-  "contents/auth-triggers.ts",
-  "contents/checkout.ts",
-  "contents/differences.ts",
-  "contents/read-contents.ts",
-  "contents/releases.ts",
-  "database.ts",
-  "description.ts",
-  "errors.ts",
-  "identity-environment.ts",
-  "migrations.ts",
-  "ports.ts",
-  "secrets.ts",
-  "services/functions/deno-arguments.ts",
-  "services/gateway/user-tokens.ts",
-  "services/identity/core/mail-template.ts",
-  "services/pgbouncer/pgbouncer.ts",
-  "services/postgres/cluster.ts",
-  "services/postgres/placement.ts",
-  "services/postgres/temporary-server.ts",
-  "services/turnstile/app.ts",
-  "snapshot.ts",
-  "statements.ts",
-];
-/** Modules that code outside the folder may import only in tests. */
-const openToTests = [
-  "addresses.ts",
-  "contract/support/authenticator.ts",
-  "contract/support/certificate.ts",
-  "environment.ts",
-  "hash-files.ts",
-  "hosted.ts",
-  "options.ts",
-  "services/data-api/data-api.ts",
-  "services/identity/supabase-auth-routes.ts",
-  "services/oidc/stand-ins.ts",
-  "services/provider/behaviours.ts",
-  "services/provider/fixtures.ts",
-  "supabase-status.ts",
-];
-
+const sources = "{e2e,packages/*,remix-app,satellites,scripts,supabase}/**/*.{ts,tsx}";
 const isTest = (file: string) =>
-  /\.(test|spec)\.tsx?$|^(e2e|supabase\/tests|scripts\/test|remix-app\/testing)\//.test(file);
-const isInside = (file: string) => file.startsWith(folder);
+  /\.(test|spec)\.tsx?$|^(e2e|supabase\/tests|scripts|remix-app\/testing)\/|\/contract\//.test(file);
+const files = globSync(sources, { exclude: ["**/node_modules/**", "**/dist/**", "packages/satellite/examples/**"] });
 
-const imports = globSync("{e2e,remix-app,scripts,supabase}/**/*.{ts,tsx}").flatMap((file) =>
-  [...readFileSync(file, "utf8").matchAll(/(?:from|import) ?\(?"((?:\.|#shared)[^"]+)"/g)].map(([, name = ""]) => ({
-    from: file,
-    to: path.join(
-      ...(name.startsWith("#shared") ? ["supabase/functions/_shared", name.slice(8)] : [path.dirname(file), name]),
-    ),
-  })),
+/** Every import of our own code, with relative paths resolved and `#shared/` and `#satellite/` replaced. */
+const imports: Import[] = files.flatMap((from) =>
+  [...readFileSync(from, "utf8").matchAll(/(?:from|import) ?\(?"((?:\.|#|@gatehouse\/)[^"]+)"/g)].map(
+    ([, name = ""]) => ({ from, to: resolve(from, name) }),
+  ),
 );
-const crossing = imports.filter(({ from, to }) => isInside(to) && !isInside(from));
-const show = (found: typeof imports) => found.map(({ from, to }) => `${from} imports ${to}`);
 
-describe("imports across the border of the local stack", () => {
-  test("the local stack's services and runner import only each other, errors, ports, the database and #shared", () => {
-    const wrong = imports.filter(
-      ({ from, to }) => services.test(from) && !isTest(from) && !services.test(to) && !foundation.test(to),
+function resolve(from: string, name: string): string {
+  if (name.startsWith(".")) return path.join(path.dirname(from), name);
+  if (name.startsWith("#shared/")) return `supabase/functions/_shared/${name.slice(8)}`;
+  return name.startsWith("#satellite/") ? `packages/satellite/src/${name.slice(11)}.ts` : name;
+}
+
+const manifestOf = (name: string) =>
+  JSON.parse(readFileSync(`packages/${name}/package.json`, "utf8")) as {
+    exports: Record<string, string>;
+    dependencies?: Record<string, string>;
+  };
+const isIn = (name: string) => (file: string) => file.startsWith(`packages/${name}/`);
+const show = (found: readonly Import[]) => found.map(({ from, to }) => `${from} imports ${to}`);
+
+/** Returns the product's imports of a package that is not deployed. */
+function importsByProduct(name: string, all: readonly Import[]): Import[] {
+  return all.filter(
+    ({ from, to }) => (isIn(name)(to) || to.startsWith(`@gatehouse/${name}`)) && !isIn(name)(from) && !isTest(from),
+  );
+}
+
+/** Returns the imports of a package's modules, other than tests, that lead out of the package. */
+function importsOutOf(name: string, all: readonly Import[]): Import[] {
+  return all.filter(({ from, to }) => isIn(name)(from) && !isTest(from) && !isIn(name)(to));
+}
+
+describe("the packages next to the product", () => {
+  test.each(["cli", "local-stack"])("nothing of the product imports packages/%s", (name) => {
+    expect(show(importsByProduct(name, imports))).toEqual([]);
+  });
+
+  test.each(["cli", "satellite"])("packages/%s imports nothing of the product", (name) => {
+    expect(show(importsOutOf(name, imports))).toEqual([]);
+  });
+
+  test("packages/local-stack takes only exact JSON from the product, to read the gateway's recorded responses", () => {
+    const out = importsOutOf("local-stack", imports);
+    expect(show(out)).toEqual([
+      "packages/local-stack/services/provider/fixtures.ts imports supabase/functions/_shared/exact-json.ts",
+    ]);
+  });
+
+  test("code outside packages/local-stack imports it by its exports, and uses each of them", () => {
+    const outside = imports.filter(({ from }) => !isIn("local-stack")(from));
+    expect(show(outside.filter(({ to }) => isIn("local-stack")(to)))).toEqual([]);
+    const used = new Set(outside.flatMap(({ to }) => /^@gatehouse\/local-stack\/(.*)$/.exec(to)?.[1] ?? []));
+    expect(Object.keys(manifestOf("local-stack").exports).toSorted()).toEqual(
+      [...used].map((name) => `./${name}`).toSorted(),
     );
-    expect(show(wrong)).toEqual([]);
   });
 
-  test("only scripts and tests import from the local stack, and they import only modules listed as open to them", () => {
-    const wrong = crossing.filter(({ from, to }) => {
-      const open = isTest(from) ? [...openToScripts, ...openToTests] : from.startsWith("scripts/") ? openToScripts : [];
-      return !open.includes(to.slice(folder.length));
-    });
-    expect(show(wrong)).toEqual([]);
+  test("packages/cli depends on zod only", () => {
+    expect(Object.keys(manifestOf("cli").dependencies ?? {})).toEqual(["zod"]);
   });
 
-  test("every local-stack module that is listed as open to outside code is imported from outside", () => {
-    const used = new Set(crossing.filter(({ from }) => !isTest(from)).map(({ to }) => to.slice(folder.length)));
-    const usedByTests = new Set(crossing.map(({ to }) => to.slice(folder.length)));
-    expect(openToScripts.filter((name) => !used.has(name))).toEqual([]);
-    expect(openToTests.filter((name) => !usedByTests.has(name))).toEqual([]);
+  test.for<[string, Import, (all: readonly Import[]) => Import[]]>([
+    [
+      "a function that imports the local stack",
+      { from: "supabase/functions/_gateway/database.ts", to: "@gatehouse/local-stack/database" },
+      (all) => importsByProduct("local-stack", all),
+    ],
+    [
+      "a route that imports the command line",
+      { from: "remix-app/routes/home.tsx", to: "packages/cli/src/store.ts" },
+      (all) => importsByProduct("cli", all),
+    ],
+    [
+      "a command line that imports shared code",
+      { from: "packages/cli/src/login.ts", to: "supabase/functions/_shared/loopback.ts" },
+      (all) => importsOutOf("cli", all),
+    ],
+  ])("the check of the packages detects %s", ([, wrong, find]) => {
+    expect(find([wrong])).toEqual([wrong]);
   });
 });

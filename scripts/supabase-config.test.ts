@@ -112,7 +112,7 @@ describe("Email templates", () => {
     expect(template.replaceAll(/href="[^"]*"/g, "")).not.toMatch(/SiteURL|RedirectTo|\/\//);
   });
 
-  test("the email templates and the names in config.toml match the output of `npm run email-templates` without brand settings", () => {
+  test("the email templates and the names in config.toml match the output of `npm run gatehouse -- email-templates` without brand settings", () => {
     for (const [file, text] of supabaseFiles({ name: defaultName, accent: defaultAccent }, config))
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });

@@ -5,7 +5,7 @@ import { guides, readDocument } from "./documents.ts";
 import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
 /**
- * `npm run test:docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
+ * `npm test -- docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
  * checks the documented commands of the Supabase CLI. `npm test` skips those, because the CLI takes seconds to print
  * its help.
  */

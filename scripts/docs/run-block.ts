@@ -23,6 +23,7 @@ const checkout = [
   "node_modules",
   "remix-app",
   "supabase",
+  "packages",
   "scripts",
   "docs",
   "build",

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { parseArgs } from "node:util";
 
 /**
- * `npm run fuzz -- --minutes N --seed S`: sends generated requests to every route for the given time, on its own stack
+ * `npm test -- fuzz --minutes N --seed S`: sends generated requests to every route for the given time, on its own stack
  * or on the one that GATEHOUSE_STACK names. The same seed generates the same requests.
  */
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" }, seed: { type: "string" } } });

@@ -14,7 +14,7 @@ import { openPhone, SignInRefusal } from "./phone-session.ts";
 import { mobileProject } from "./project.ts";
 
 /**
- * `npm run mobile -- …`: a mobile app on the command line, for developers of mobile apps (docs/mobile.md). It signs in
+ * `npm run gatehouse -- mobile …`: a mobile app on the command line, for developers of mobile apps (docs/mobile.md). It signs in
  * with supabase-js, keeps its session in a file that only its owner can read, and makes the same calls as a real app.
  */
 const commandLine = process.argv.slice(2);

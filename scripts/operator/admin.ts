@@ -5,7 +5,7 @@ import { helpWhereAsked } from "./help.ts";
 import { operatorProject } from "./project.ts";
 
 /**
- * `npm run admin -- …`: grants and revokes access to the admin console, in the project that the environment names or,
+ * `npm run gatehouse -- admin …`: grants and revokes access to the admin console, in the project that the environment names or,
  * by default, in the running local stack.
  */
 helpWhereAsked(usage);

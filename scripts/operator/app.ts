@@ -7,7 +7,7 @@ import { helpWhereAsked } from "./help.ts";
 import { operatorProject } from "./project.ts";
 
 /**
- * `npm run app -- …`: registers and manages apps, in the project that the environment names or, by default, in the
+ * `npm run gatehouse -- app …`: registers and manages apps, in the project that the environment names or, by default, in the
  * running local stack. A secret is printed once, when it is created.
  */
 helpWhereAsked(usage);
@@ -195,7 +195,7 @@ async function changeClients(name: string, change: Record<string, unknown>): Pro
 }
 
 function unknown(name: string): Error {
-  return new Error(`There is no app called ${name}. See them with: npm run app -- list`);
+  return new Error(`There is no app called ${name}. See them with: npm run gatehouse -- app list`);
 }
 
 /** Calls a registry function. Explains the refusal if the caller can fix the cause. */

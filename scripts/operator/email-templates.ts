@@ -5,8 +5,8 @@ import { checkSettings } from "../../remix-app/config/env.server.ts";
 import { supabaseFiles } from "./email-templates/supabase-files.ts";
 import { helpWhereAsked } from "./help.ts";
 
-/** `npm run email-templates`: writes the identity backend's emails with the configured brand. */
-helpWhereAsked(`npm run email-templates
+/** `npm run gatehouse -- email-templates`: writes the identity backend's emails with the configured brand. */
+helpWhereAsked(`npm run gatehouse -- email-templates
 
 Writes supabase/templates/*.html, and the subjects and names in supabase/config.toml, with BRAND_NAME and BRAND_ACCENT
 from the environment or .env. Then enter them in the project's dashboard (Authentication, Emails).`);

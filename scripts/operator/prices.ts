@@ -9,7 +9,7 @@ import { type PricesCommand, readPricesCommand, usage } from "./prices/command.t
 import { proposalText } from "./prices/table.ts";
 import { operatorProject } from "./project.ts";
 
-/** `npm run prices -- propose`: compares the price book with public price files. Changes nothing. */
+/** `npm run gatehouse -- prices propose`: compares the price book with public price files. Changes nothing. */
 helpWhereAsked(usage);
 try {
   console.log(await propose(readPricesCommand(process.argv.slice(2))));

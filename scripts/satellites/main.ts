@@ -4,7 +4,7 @@ import { startStack } from "../test/start-stack.ts";
 import { satelliteApps } from "./apps.ts";
 import { installApp, packPackage } from "./install.ts";
 
-const usage = `npm run test:satellites -- [app …]
+const usage = `npm test -- satellites [app …]
 
 Packs @gatehouse/satellite, installs it in a fresh app of each framework below .local/satellite-apps/, with a fresh app
 that signs in by OpenID Connect next to them, and signs in and out of each in a browser, against the stack that GATEHOUSE_STACK names or one of its own.

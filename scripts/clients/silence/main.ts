@@ -19,7 +19,7 @@ import { clients } from "../clients.ts";
 import { install } from "../install.ts";
 import { answerText, startSilentProvider, usage } from "./provider.ts";
 
-const help = `npm run test:silence -- [--stream SECONDS] [--whole SECONDS]
+const help = `npm test -- silence [--stream SECONDS] [--whole SECONDS]
 
 Runs clients with their default settings against a provider that is silent before the first token and again in the
 middle of a stream (300 s each), and before a whole answer (480 s), behind HAProxy (the program haproxy) without an idle

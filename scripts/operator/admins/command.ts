@@ -3,9 +3,9 @@ import { z } from "zod";
 
 export type AdminCommand = { verb: "list" } | { verb: "grant" | "revoke"; email: string; reason: string };
 
-export const usage = `npm run admin -- list
-npm run admin -- grant <email> [--reason <text>]
-npm run admin -- revoke <email> [--reason <text>]
+export const usage = `npm run gatehouse -- admin list
+npm run gatehouse -- admin grant <email> [--reason <text>]
+npm run gatehouse -- admin revoke <email> [--reason <text>]
 
 Infrastructure admins use the console at /admin, by an authenticator of their own.`;
 

@@ -6,7 +6,7 @@ import { asApp, createPerson, paths, service } from "../../test/apps.ts";
 
 const run = promisify(execFile);
 
-/** Runs `npm run app -- …` and returns its output and exit code. */
+/** Runs `npm run gatehouse -- app …` and returns its output and exit code. */
 async function app(line: string[], env: Partial<NodeJS.ProcessEnv> = {}) {
   const settings: NodeJS.ProcessEnv = {
     NODE_ENV: "production",
@@ -32,7 +32,7 @@ const addition = (name: string, more: string[] = []) => [
   ...["--origin", `https://${name}.example`, ...more],
 ];
 
-describe("npm run app", () => {
+describe("npm run gatehouse -- app", () => {
   test("registers an app, prints its secret once and lists the app without it", async () => {
     const name = newName();
     const added = await app(addition(name, ["--scope", "profile", "--scope", "workspaces:read"]));
@@ -108,10 +108,10 @@ describe("npm run app", () => {
       [addition("web"), "the platform's own"],
       [["rotate-secret", unknown, "--reason", "test"], `There is no app called ${unknown}`],
       [["disable", unknown, "--reason", "test"], `There is no app called ${unknown}`],
-      [["rotate-secret", name, "--overlap", "86401", "--reason", "test"], "npm run app -- list"],
+      [["rotate-secret", name, "--overlap", "86401", "--reason", "test"], "npm run gatehouse -- app list"],
       [["disable", name], "say why with --reason"],
       [["list", "--unknown"], "--unknown"],
-      [[], "npm run app -- list"],
+      [[], "npm run gatehouse -- app list"],
     ];
     const answers = await Promise.all(refusals.map(([line]) => app(line)));
     for (const [index, answer] of answers.entries()) {

@@ -66,7 +66,7 @@ test("the overlap of a secret rotation defaults to 0 and is limited to one day",
 });
 
 test("the app command prints only the usage if no command is given", () => {
-  expect(() => readAppCommand([], { development: false, platform })).toThrow(/^npm run app -- list/);
+  expect(() => readAppCommand([], { development: false, platform })).toThrow(/^npm run gatehouse -- app list/);
 });
 
 test("explains the format of a name when the app's name is missing", () => {
@@ -109,7 +109,7 @@ test.each([
   [`${addClient} --redirect-uri http://charts.example/`, "must use https"],
   [`${addClient} --redirect-uri com.example.app:/`, "public clients only"],
   [`${addClient} --redirect-uri https://charts.example/ --origin https://charts.example`, "has no --origin"],
-  [`${addClient} --redirect-uri https://charts.example/ --scope ai:use`, "npm run app -- list"],
+  [`${addClient} --redirect-uri https://charts.example/ --scope ai:use`, "npm run gatehouse -- app list"],
   [`${addClient} --redirect-uri https://charts.example/ --logout-url http://charts.example/`, "must use https"],
   [`${add} --origin https://notes.example.com --redirect-uri https://notes.example.com/`, "is for --kind openid"],
   [`${add} --origin https://notes.example.com --public`, "is for --kind openid"],

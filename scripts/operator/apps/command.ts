@@ -78,14 +78,14 @@ export interface AppChanges {
   scopes?: string[];
 }
 
-export const usage = `npm run app -- list
-npm run app -- add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] [--resource-url <https://…>] --reason <text>
-npm run app -- add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--no-pkce] [--claims-in-id-token] [--groups-workspace <id>] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
-npm run app -- show <name>
-npm run app -- change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--resource-url <https://…>|none] [--[no-]device-grant] [--[no-]pkce] [--[no-]claims-in-id-token] [--groups-workspace <id>|none] [--scope …] --reason <text>
-npm run app -- rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
-npm run app -- enable|disable <name> --reason <text>
-npm run app -- link|unlink <name> --workspace <id> --reason <text>
+export const usage = `npm run gatehouse -- app list
+npm run gatehouse -- app add <name> --display-name <text> --origin <https://…> [--origin …] [--kind internal|external] [--scope …] [--logout-url <https://…>] [--resource-url <https://…>] --reason <text>
+npm run gatehouse -- app add <name> --kind openid --display-name <text> --redirect-uri <https://…> [--redirect-uri …] [--public] [--device-grant] [--no-pkce] [--claims-in-id-token] [--groups-workspace <id>] [--scope …] [--logout-url <https://…>] [--post-logout-redirect-uri …] --reason <text>
+npm run gatehouse -- app show <name>
+npm run gatehouse -- app change <name> [--display-name <text>] [--redirect-uri …] [--post-logout-redirect-uri …] [--logout-url <https://…>|none] [--resource-url <https://…>|none] [--[no-]device-grant] [--[no-]pkce] [--[no-]claims-in-id-token] [--groups-workspace <id>|none] [--scope …] --reason <text>
+npm run gatehouse -- app rotate-secret <name> [--overlap <seconds, 0–86400>] --reason <text>
+npm run gatehouse -- app enable|disable <name> --reason <text>
+npm run gatehouse -- app link|unlink <name> --workspace <id> --reason <text>
 
 Scopes: ${scopes.join(", ")}.
 studio:keys is for OpenID clients, the last three are for external apps. Of an internal or

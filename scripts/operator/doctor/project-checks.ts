@@ -87,7 +87,7 @@ export async function checkAuthority(env: Env): Promise<Finding[]> {
   const advice =
     known.data.length > 0
       ? "no admin has an authenticator. Add one at /mfa/enroll."
-      : "there is no admin. Add one with npm run admin -- grant <email>";
+      : "there is no admin. Add one with npm run gatehouse -- admin grant <email>";
   return [enforced, warn("admins", `no account can use the console: ${advice}`)];
 }
 

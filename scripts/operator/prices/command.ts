@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { readNames } from "../../../remix-app/admin/prices/source-names.ts";
 
-export const usage = `npm run prices -- propose --from <file or https URL> [--from <second>] [--provider <id>=<name>]… [--all]
+export const usage = `npm run gatehouse -- prices propose --from <file or https URL> [--from <second>] [--provider <id>=<name>]… [--all]
 
 Compares the prices of all routes with models.dev's api.json and LiteLLM's model_prices_and_context_window.json, side by
 side, and prints what differs. It changes nothing: an infrastructure admin reviews and applies prices in the console, at
@@ -16,7 +16,7 @@ Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, 
 
 export type PricesCommand = { from: string[]; names: Map<string, string>; all: boolean };
 
-/** Parses the command line of `npm run prices`. @throws Error with the usage */
+/** Parses the command line of `npm run gatehouse -- prices`. @throws Error with the usage */
 export function readPricesCommand(argv: readonly string[]): PricesCommand {
   const wrong = (message: string) => new Error(`${message}\n\n${usage}`);
   let parsed: ReturnType<typeof parse>;

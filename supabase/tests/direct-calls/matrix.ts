@@ -19,7 +19,7 @@ export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepC
   ]);
   return `# Direct calls of the identity backend
 
-Every route of Supabase Auth ${version}, and what its calls record and mail without our server. The triggers in \`supabase/schemas/auth-schema.sql\` do this on every plan. This page is generated from \`supabase/tests/direct-calls/\`. \`npm run test:direct-calls -- -u\` updates it, and the test fails if it is out of date.
+Every route of Supabase Auth ${version}, and what its calls record and mail without our server. The triggers in \`supabase/schemas/auth-schema.sql\` do this on every plan. This page is generated from \`supabase/tests/direct-calls/\`. \`npm test -- direct-calls -u\` updates it, and the test fails if it is out of date.
 
 An addition is *unconfirmed* until the owner confirms it under "Review account access". The table lists our mails to the owner, not the backend's mails with links and codes.
 

@@ -10,9 +10,6 @@ const installTimeoutMs = 10 * 60_000;
 export function packPackage(): string {
   const destination = path.resolve(root, ".local/satellite-apps");
   mkdirSync(destination, { recursive: true });
-  run(process.execPath, [path.join(root, "node_modules/typescript/bin/tsc"), "-p", "packages/satellite"], {
-    cwd: root,
-  });
   const packed = run("npm", ["pack", "--json", "--pack-destination", destination], {
     cwd: path.join(root, "packages/satellite"),
   });

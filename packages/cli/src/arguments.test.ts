@@ -22,6 +22,7 @@ test.each([
   [["logout", "--url", "x"], "--url and --client-id are for login."],
   [["token", "--model", "x"], "--workspace and --model are for connect."],
   [["login", "--password", "x"], "Unknown option '--password'"],
+  [["doctor", "--env", "production.env"], "doctor runs in a checkout of the platform: npm run gatehouse -- doctor"],
 ])("the gatehouse command refuses the arguments %j: %s", (argv, message) => {
   expect(() => readCommand(argv)).toThrow(message);
 });

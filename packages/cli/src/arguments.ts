@@ -11,6 +11,9 @@ export const toolNames: Readonly<Record<Tool, string>> = {
   opencode: "opencode",
 };
 
+/** The verbs that need a checkout of the platform, where `npm run gatehouse` knows them. */
+const checkoutVerbs = ["admin", "app", "doctor", "email-templates", "import-costs", "mobile", "prices"];
+
 /** The OpenID client that platforms register for the command. */
 const defaultClientId = "gatehouse";
 
@@ -44,21 +47,25 @@ GATEHOUSE_URL replaces --url.`;
  * @throws Failure
  */
 export function readCommand(argv: readonly string[]): Command {
+  const [first = ""] = argv;
+  if (checkoutVerbs.includes(first)) {
+    throw new Failure("usage", `${first} runs in a checkout of the platform: npm run gatehouse -- ${first}`);
+  }
   const { values, positionals } = parse(argv);
   const [verb, name, ...more] = positionals;
   if (values.help || verb === undefined || verb === "help") return { verb: "help" };
-  if (more.length > 0) throw misuse(`Unexpected argument: ${more[0]}`);
+  if (more.length > 0) throw new Misuse(`Unexpected argument: ${more[0]}`);
   const { url, workspace, model, "client-id": clientId } = values;
   if ((url !== undefined || clientId !== undefined) && verb !== "login")
-    throw misuse("--url and --client-id are for login.");
+    throw new Misuse("--url and --client-id are for login.");
   if ((workspace !== undefined || model !== undefined) && verb !== "connect") {
-    throw misuse("--workspace and --model are for connect.");
+    throw new Misuse("--workspace and --model are for connect.");
   }
   switch (verb) {
     case "login":
     case "logout":
     case "status":
-      if (name !== undefined) throw misuse(`${verb} takes no argument: ${name}`);
+      if (name !== undefined) throw new Misuse(`${verb} takes no argument: ${name}`);
       return verb === "login" ? { verb, url, clientId: clientId ?? defaultClientId } : { verb };
     case "connect":
       return { verb, tool: toolOf(name), workspace, model };
@@ -67,7 +74,7 @@ export function readCommand(argv: readonly string[]): Command {
     case "token":
       return { verb, tool: name === undefined ? undefined : toolOf(name) };
     default:
-      throw misuse(`Unknown command: ${verb}`);
+      throw new Misuse(`Unknown command: ${verb}`);
   }
 }
 
@@ -85,16 +92,19 @@ function parse(argv: readonly string[]) {
       },
     });
   } catch (error) {
-    throw misuse(error instanceof Error ? error.message : String(error));
+    throw new Misuse(error instanceof Error ? error.message : String(error));
   }
 }
 
 function toolOf(name: string | undefined): Tool {
   const tool = tools.find((one) => one === name);
   if (tool) return tool;
-  throw misuse(name === undefined ? "Name a coding agent." : `Unknown coding agent: ${name}`);
+  throw new Misuse(name === undefined ? "Name a coding agent." : `Unknown coding agent: ${name}`);
 }
 
-function misuse(message: string): Failure {
-  return new Failure("usage", `${message}\n\n${usage}`);
+/** A command line that needs the usage text next to the message. */
+export class Misuse extends Failure {
+  constructor(message: string) {
+    super("usage", message);
+  }
 }

@@ -2,7 +2,7 @@
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { connect, disconnect, readToken } from "./agents.ts";
-import { type Command, readCommand, toolNames, usage } from "./arguments.ts";
+import { type Command, Misuse, readCommand, toolNames, usage } from "./arguments.ts";
 import { Failure } from "./failure.ts";
 import { signIn, signOut } from "./login.ts";
 import { printable } from "./printable.ts";
@@ -20,6 +20,7 @@ try {
 } catch (error) {
   if (!(error instanceof Failure)) throw error;
   console.error(printable(`gatehouse: ${error.message}`));
+  if (error instanceof Misuse) console.error(`\n${usage}`);
   process.exitCode = error.kind === "usage" ? 2 : 1;
 }
 

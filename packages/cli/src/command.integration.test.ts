@@ -98,7 +98,7 @@ describe("the gatehouse command", () => {
     const claude = JSON.parse(await readHome(".claude", "settings.json"));
     expect(claude).toEqual({
       model: "opus",
-      apiKeyHelper: expect.stringMatching(/^'.+' '.+bin\.js' 'token' 'claude'$/),
+      apiKeyHelper: expect.stringMatching(/^'.+' '.+main\.ts' 'token' 'claude'$/),
       env: { ANTHROPIC_BASE_URL: ai, CLAUDE_CODE_API_KEY_HELPER_TTL_MS: "300000" },
     });
     const codex = await readHome(".codex", "config.toml");

@@ -1,6 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import {
   createPerson,
   deletePerson,
@@ -11,6 +10,7 @@ import {
   requireMfa,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
+import { enterApproved } from "../testing/approved-browser.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 
 const { ai, supabase } = readStack();

@@ -131,6 +131,7 @@ export const parts: readonly Part[] = [
       "packages/local-stack/services/functions/**/*",
       "supabase/functions/_gateway/{answers,http,providers}/**/*",
       "supabase/functions/_gateway/leaving-clients.integration.test.ts",
+      "!supabase/functions/_gateway/{answers,http,providers}/**/*.integration.test.ts",
       notDocuments,
     ],
     tests: [],

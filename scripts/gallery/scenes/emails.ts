@@ -9,7 +9,7 @@ import { type CreditAlert, creditAlertMail } from "../../../remix-app/studio/cre
 import { approvalAnswerMail, approvalRequestMail } from "../../../remix-app/studio/keys/approval-mail.ts";
 import { invitationMail } from "../../../remix-app/workspaces/invitation-mail.ts";
 import { backendEmails } from "../../operator/email-templates/backend-emails.ts";
-import type { State } from "../state.ts";
+import type { State } from "../define-states.ts";
 
 const site = { origin: "https://app.example.com", product: defaultName, accent: defaultAccent };
 const acme = { ...site, product: "Northwind", accent: "#7c2d92" };

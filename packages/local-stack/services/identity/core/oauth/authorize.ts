@@ -5,7 +5,7 @@ import { insertFlow, parseChallenge } from "../pkce.ts";
 import { findInvited } from "./accept-invitation.ts";
 import { authorizationServer } from "./exchange.ts";
 import type { Provider } from "./provider.ts";
-import { requireProvider, unsupported } from "./providers.ts";
+import { requireProvider, unsupported } from "./require-provider.ts";
 
 /** Parameters that only this server sets. If a client sends them, they are not forwarded to the provider. */
 const reserved = [

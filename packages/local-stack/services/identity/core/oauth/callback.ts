@@ -10,7 +10,7 @@ import { withAppleName } from "./apple-user.ts";
 import { ExchangeError, type Redeemed, redeemCode } from "./exchange.ts";
 import { linkIdentity } from "./link-identity.ts";
 import type { Profile, ProviderTokens } from "./profile.ts";
-import { requireProvider } from "./providers.ts";
+import { requireProvider } from "./require-provider.ts";
 import { resolveAccount } from "./resolve-account.ts";
 
 /**

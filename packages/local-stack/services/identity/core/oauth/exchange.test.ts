@@ -4,7 +4,7 @@ import { client, openBrowser, type RunningServer, startOidcServer } from "../../
 import { readProviders } from "../../config/providers.ts";
 import { openDiscovery } from "./discovery.ts";
 import { authorizationServer, ExchangeError, redeemCode } from "./exchange.ts";
-import { requireProvider } from "./providers.ts";
+import { requireProvider } from "./require-provider.ts";
 
 let server: RunningServer;
 beforeAll(async () => {

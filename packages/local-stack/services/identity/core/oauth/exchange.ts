@@ -6,8 +6,8 @@ import type { Deps } from "../deps.ts";
 import { verifyIdToken } from "./id-token.ts";
 import type { Profile, ProviderTokens } from "./profile.ts";
 import type { ApiProvider, Provider, ProviderApi } from "./provider.ts";
-import type { ConfiguredProvider } from "./providers.ts";
 import { requestOptions } from "./request-options.ts";
+import type { ConfiguredProvider } from "./require-provider.ts";
 
 type Parts = Pick<Deps, "clock" | "discover">;
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { runTool } from "./server-tools.ts";
+import { runTool } from "./run-tool.ts";
 
 const context = { time: new Date("2026-07-01T12:34:56.789Z") };
 const offered = ["calculator", "current_time"] as const;

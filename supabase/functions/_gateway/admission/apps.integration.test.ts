@@ -1,8 +1,8 @@
 import { createClient } from "@supabase/supabase-js";
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
-import { asApp, mint, paths } from "../../../scripts/test/apps.ts";
-import { readStack } from "../../../scripts/test/stack.ts";
+import { asApp, mint, paths } from "../../../../scripts/test/apps.ts";
+import { readStack } from "../../../../scripts/test/stack.ts";
 
 const { ai, appKey, externalApp, supabase, users, workspaceId } = readStack();
 const hello: OpenAI.ChatCompletionCreateParamsNonStreaming = {

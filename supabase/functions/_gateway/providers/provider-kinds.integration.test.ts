@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
-import { createPricedModel } from "../../tests/priced-model.ts";
-import { openStrictUpstream, type StrictUpstream } from "../../tests/strict-upstream.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { createPricedModel } from "../../../tests/priced-model.ts";
+import { openStrictUpstream, type StrictUpstream } from "../../../tests/strict-upstream.ts";
 
 /** The provider guide, whose documented settings are tested. */
-const guide = readFileSync(new URL("../../../docs/providers.md", import.meta.url), "utf8");
+const guide = readFileSync(new URL("../../../../docs/providers.md", import.meta.url), "utf8");
 const examples = [
   ...guide.matchAll(
     /^(AI_PROVIDER_([A-Z_]+?)_(?:KIND|BASE_URL|API_KEY|API_VERSION|ALLOW_PRIVATE|ENDPOINTS|STREAM_OPTIONS))=(.*)$/gm,

@@ -7,7 +7,7 @@ import { kinds } from "../providers/kinds/registry.ts";
 import { type TimeLimits, timeLimitsOf } from "../providers/limits.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
-import { relayStream } from "./relay.ts";
+import { relayStream } from "./relay-stream.ts";
 
 const closers: (() => void)[] = [];
 afterEach(() => {

@@ -73,7 +73,7 @@ async function importCosts(
   }
 }
 
-export default function CostsImportPage() {
+export default function ImportCostsPage() {
   const { workspace, apps } = useLoaderData<typeof loader>();
   const entry = useActionData<typeof action>();
   const page = `/workspaces/${workspace.id}/ai/costs/import`;

@@ -3,11 +3,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createApp, handOver, mint, type Person, service } from "../../../scripts/test/apps.ts";
-import { readStack } from "../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
-import { createAiCredential } from "../_shared/ai-key.ts";
+import { createApp, handOver, mint, type Person, service } from "../../../../scripts/test/apps.ts";
+import { readStack } from "../../../../scripts/test/stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
+import { createAppToken, createMember } from "../../../tests/gateway-callers.ts";
+import { createAiCredential } from "../../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;
 let member: Person;

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { expectTruth, leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
-import { type InProcessGateway, openGateway } from "../../tests/gateway-in-process.ts";
-import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
+import { expectTruth, leaveOnceAsked } from "../../../tests/ai-gateway-truth.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { add, formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
 
 let tenant: GatewayTenant;
 /** A gateway whose provider charges in full even if the client leaves. */

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { readStack } from "../../../../scripts/test/stack.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
 
 const { supabase } = readStack();
 const options = { auth: { persistSession: false, autoRefreshToken: false } };

@@ -46,7 +46,7 @@ export default defineConfig({
         test: {
           name: "sql",
           include: [sql],
-          exclude,
+          exclude: [...exclude, integration],
           globalSetup,
           // Concurrent callers in a test wait for each other's locks and for processor time.
           testTimeout: 20_000,

@@ -1,6 +1,6 @@
 import { request as httpRequest } from "node:http";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { borrowFaultyWeb, type FaultyWeb } from "../testing/faulty-web.ts";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 
 let { backend, web } = {} as FaultyWeb;

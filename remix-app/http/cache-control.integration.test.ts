@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from "vitest";
-import { borrowFaultyWeb, type FaultyWeb } from "../testing/faulty-web.ts";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 
 let { backend, web } = {} as FaultyWeb;
 

@@ -10,7 +10,7 @@ import {
 } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enterApproved } from "../testing/approved-browser.ts";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import type { AuthenticatorApp } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";

@@ -10,7 +10,7 @@ import {
   requireMfa,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enterApproved } from "../testing/approved-browser.ts";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 
 const { ai, supabase } = readStack();

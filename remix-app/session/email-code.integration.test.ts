@@ -15,7 +15,7 @@ import {
 import { readStack } from "../../scripts/test/stack.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
-import { borrowFaultyWeb } from "../testing/faulty-web.ts";
+import { borrowFaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { newAddress } from "../testing/visitor.ts";
 import { answerStepMs } from "./even-answers.ts";
 

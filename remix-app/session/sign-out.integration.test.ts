@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { borrowFaultyWeb, type FaultyWeb } from "../testing/faulty-web.ts";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 
 const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const logoutPath = "/auth/v1/logout";

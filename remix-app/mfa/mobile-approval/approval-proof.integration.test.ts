@@ -16,7 +16,7 @@ import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
 import { answerWell, startScriptedProvider } from "../../../supabase/tests/scripted-provider.ts";
 import { hmac } from "../../crypto/derived-key.ts";
 import { approvalProofKey, proveApproval } from "../../session/approval-proof.ts";
-import { cookieWithoutApproval, enterApproved } from "../../testing/approved-browser.ts";
+import { cookieWithoutApproval, enterApproved } from "../../../scripts/test/approved-browser.ts";
 import { accessTokenOf, openBrowser } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";
 

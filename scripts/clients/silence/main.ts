@@ -13,11 +13,11 @@ import { generateText, streamText } from "ai";
 import OpenAI from "openai";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
+import { answerText, startSilentProvider, usage } from "../../../supabase/tests/silent-provider.ts";
 import { readStackFile } from "../../test/stack.ts";
 import { startStack } from "../../test/start-stack.ts";
 import { clients } from "../clients.ts";
 import { install } from "../install.ts";
-import { answerText, startSilentProvider, usage } from "./provider.ts";
 
 const help = `npm test -- silence [--stream SECONDS] [--whole SECONDS]
 

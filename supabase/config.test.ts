@@ -5,8 +5,8 @@ import path from "node:path";
 import { describe, expect, test } from "vitest";
 import { defaultAccent, defaultName } from "../remix-app/config/brand.ts";
 import { newPasswordSchema } from "../remix-app/session/credentials.ts";
-import { supabaseFiles } from "./operator/email-templates/supabase-files.ts";
-import { notificationMails } from "./start/identity-environment.ts";
+import { supabaseFiles } from "../scripts/operator/email-templates/supabase-files.ts";
+import { notificationMails } from "../scripts/start/identity-environment.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
 const config = readFileSync(path.join(root, "supabase/config.toml"), "utf8");

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { describe, expect, test } from "vitest";
-import { readStack } from "./stack.ts";
+import { readStack } from "../../scripts/test/stack.ts";
 
 const { supabase } = readStack();
 const options = { auth: { persistSession: false, autoRefreshToken: false } };

@@ -1,7 +1,7 @@
-import { enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
-import { readStack } from "../../scripts/test/stack.ts";
-import { type AuthenticatorApp, codeOf } from "./authenticator-app.ts";
-import { openPhone, unlockedPhone } from "./phone.ts";
+import { type AuthenticatorApp, codeOf } from "../../remix-app/testing/authenticator-app.ts";
+import { openPhone, unlockedPhone } from "../../remix-app/testing/phone.ts";
+import { enter, type Person, type SignedInBrowser } from "./people.ts";
+import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();
 const challenges = "/api/v1/auth/mfa/mobile/challenges";

@@ -1,5 +1,5 @@
-import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
-import type { WebProcess } from "./web-process.ts";
+import type { WebProcess } from "../../remix-app/testing/web-process.ts";
+import { type IdentityBackend, startIdentityBackend } from "./identity-backend.ts";
 
 /** A web server whose identity backend and database fail as the test says. */
 export interface FaultyWeb {
@@ -30,7 +30,7 @@ async function start() {
   const backend = await startIdentityBackend();
   const web = await backend.startWeb({
     env: { TRUSTED_PROXY_HOPS: "1" },
-    nodeOptions: ["--import", new URL("./end-with-parent.ts", import.meta.url).href],
+    nodeOptions: ["--import", new URL("../../remix-app/testing/end-with-parent.ts", import.meta.url).href],
     told: true,
   });
   return { backend, web };

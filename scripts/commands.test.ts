@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { guides, readDocument } from "./docs/documents.ts";
 
@@ -56,6 +56,12 @@ test.each([
   const { status, stderr } = run(script, "nonsense");
   expect(status).toBeGreaterThan(0);
   expect(stderr).toContain(message);
+});
+
+test("the program of each suite exists", () => {
+  const programs = [...readFileSync("scripts/test/main.ts", "utf8").matchAll(/"((?:\.\/)?scripts\/[^"]+\.ts)"/g)];
+  expect(programs.length).toBeGreaterThan(5);
+  expect(programs.filter(([, file = ""]) => !existsSync(file))).toEqual([]);
 });
 
 describe.each(guides)("the commands in %s", (file) => {

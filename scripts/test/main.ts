@@ -20,10 +20,14 @@ const suites: Record<string, { about: string; command: readonly string[] }> = {
   },
   fuzz: { about: "generated requests: --minutes 5 --seed 1", command: script("scripts/fuzz/main.ts") },
   docs: { about: "the documents and their tour", command: script("scripts/docs/main.ts") },
+  hosted: { about: "what depends on Deno's version, on hosted Supabase's", command: vitest("hosted") },
   functions: { about: "the functions on both versions of Deno", command: script("scripts/test/functions.ts") },
-  sdks: { about: "the SDKs of providers and AI clients", command: script("scripts/clients/sdks/main.ts") },
+  sdks: { about: "the SDKs of providers and AI clients", command: vitest("sdks") },
   clients: { about: "published clients in several languages", command: script("scripts/clients/main.ts") },
-  silence: { about: "clients and a provider that is silent", command: script("scripts/clients/silence/main.ts") },
+  silence: {
+    about: "clients and a provider that is silent",
+    command: [process.execPath, "--import", "./scripts/clients/sdks/resolve.ts", "scripts/clients/silence/main.ts"],
+  },
   satellites: { about: "the satellite package in fresh apps", command: script("scripts/satellites/main.ts") },
 };
 

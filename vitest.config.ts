@@ -113,6 +113,7 @@ export default defineConfig({
           env: { LOCAL_DENO: "deno-hosted" },
           testTimeout: 30_000,
           hookTimeout: 30_000,
+          expect: { poll: { timeout: 10_000 } },
         },
       },
       {

@@ -1,7 +1,7 @@
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { breakMfaPolicy, insertAuthenticators, query, requireMfa } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
-import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { visitorHeaders } from "../testing/visitor.ts";
 
 /** Longer than the two seconds that one lookup may take, but shorter than two lookups. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import {
   createPerson,
   deletePerson,
@@ -10,7 +11,6 @@ import {
 } from "../../scripts/test/people.ts";
 import { answersJson, everyRoute, openRoutes } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import type { AuthenticatorApp } from "../testing/authenticator-app.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 import { newAddress } from "../testing/visitor.ts";

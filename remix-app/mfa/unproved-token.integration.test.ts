@@ -1,5 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import {
   createPerson,
   deletePerson,
@@ -10,7 +11,6 @@ import {
   requireMfa,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import { accessTokenOf } from "../testing/browser.ts";
 
 const { ai, supabase } = readStack();

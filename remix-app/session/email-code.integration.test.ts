@@ -1,6 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { beforeEach, describe, expect, test } from "vitest";
 import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
+import { borrowFaultyWeb } from "../../scripts/test/faulty-web.ts";
 import {
   createPerson,
   deletePerson,
@@ -15,7 +16,6 @@ import {
 import { readStack } from "../../scripts/test/stack.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
-import { borrowFaultyWeb } from "../../scripts/test/faulty-web.ts";
 import { newAddress } from "../testing/visitor.ts";
 import { answerStepMs } from "./even-answers.ts";
 

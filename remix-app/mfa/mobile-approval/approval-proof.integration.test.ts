@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cookieWithoutApproval, enterApproved } from "../../../scripts/test/approved-browser.ts";
 import { createApp, type TestApp } from "../../../scripts/test/apps.ts";
 import {
   createPerson,
@@ -16,7 +17,6 @@ import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
 import { answerWell, startScriptedProvider } from "../../../supabase/tests/scripted-provider.ts";
 import { hmac } from "../../crypto/derived-key.ts";
 import { approvalProofKey, proveApproval } from "../../session/approval-proof.ts";
-import { cookieWithoutApproval, enterApproved } from "../../../scripts/test/approved-browser.ts";
 import { accessTokenOf, openBrowser } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";
 

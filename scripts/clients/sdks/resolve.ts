@@ -4,7 +4,8 @@ import { pathToFileURL } from "node:url";
 import { installSdks, sdkPackages } from "./packages.ts";
 
 /** Preloaded by `node --import`: installs the SDKs, and makes imports of them resolve below `.local/`. */
-const parentURL = pathToFileURL(path.join(path.resolve(await installSdks()), "package.json")).href;
+const root = path.resolve(import.meta.dirname, "../../..");
+const parentURL = pathToFileURL(path.join(await installSdks(root), "package.json")).href;
 registerHooks({
   resolve: (name, context, next) => next(name, Object.hasOwn(sdkPackages, name) ? { ...context, parentURL } : context),
 });

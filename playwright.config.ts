@@ -4,7 +4,7 @@ import { findChromium } from "./e2e/chromium.ts";
 import { readStack } from "./scripts/test/stack.ts";
 
 const ownStack = "bot-challenge.spec.ts";
-/** `npm run test:satellites` installs these apps first. */
+/** `npm test -- satellites` installs these apps first. */
 const freshApps = "satellite-apps.spec.ts";
 
 /**

@@ -1,7 +1,10 @@
+import path from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
-import { tierTests } from "./scripts/test/parts.ts";
+import { sdkFolder, sdkPackages } from "./scripts/clients/sdks/packages.ts";
+import { installedFolder } from "./scripts/install.ts";
+import { hostedTests, tierTests } from "./scripts/test/parts.ts";
 
-const { sql, contract, integration, fault, fuzz } = tierTests;
+const { sql, contract, integration, fault, fuzz, sdks } = tierTests;
 /** Generated files, and the tests that `npm test` leaves out. */
 const exclude = [
   ...configDefaults.exclude,
@@ -31,7 +34,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["**/*.test.{ts,tsx}"],
-          exclude: [...exclude, sql, contract, integration, fault, fuzz],
+          exclude: [...exclude, sql, contract, integration, fault, fuzz, sdks],
           maxWorkers: 2,
           testTimeout: 20_000,
           // Half of the processor time would otherwise go into starting a process per file and loading the same modules
@@ -43,7 +46,7 @@ export default defineConfig({
         test: {
           name: "sql",
           include: [sql],
-          exclude,
+          exclude: [...exclude, integration],
           globalSetup,
           // Concurrent callers in a test wait for each other's locks and for processor time.
           testTimeout: 20_000,
@@ -57,7 +60,7 @@ export default defineConfig({
           name: "contract",
           include: [contract],
           exclude,
-          globalSetup: ["scripts/local-stack/contract/support/global-setup.ts"],
+          globalSetup: ["packages/local-stack/contract/support/global-setup.ts"],
           testTimeout: 20_000,
           hookTimeout: 30_000,
           // These tests mostly wait for emails and timers, and use little processor time.
@@ -85,6 +88,34 @@ export default defineConfig({
         },
       },
       { test: { name: "fuzz", include: [fuzz], exclude, globalSetup } },
+      {
+        // Imports of the SDKs resolve below .local/, where the global setup installs them.
+        resolve: {
+          alias: Object.keys(sdkPackages).map((name) => ({
+            find: new RegExp(`^${name}$`),
+            replacement: path.join(installedFolder(import.meta.dirname, sdkFolder), "node_modules", name),
+          })),
+        },
+        test: {
+          name: "sdks",
+          include: [sdks],
+          exclude,
+          globalSetup: ["scripts/clients/sdks/global-setup.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        test: {
+          name: "hosted",
+          include: [...hostedTests],
+          exclude,
+          globalSetup: ["scripts/test/hosted-global-setup.ts"],
+          env: { LOCAL_DENO: "deno-hosted" },
+          testTimeout: 30_000,
+          hookTimeout: 30_000,
+          expect: { poll: { timeout: 10_000 } },
+        },
+      },
       {
         test: {
           name: "fault",

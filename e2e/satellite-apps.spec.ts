@@ -4,7 +4,7 @@ import { once } from "node:events";
 import path from "node:path";
 import type { Page } from "playwright/test";
 import { freePort } from "../remix-app/testing/web-process.ts";
-import { satelliteApps } from "../scripts/satellite-apps/apps.ts";
+import { satelliteApps } from "../scripts/satellites/apps.ts";
 import { createApp } from "../scripts/test/apps.ts";
 import { createOpenidClient } from "../scripts/test/openid.ts";
 import { query } from "../scripts/test/people.ts";

@@ -96,7 +96,7 @@ export default [
   route("workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/studio/keys-rotate.tsx"),
   route("workspaces/:workspaceId/ai/costs", "routes/studio/costs.tsx"),
   route("workspaces/:workspaceId/ai/costs.csv", "routes/studio/costs-csv.ts"),
-  route("workspaces/:workspaceId/ai/costs/import", "routes/studio/costs-import.tsx"),
+  route("workspaces/:workspaceId/ai/costs/import", "routes/studio/import-costs.tsx"),
   route("workspaces/:workspaceId/ai/costs/imports/:importId", "routes/studio/cost-import.tsx"),
   route("workspaces/:workspaceId/ai/costs-by-provider.csv", "routes/studio/cost-comparison-csv.ts"),
   route("workspaces/:workspaceId/ai/invoices", "routes/studio/invoices.tsx"),

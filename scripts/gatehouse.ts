@@ -1,75 +1,40 @@
-import { homedir } from "node:os";
-import { join } from "node:path";
-import { connect, disconnect, readToken } from "./gatehouse/agents.ts";
-import { type Command, readCommand, toolNames, usage } from "./gatehouse/arguments.ts";
-import { Failure } from "./gatehouse/failure.ts";
-import { signIn, signOut } from "./gatehouse/login.ts";
-import { printable } from "./gatehouse/printable.ts";
-import { withLock } from "./gatehouse/private-files.ts";
-import { describeStatus } from "./gatehouse/status.ts";
-import { Store } from "./gatehouse/store.ts";
+import { usage } from "../packages/cli/src/arguments.ts";
 
-const maxModelsShown = 10;
+/**
+ * `npm run gatehouse -- <verb> …`: the users' command line (`packages/cli`), and with it the operators' commands and the
+ * reference phone, which need the checkout.
+ */
+const commands: Record<string, () => Promise<unknown>> = {
+  admin: () => import("./operator/admin.ts"),
+  app: () => import("./operator/app.ts"),
+  doctor: () => import("./operator/doctor.ts"),
+  "email-templates": () => import("./operator/email-templates.ts"),
+  "import-costs": () => import("./operator/import-costs.ts"),
+  mobile: () => import("./mobile/main.ts"),
+  prices: () => import("./operator/prices.ts"),
+};
 
-/** `gatehouse …`: connects coding agents to the gateway with short-lived keys (docs/coding-agents.md). */
-const store = new Store(join(process.env.XDG_CONFIG_HOME || join(homedir(), ".config"), "gatehouse"));
+const [verb = "help", ...rest] = process.argv.slice(2);
+const command = Object.hasOwn(commands, verb) ? commands[verb] : undefined;
+if (command) {
+  // Each command reads its arguments after the script's name.
+  process.argv.splice(2, 1);
+  await command();
+} else if (rest.length === 0 && ["help", "--help", "-h"].includes(verb)) {
+  console.log(`${usage}
 
-try {
-  await run(readCommand(process.argv.slice(2)));
-} catch (error) {
-  if (!(error instanceof Failure)) throw error;
-  console.error(printable(`gatehouse: ${error.message}`));
-  process.exitCode = error.kind === "usage" ? 2 : 1;
-}
+For operators, in the project that the environment or .env names, or else in the running local stack:
 
-async function run(command: Command): Promise<void> {
-  switch (command.verb) {
-    case "help":
-      console.log(usage);
-      return;
-    case "login": {
-      const { account, url } = await signIn(store, { ...command, print });
-      print(`Signed in to ${url} as ${account}.`);
-      return;
-    }
-    case "logout": {
-      const { url, fault } = await withLock(store.folder, () => signOut(store));
-      if (fault === null) print(`Signed out of ${url}. Keys from this sign-in no longer work.`);
-      else {
-        print(`Signed out on this computer: its tokens and keys are deleted. ${url} was not told: ${fault}`);
-        print("To end the sign-in there too, disconnect it under Connected apps in your settings.");
-      }
-      return;
-    }
-    case "connect": {
-      const { workspaceName, file, isChanged, models } = await connect(store, command);
-      const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
-      print(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
-      if (command.model === undefined && models[0] !== undefined) {
-        // No full stop after the command: ids may contain one, so a copied one would name another model.
-        print(`To choose its model, run: gatehouse connect ${command.tool} --model ${models[0]}`);
-        if (models.length > 1) print(`Other models: ${models.slice(1, maxModelsShown).join(", ")}`);
-      }
-      if (command.tool === "opencode")
-        print("Before each start of opencode, run: gatehouse token opencode > /dev/null");
-      return;
-    }
-    case "disconnect": {
-      const { isRevoked } = await disconnect(store, command.tool);
-      print(`${toolNames[command.tool]} is disconnected.`);
-      if (!isRevoked) print("Its key couldn’t be revoked. Revoke it on the workspace’s API keys page.");
-      return;
-    }
-    case "token":
-      console.log(await readToken(store, command.tool));
-      return;
-    case "status":
-      for (const line of await describeStatus(store)) print(line);
-      return;
-  }
-}
+admin            Grants and revokes access to the admin console.
+app              Registers and manages apps.
+doctor           Checks a deployment.
+email-templates  Writes the identity backend's emails with your brand.
+import-costs     Imports a provider's costs.
+prices           Compares the price book with public price files.
 
-/** Prints a line. Names come from the platform, so a control character in them never reaches the terminal. */
-function print(text: string): void {
-  console.log(printable(text));
-}
+For developers of mobile apps:
+
+mobile           A mobile app on the command line.
+
+Add --help to any of these.`);
+} else await import("../packages/cli/src/main.ts");

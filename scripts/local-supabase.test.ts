@@ -7,7 +7,7 @@ import { parseEnv, promisify } from "node:util";
 import { beforeAll, expect, test } from "vitest";
 import { parseEnv as parseWebEnv } from "../remix-app/config/env.server.ts";
 import { readEnvironment } from "../supabase/functions/_gateway/environment.ts";
-import { statusSettings } from "./local-stack/supabase-status.ts";
+import { statusSettings } from "./start/supabase-status.ts";
 
 const root = path.resolve(import.meta.dirname, "..");
 const page = readFileSync(path.join(root, "docs/local-supabase.md"), "utf8");

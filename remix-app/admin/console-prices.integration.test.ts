@@ -125,7 +125,7 @@ test("prints the price differences on the command line, and changes nothing", as
       }),
     );
     const { PATH, NODE_ENV, GATEHOUSE_STACK } = process.env;
-    const line = ["scripts/prices.ts", "propose", ...places.flatMap((place) => ["--from", place])];
+    const line = ["scripts/operator/prices.ts", "propose", ...places.flatMap((place) => ["--from", place])];
     const { stdout } = await promisify(execFile)(process.execPath, line, { env: { PATH, NODE_ENV, GATEHOUSE_STACK } });
     expect(stdout).toMatch(new RegExp(`${first} +openai +default +Input +2.5 +2.25 +2 +sources disagree`));
     expect(stdout).toMatch(new RegExp(`${second} +openai +default +Output +- +- +1.6 +new`));

@@ -27,7 +27,8 @@ beforeEach(async () => {
 });
 afterEach(() => deletePerson(person));
 
-const command = async (...argv: string[]) => (await run(process.execPath, ["scripts/admin.ts", ...argv])).stdout;
+const command = async (...argv: string[]) =>
+  (await run(process.execPath, ["scripts/operator/admin.ts", ...argv])).stdout;
 
 /** Returns the result of the console's access check: an admin's id, or the response. */
 async function knock(browser: Browser, path = "/admin"): Promise<unknown> {

@@ -54,7 +54,7 @@ export interface DescribedOperation {
   responses: Record<string, DescribedAnswer>;
 }
 
-/** An OpenAPI document as `npm run openapi` writes it. */
+/** An OpenAPI document as `npm run generate` writes it. */
 export interface ApiDocument {
   info: { title: string; version: string; description: string };
   servers: readonly object[];

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { recoveryHashSecret } from "../../scripts/local-stack/secrets.ts";
+import { recoveryHashSecret } from "../../scripts/start/secrets.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 
 const { base, supabase } = readStack();

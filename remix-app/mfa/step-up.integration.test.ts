@@ -1,5 +1,5 @@
+import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Authenticator } from "../../scripts/local-stack/contract/support/authenticator.ts";
 import {
   createPerson,
   deletePerson,

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { parseEnv } from "../config/env.server.ts";
+import { derivedKey } from "../crypto/derived-key.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
-import { derivedKey } from "../keys/derived-key.ts";
 import { clearStateCookie, createState, type OAuthState, readState, writeStateCookie } from "./state.ts";
 
 const env = parseEnv({

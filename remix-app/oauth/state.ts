@@ -3,9 +3,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
 import { oauthProviderNames } from "../config/oauth-providers.ts";
+import { derivedKey } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { derivedKey } from "../keys/derived-key.ts";
 
 /** The path to which the identity backend redirects browsers. It is also the path of the state cookie. */
 export const oauthCallbackPath = cookies.oauthState.path;

@@ -1,6 +1,6 @@
 import { calculateJwkThumbprint, exportJWK, generateKeyPair, type JWK } from "jose";
 import { z } from "zod";
-import type { KeyRing } from "../keys/derived-key.ts";
+import type { KeyRing } from "../crypto/derived-key.ts";
 
 /** RFC 7518 section 3.3 requires 2048 bits or more. */
 const modulusLength = 2_048;

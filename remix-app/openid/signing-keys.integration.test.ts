@@ -1,12 +1,12 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { createDataApi } from "@gatehouse/local-stack/services/data-api/data-api";
 import { getRequestListener } from "@hono/node-server";
 import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
-import { createDataApi } from "../../scripts/local-stack/services/data-api/data-api.ts";
 import { parseEnv } from "../config/env.server.ts";
 import { deliverLogout } from "./deliver-logout.ts";
 import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";

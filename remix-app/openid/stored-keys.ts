@@ -1,8 +1,8 @@
 import type { JWK } from "jose";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
+import { type KeyRing, openKeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
-import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { createSealedKey, openPrivateJwk, publicRsaJwk, type SealedKey, sealPrivateJwk } from "./sealed-key.ts";
 

@@ -1,7 +1,7 @@
+import { Authenticator, type Quirks } from "@gatehouse/local-stack/contract/support/authenticator";
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
-import { Authenticator, type Quirks } from "../../scripts/local-stack/contract/support/authenticator.ts";
 import { cookieOf, vaultSettings } from "../../scripts/test/keep-session.ts";
 import { deletePerson, insertAccount, query } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";

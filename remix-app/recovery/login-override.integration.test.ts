@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { recoveryHashSecret } from "../../scripts/local-stack/secrets.ts";
+import { recoveryHashSecret } from "../../scripts/start/secrets.ts";
 import { createPerson, deletePerson, type Person, query } from "../../scripts/test/people.ts";
 import { createHelper, type Helper } from "../../scripts/test/recovery-help.ts";
 import { openContext } from "../../scripts/test/request-context.ts";

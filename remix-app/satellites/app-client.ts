@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
+import { type KeyRing, openKeyRing } from "../crypto/derived-key.ts";
 import { basicChallenge, basicCredentials } from "../http/authorization.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
-import { type KeyRing, openKeyRing } from "../keys/derived-key.ts";
 import { callAppFunction } from "./app-database.ts";
 import { hashOf } from "./tokens.ts";
 

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import type { KeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
-import type { KeyRing } from "../keys/derived-key.ts";
 import { claimsFor } from "../session/approval-proof.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";

@@ -1,7 +1,7 @@
 import { createHash, createHmac, randomBytes } from "node:crypto";
 import { CompactSign, compactVerify, decodeProtectedHeader } from "jose";
 import { z } from "zod";
-import type { KeyRing } from "../keys/derived-key.ts";
+import type { KeyRing } from "../crypto/derived-key.ts";
 import type { IssuedSession } from "./app-calls.ts";
 
 const secretBytes = 32;

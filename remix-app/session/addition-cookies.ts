@@ -1,6 +1,6 @@
+import type { KeyRing } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, cookiesNamed, readCookie, writeCookie } from "../http/cookies.ts";
-import type { KeyRing } from "../keys/derived-key.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { Claims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
-import { derivedKey, hmac } from "../keys/derived-key.ts";
+import { derivedKey, hmac } from "../crypto/derived-key.ts";
 import { type ApprovalContext, heldApproval } from "./cookies.ts";
 
 /** Returns the key for the approval proofs of a session. The database stores this key with the approval. */

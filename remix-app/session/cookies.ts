@@ -2,6 +2,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { combineChunks, createChunks, isChunkLike, stringToBase64URL } from "@supabase/ssr";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
+import { derivedKey, hmac, isSignature, type KeyRing } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import {
   type CookieAttributes,
@@ -11,7 +12,6 @@ import {
   readCookie,
   writeCookie,
 } from "../http/cookies.ts";
-import { derivedKey, hmac, isSignature, type KeyRing } from "../keys/derived-key.ts";
 import type { AccountKeys } from "./vault.ts";
 
 /** The part of a session in the browser's cookie: only tokens, in the format that auth-js stores. */

@@ -3,9 +3,9 @@ import type { AuthError, User as AuthUser } from "@supabase/supabase-js";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import type { Env } from "../config/env.server.ts";
+import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { holdMailBack, startEvenTiming } from "./even-answers.ts";
 

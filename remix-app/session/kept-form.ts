@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
+import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { isForm, readForm } from "../http/form.ts";
-import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 
 /** Together with the other cookies of a browser with ten accounts, this stays below what servers accept. */
 const maxTextLength = 2_000;

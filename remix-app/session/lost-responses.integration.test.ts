@@ -1,6 +1,6 @@
+import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { confirmationLink } from "../../e2e/mailbox.ts";
-import { Authenticator } from "../../scripts/local-stack/contract/support/authenticator.ts";
 import {
   createPerson,
   deletePerson,

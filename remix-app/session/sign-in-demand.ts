@@ -1,7 +1,7 @@
 import type { Env } from "../config/env.server.ts";
+import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { derivedKey, hmac, isSignature } from "../keys/derived-key.ts";
 
 type DemandContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 

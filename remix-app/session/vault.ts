@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import type { Env } from "../config/env.server.ts";
-import { hmac, type KeyRing, openKeyRing } from "../keys/derived-key.ts";
+import { hmac, type KeyRing, openKeyRing } from "../crypto/derived-key.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type Device, type StoredSession, storedSession, successorOf } from "./cookies.ts";
 

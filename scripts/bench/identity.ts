@@ -1,8 +1,8 @@
 import { Agent, request } from "node:http";
 import { availableParallelism, cpus } from "node:os";
+import { createTokenVerifier } from "@gatehouse/local-stack/services/gateway/user-tokens";
 import { hash, verify } from "@node-rs/bcrypt";
 import { createClient } from "@supabase/supabase-js";
-import { createTokenVerifier } from "../local-stack/services/gateway/user-tokens.ts";
 import { readStack, type Stack } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { type CpuTimes, readCpuTimes } from "./cpu.ts";

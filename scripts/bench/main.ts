@@ -1,5 +1,5 @@
+import { withDatabase } from "@gatehouse/local-stack/database";
 import pg from "pg";
-import { withDatabase } from "../local-stack/database.ts";
 import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack } from "../test/start-stack.ts";
 import { superuserUrl } from "../test/superuser.ts";

@@ -8,7 +8,7 @@ import { runProgram, runSnippet } from "./program.ts";
 import { createRecorder } from "./recorder.ts";
 import { failedFeatures, type Row, renderTable, whatBroke } from "./table.ts";
 
-const usage = `npm run test:clients -- [--newest] [client …]
+const usage = `npm test -- clients [--newest] [client …]
 
 Runs published clients, unmodified, against the stack that GATEHOUSE_STACK names, or one of its own. Each makes a plain
 call, reads a stream, returns a tool's result and continues the conversation, and asks for structured output, with a

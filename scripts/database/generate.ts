@@ -1,12 +1,12 @@
 import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import type pg from "pg";
-import { withDatabase } from "../local-stack/database.ts";
-import { messageOf, StackError } from "../local-stack/errors.ts";
-import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 import { listSchemas, readCatalogue, readFixedObjects } from "./catalogue.ts";
 import { compareCatalogues, describeDifferences } from "./compare.ts";
+import { applyMigrations, listMigrations } from "./migrations.ts";
 import { planStatements } from "./plan.ts";
 import { readSchemaFiles, type SchemaFiles } from "./schema-files.ts";
 import { readWanted, type Wanted } from "./wanted.ts";
@@ -60,7 +60,7 @@ export async function generateMigration(
 }
 
 /** The first lines of a generated migration. Triggers and policies lock tables in use, so each wait is short. */
-export const heading = `-- Generated from supabase/schemas by npm run db:migration.
+export const heading = `-- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';`;
 
 /** Adds a semicolon, on a new line if the statement ends in a comment. */

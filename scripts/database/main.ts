@@ -1,11 +1,11 @@
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { messageOf, StackError } from "../local-stack/errors.ts";
+import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import { findDifferences, generateMigration } from "./generate.ts";
 import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 
-const usage = `npm run db:migration -- <name>     write the next migration from supabase/schemas
-npm run db:migration -- --check    list what differs; exit code 1 where something does`;
+const usage = `npm run generate -- migration <name>   write the next migration from supabase/schemas
+npm run generate -- migration --check  list what differs; exit code 1 where something does`;
 
 const agree = "supabase/schemas and supabase/migrations agree.";
 
@@ -49,7 +49,7 @@ async function run(name: string | undefined): Promise<void> {
 async function check(layout: Parameters<typeof findDifferences>[0]): Promise<void> {
   const lines = await findDifferences(layout);
   if (lines.length === 0) return console.log(agree);
-  console.error(`${lines.join("\n")}\n\nsupabase/schemas differs: npm run db:migration -- <name>`);
+  console.error(`${lines.join("\n")}\n\nsupabase/schemas differs: npm run generate -- migration <name>`);
   process.exitCode = 1;
 }
 

@@ -1,5 +1,5 @@
+import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import pg from "pg";
-import { messageOf, StackError } from "../local-stack/errors.ts";
 import { type Catalogue, readCatalogue } from "./catalogue.ts";
 import { compareCatalogues, type Differences } from "./compare.ts";
 import { type Dependants, type FixedDependant, findDependants } from "./dependants.ts";

@@ -1,5 +1,5 @@
+import { messageOf } from "@gatehouse/local-stack/errors";
 import pg from "pg";
-import { messageOf } from "../local-stack/errors.ts";
 import { placeOf, type Source } from "./schema-files.ts";
 
 export type Failure<T> = { statement: T; error: unknown };

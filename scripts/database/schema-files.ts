@@ -1,5 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
+import { StackError } from "@gatehouse/local-stack/errors";
 import {
   type CommentStmt,
   type CreateFunctionStmt,
@@ -8,9 +9,8 @@ import {
   parse,
   type TypeName,
 } from "libpg-query";
-import { StackError } from "../local-stack/errors.ts";
-import { leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "../local-stack/statements.ts";
 import { handWrittenMigration } from "./hand-written.ts";
+import { leadingComments, lineAt, SqlSyntaxError, type Statement, splitStatements } from "./statements.ts";
 
 /** The name of an object, written as in the SQL statement. Postgres resolves the name. */
 export type ObjectName =

@@ -1,11 +1,11 @@
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { withDatabase } from "../local-stack/database.ts";
-import { applyMigrations } from "../local-stack/migrations.ts";
 import { findUnknownNames } from "./body-names.ts";
 import { findDifferences } from "./generate.ts";
+import { applyMigrations } from "./migrations.ts";
 import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 
 const migrations = path.resolve("supabase/migrations");

@@ -2,12 +2,12 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "../local-stack/database.ts";
-import { freePort } from "../local-stack/ports.ts";
-import { bootstrapCluster, initialiseCluster, superuser } from "../local-stack/services/postgres/cluster.ts";
-import { placeCluster, reachableDataDir } from "../local-stack/services/postgres/placement.ts";
-import { startTemporaryServer } from "../local-stack/services/postgres/temporary-server.ts";
-import { emptyDatabase, prepareSnapshot } from "../local-stack/snapshot.ts";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { freePort } from "@gatehouse/local-stack/ports";
+import { bootstrapCluster, initialiseCluster, superuser } from "@gatehouse/local-stack/services/postgres/cluster";
+import { placeCluster, reachableDataDir } from "@gatehouse/local-stack/services/postgres/placement";
+import { startTemporaryServer } from "@gatehouse/local-stack/services/postgres/temporary-server";
+import { emptyDatabase, prepareSnapshot } from "./snapshot.ts";
 
 const root = path.resolve(import.meta.dirname, "../..");
 

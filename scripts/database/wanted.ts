@@ -1,5 +1,5 @@
+import { codeOf, messageOf, StackError } from "@gatehouse/local-stack/errors";
 import type pg from "pg";
-import { codeOf, messageOf, StackError } from "../local-stack/errors.ts";
 import { findUnknownNames } from "./body-names.ts";
 import { type Catalogue, type Entries, formerPrefix, readCatalogue, withQualifiedNames } from "./catalogue.ts";
 import { type Grant, governedKinds, grantChanges, readGrants, readInitialGrants } from "./grants.ts";

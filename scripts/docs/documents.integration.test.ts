@@ -1,5 +1,5 @@
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { describe, expect, test } from "vitest";
-import { withDatabase } from "../local-stack/database.ts";
 import { readStack } from "../test/stack.ts";
 import { type Block, type Fault, renderFault } from "./blocks.ts";
 import { guides, readDocument } from "./documents.ts";

@@ -54,7 +54,7 @@ describe("claims in the documents", () => {
       "remix-app/config/env.server.ts",
       "supabase/functions/_gateway/environment.ts",
       "supabase/functions/_gateway/telemetry/settings.ts",
-      "scripts/local-stack/environment.ts",
+      "scripts/start/environment.ts",
     ].flatMap((module) => schemaNames(readDocument(module)));
     expect(taken).toContain("SUPABASE_URL");
     expect(readable([...faults, ...unwrittenSettings(file, sections, taken)])).toEqual([]);
@@ -67,8 +67,10 @@ describe("claims in the documents", () => {
  */
 function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];
-  const pattern = place?.replace(/\/$/, "/**/*.ts").replace(/scripts\/local-stack\/.*/, "scripts/local-stack/**/*.ts");
-  return globSync(pattern ?? "{scripts,e2e,supabase}/**/*.ts")
+  const pattern = place
+    ?.replace(/\/$/, "/**/*.ts")
+    .replace(/scripts\/start\/.*/, "{scripts/start,packages/local-stack}/**/*.ts");
+  return globSync(pattern ?? "{scripts,packages,e2e,supabase}/**/*.ts")
     .map(readDocument)
     .join("\n");
 }

@@ -5,7 +5,7 @@ import { guides, readDocument } from "./documents.ts";
 import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
 /**
- * `npm run test:docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
+ * `npm test -- docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
  * checks the documented commands of the Supabase CLI. `npm test` skips those, because the CLI takes seconds to print
  * its help.
  */
@@ -15,7 +15,10 @@ for (const fault of faults) console.error(renderFault(fault));
 
 const checks = [
   { needsStack: false, command: ["vitest", "run", "--project", "unit", "scripts/docs"] },
-  { needsStack: true, command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/doctor"] },
+  {
+    needsStack: true,
+    command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/operator/doctor"],
+  },
   { needsStack: true, command: ["playwright", "test", "e2e/tour.spec.ts"] },
 ];
 const stack = process.env.GATEHOUSE_STACK ? undefined : await startStack();

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { parseEnv } from "node:util";
 import ts from "typescript";
-import { splitStatements } from "../local-stack/statements.ts";
+import { splitStatements } from "../database/statements.ts";
 import type { Block, Language } from "./blocks.ts";
 
 const parsers: Record<Language, (text: string) => string | undefined | Promise<string | undefined>> = {

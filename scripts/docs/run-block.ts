@@ -2,9 +2,12 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import pg from "pg";
+import { sdkPackages } from "../clients/sdks/packages.ts";
 import type { Stack } from "../test/stack.ts";
 import type { Block } from "./blocks.ts";
 
+/** Lets a block import the SDKs of `scripts/clients/sdks/`, which are not in `node_modules`. */
+const resolveSdks = path.resolve("scripts/clients/sdks/resolve.ts");
 /** Some blocks run half a dozen npm commands. */
 const limitMs = 60_000;
 /** Shorter than Postgres's deadlock_timeout (1 s), so that a deadlock never aborts another transaction. */
@@ -23,6 +26,7 @@ const checkout = [
   "node_modules",
   "remix-app",
   "supabase",
+  "packages",
   "scripts",
   "docs",
   "build",
@@ -48,7 +52,8 @@ export async function runBlock(block: Block, workplace: Workplace): Promise<stri
   if (language === "python") return runProcess("python3", ["-c", runPython, text], workplace);
   const file = path.join(workplace.directory, `line-${line}.${language === "js" ? "mjs" : "ts"}`);
   await writeFile(file, text);
-  return runProcess(process.execPath, [file], workplace);
+  const usesSdk = Object.keys(sdkPackages).some((name) => text.includes(`from "${name}"`));
+  return runProcess(process.execPath, [...(usesSdk ? ["--import", resolveSdks] : []), file], workplace);
 }
 
 /** Parses the block in its argument, and runs it if everything that it imports is installed. */

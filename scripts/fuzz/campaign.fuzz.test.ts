@@ -4,7 +4,7 @@ import { longerSeconds, printReport, runCampaign } from "./campaign.ts";
 import { changesOf, digestTables, readMoment } from "./guarded.ts";
 import { everyTarget } from "./targets.ts";
 
-/** Fixed, so that every run is the same; `npm run fuzz` uses a new seed each time. */
+/** Fixed, so that every run is the same; `npm test -- fuzz` uses a new seed each time. */
 const seed = Number(process.env.FUZZ_SEED ?? 20_260_801);
 const seconds = Number(process.env.FUZZ_SECONDS ?? 25);
 /** Additional time to create the participants, for the first round on a busy machine, and for the last responses. */

@@ -1,5 +1,5 @@
+import { areas, type State } from "./define-states.ts";
 import { type Shot, schemes, widths } from "./shoot.ts";
-import { areas, type State } from "./state.ts";
 
 const asText = (text: string) => text.replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
 const asId = (text: string) => text.replace(/[^A-Za-z0-9]+/g, "-").toLowerCase();

@@ -1,6 +1,6 @@
+import { createTurnstile } from "@gatehouse/local-stack/services/turnstile/app";
 import { createAdaptorServer } from "@hono/node-server";
 import { freePort, startWeb, type WebProcess } from "../../remix-app/testing/web-process.ts";
-import { createTurnstile } from "../local-stack/services/turnstile/app.ts";
 import { startIdentityBackend } from "../test/identity-backend.ts";
 import { vaultSettings } from "../test/keep-session.ts";
 import { readStack } from "../test/stack.ts";

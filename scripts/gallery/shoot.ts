@@ -1,7 +1,7 @@
 import path from "node:path";
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "playwright";
-import type { Scene, State } from "./state.ts";
+import type { Scene, State } from "./define-states.ts";
 
 export const widths = [320, 768, 1440] as const;
 export const schemes = ["light", "dark"] as const;

@@ -1,3 +1,4 @@
+import type { State } from "./define-states.ts";
 import { accountStates } from "./scenes/account.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
@@ -14,7 +15,6 @@ import { signInStates } from "./scenes/sign-in.ts";
 import { studioStates } from "./scenes/studio.ts";
 import { costStates } from "./scenes/studio-costs.ts";
 import { workspaceStates } from "./scenes/workspace.ts";
-import type { State } from "./state.ts";
 
 /** Every page in its states. */
 export const states: readonly State[] = [

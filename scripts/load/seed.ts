@@ -8,7 +8,7 @@ import { createLoadTenant, type LoadTenant } from "./load-tenant.ts";
 import { createProgress } from "./progress.ts";
 
 /**
- * `npm run seed:load -- --runs 1000000 [--days 365]`: fills the running local stack with a workspace of this many runs,
+ * `npm run bench -- seed --runs 1000000 [--days 365]`: fills the running local stack with a workspace of this many runs,
  * computes daily totals, and times the queries that read them.
  */
 const measurements = 7;

@@ -3,16 +3,16 @@ import { z } from "zod";
 
 export const usage = `A mobile app without a screen. See docs/mobile.md.
 
-npm run mobile -- sign-in <email> [--code <6 digits>]
-npm run mobile -- sign-out | whoami
-npm run mobile -- models
-npm run mobile -- chat <text> [--model <id>]
-npm run mobile -- speak <text> [--voice <name>] [--file <path>.wav]
-npm run mobile -- qr show|approve|reject <link of the QR code>
-npm run mobile -- approve-device|deny-device <code that the device shows>
-npm run mobile -- mfa list
-npm run mobile -- mfa approve <id> --pair-code <6 digits>
-npm run mobile -- mfa reject <id>
+npm run gatehouse -- mobile sign-in <email> [--code <6 digits>]
+npm run gatehouse -- mobile sign-out | whoami
+npm run gatehouse -- mobile models
+npm run gatehouse -- mobile chat <text> [--model <id>]
+npm run gatehouse -- mobile speak <text> [--voice <name>] [--file <path>.wav]
+npm run gatehouse -- mobile qr show|approve|reject <link of the QR code>
+npm run gatehouse -- mobile approve-device|deny-device <code that the device shows>
+npm run gatehouse -- mobile mfa list
+npm run gatehouse -- mobile mfa approve <id> --pair-code <6 digits>
+npm run gatehouse -- mobile mfa reject <id>
 
 Options
   --session <file>     where the session is kept (default .local/mobile-session.json, readable by its owner alone)
@@ -53,7 +53,7 @@ type Deed =
   | { verb: "device"; approve: boolean; userCode: string; device: PhoneDevice }
   | { verb: "mfa-answer"; approve: boolean; id: string; pairCode: string; device: PhoneDevice };
 
-/** A parsed `npm run mobile --` command, and the file with its session. */
+/** A parsed `npm run gatehouse -- mobile` command, and the file with its session. */
 export type MobileCommand = Deed & { sessionFile: string };
 
 /**

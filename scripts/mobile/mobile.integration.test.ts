@@ -127,5 +127,8 @@ test.each([
 });
 
 test("the command-line phone shows its help on request", async () => {
-  expect(await phone.run(["--help"])).toMatchObject({ code: 0, out: expect.stringContaining("npm run mobile --") });
+  expect(await phone.run(["--help"])).toMatchObject({
+    code: 0,
+    out: expect.stringContaining("npm run gatehouse -- mobile --"),
+  });
 });

@@ -45,8 +45,8 @@ function servedCalls(): string[] {
 }
 
 describe("OpenAPI documents", () => {
-  test.each(openApiFiles())("$file matches the output of `npm run openapi`", ({ file, text }) => {
-    expect(readFileSync(file, "utf8") === text, `${file} is stale: run \`npm run openapi\` and commit it`).toBe(true);
+  test.each(openApiFiles())("$file matches the output of `npm run generate`", ({ file, text }) => {
+    expect(readFileSync(file, "utf8") === text, `${file} is stale: run \`npm run generate\` and commit it`).toBe(true);
   });
 
   test("the OpenAPI documents describe exactly the calls of the web server's API", async () => {

@@ -3,17 +3,17 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { usage as adminUsage } from "../admins/command.ts";
-import { usage as appUsage } from "../apps/command.ts";
-import { usage as pricesUsage } from "../prices/command.ts";
-import { usage as importCostsUsage } from "../provider-costs/cost-file-options.ts";
+import { usage as adminUsage } from "./admins/command.ts";
+import { usage as appUsage } from "./apps/command.ts";
+import { usage as pricesUsage } from "./prices/command.ts";
+import { usage as importCostsUsage } from "./provider-costs/cost-file-options.ts";
 
 test.each([
-  ["scripts/admin.ts", ["--help"], adminUsage],
-  ["scripts/admin.ts", ["grant", "-h"], adminUsage],
-  ["scripts/app.ts", ["--help"], appUsage],
-  ["scripts/import-costs.ts", ["--help"], importCostsUsage],
-  ["scripts/prices.ts", ["propose", "--help"], pricesUsage],
+  ["scripts/operator/admin.ts", ["--help"], adminUsage],
+  ["scripts/operator/admin.ts", ["grant", "-h"], adminUsage],
+  ["scripts/operator/app.ts", ["--help"], appUsage],
+  ["scripts/operator/import-costs.ts", ["--help"], importCostsUsage],
+  ["scripts/operator/prices.ts", ["propose", "--help"], pricesUsage],
 ])("%s %j shows the usage text even if no Supabase project is configured", (script, argv, usage) => {
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };
@@ -29,6 +29,9 @@ test.each([
   writeFileSync(stack, JSON.stringify({ supabase: { url: "http://127.0.0.1:1", secretKey: "sb_secret_local" } }));
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: stack, [name]: value };
-  const { status, stderr } = spawnSync(process.execPath, ["scripts/app.ts", "list"], { env, encoding: "utf8" });
+  const { status, stderr } = spawnSync(process.execPath, ["scripts/operator/app.ts", "list"], {
+    env,
+    encoding: "utf8",
+  });
   expect({ status, stderr }).toEqual({ status: 1, stderr: `${message}\n` });
 });

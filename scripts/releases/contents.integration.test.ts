@@ -4,29 +4,29 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { createDataApi } from "@gatehouse/local-stack/services/data-api/data-api";
+import { superuser } from "@gatehouse/local-stack/services/postgres/cluster";
 import { getRequestListener } from "@hono/node-server";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type ScratchCluster, startScratchCluster } from "../database/scratch-cluster.ts";
-import type { Finding } from "../doctor/finding.ts";
-import { checkDatabase } from "../doctor/project-checks.ts";
-import { authSchemaFile, describeAuthTriggers, parseAuthTrigger } from "../local-stack/contents/auth-triggers.ts";
-import { readCheckout } from "../local-stack/contents/checkout.ts";
-import { type Checkout, compareContents, type Difference } from "../local-stack/contents/differences.ts";
-import { readContents } from "../local-stack/contents/read-contents.ts";
+import { authSchemaFile, describeAuthTriggers, parseAuthTrigger } from "../database/contents/auth-triggers.ts";
+import { readCheckout } from "../database/contents/checkout.ts";
+import { type Checkout, compareContents, type Difference } from "../database/contents/differences.ts";
+import { readContents } from "../database/contents/read-contents.ts";
 import {
   expectedObjects,
   type ObjectChanges,
   type Objects,
   readManifest,
   readObjectChanges,
-} from "../local-stack/contents/releases.ts";
-import { withDatabase } from "../local-stack/database.ts";
-import { parseEnvironment } from "../local-stack/environment.ts";
-import { planHosted } from "../local-stack/hosted.ts";
-import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
-import { readOptions } from "../local-stack/options.ts";
-import { createDataApi } from "../local-stack/services/data-api/data-api.ts";
-import { superuser } from "../local-stack/services/postgres/cluster.ts";
+} from "../database/contents/releases.ts";
+import { applyMigrations, listMigrations } from "../database/migrations.ts";
+import { type ScratchCluster, startScratchCluster } from "../database/scratch-cluster.ts";
+import type { Finding } from "../operator/doctor/finding.ts";
+import { checkDatabase } from "../operator/doctor/project-checks.ts";
+import { parseEnvironment } from "../start/environment.ts";
+import { planHosted } from "../start/hosted.ts";
+import { readOptions } from "../start/options.ts";
 import { readStack } from "../test/stack.ts";
 import { createProjects, grantNothingByDefault } from "./record-objects.ts";
 

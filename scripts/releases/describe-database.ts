@@ -1,6 +1,6 @@
-import { readContents } from "../local-stack/contents/read-contents.ts";
-import { withDatabase } from "../local-stack/database.ts";
-import { applyMigrations } from "../local-stack/migrations.ts";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { readContents } from "../database/contents/read-contents.ts";
+import { applyMigrations } from "../database/migrations.ts";
 
 /**
  * Applies migrations and describes what they build: objects, the order of columns, comments, indexes, validated

@@ -1,12 +1,12 @@
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { StackError } from "@gatehouse/local-stack/errors";
 import type { Node } from "libpg-query";
 import { generateMigration, heading, terminated } from "../database/generate.ts";
+import { listMigrations } from "../database/migrations.ts";
 import type { ScratchCluster } from "../database/scratch-cluster.ts";
-import { StackError } from "../local-stack/errors.ts";
-import { listMigrations } from "../local-stack/migrations.ts";
-import { splitStatements } from "../local-stack/statements.ts";
+import { splitStatements } from "../database/statements.ts";
 import { describeDatabase } from "./describe-database.ts";
 import { changesData, type Found, nameOf, readStatements } from "./zero-downtime.ts";
 

@@ -1,6 +1,6 @@
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink } from "node:fs/promises";
 import path from "node:path";
-import { readManifest } from "../local-stack/contents/releases.ts";
+import { readManifest } from "../database/contents/releases.ts";
 import { checkOut, findCommit, readFileAt } from "./check-out.ts";
 
 const fixture = path.resolve(import.meta.dirname, "fixture/migrations");

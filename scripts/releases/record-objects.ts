@@ -1,12 +1,12 @@
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { splitPrivileges } from "../database/contents/differences.ts";
+import { readContents } from "../database/contents/read-contents.ts";
+import { expectedObjects, type ObjectChanges, type Objects } from "../database/contents/releases.ts";
+import { applyMigrations, listMigrations } from "../database/migrations.ts";
 import type { ScratchCluster } from "../database/scratch-cluster.ts";
-import { splitPrivileges } from "../local-stack/contents/differences.ts";
-import { readContents } from "../local-stack/contents/read-contents.ts";
-import { expectedObjects, type ObjectChanges, type Objects } from "../local-stack/contents/releases.ts";
-import { withDatabase } from "../local-stack/database.ts";
-import { applyMigrations, listMigrations } from "../local-stack/migrations.ts";
 
 /** SQL for a project that is configured to grant nothing on objects created in public. */
 export const grantNothingByDefault = ["tables", "functions", "sequences"]

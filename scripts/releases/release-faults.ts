@@ -1,4 +1,4 @@
-import type { Manifest } from "../local-stack/contents/releases.ts";
+import type { Manifest } from "../database/contents/releases.ts";
 
 /** The sources of a release: the versions in package.json and package-lock.json, and the changelog's text. */
 export type ReleaseSource = { packaged: string; locked: string; changelog: string };

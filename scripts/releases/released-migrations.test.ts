@@ -2,7 +2,7 @@ import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { readManifest } from "../local-stack/contents/releases.ts";
+import { readManifest } from "../database/contents/releases.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
 
 const migrations = path.resolve("supabase/migrations");

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import type { Manifest } from "../local-stack/contents/releases.ts";
-import { listMigrations } from "../local-stack/migrations.ts";
+import type { Manifest } from "../database/contents/releases.ts";
+import { listMigrations } from "../database/migrations.ts";
 
 /** Returns the SHA-256 of each migration in a directory, by file name. */
 export async function hashMigrations(directory: string): Promise<Record<string, string>> {

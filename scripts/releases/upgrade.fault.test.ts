@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { applyMigrations } from "../local-stack/migrations.ts";
+import { applyMigrations } from "../database/migrations.ts";
 import { verdict } from "../soak/audit/verdict.ts";
 import { createJournal } from "../soak/journal.ts";
 import { createRandom } from "../soak/random.ts";

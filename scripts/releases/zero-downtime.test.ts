@@ -1,7 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { readManifest } from "../local-stack/contents/releases.ts";
+import { readManifest } from "../database/contents/releases.ts";
 import { findDowntime } from "./zero-downtime.ts";
 
 const short = "set lock_timeout = '500ms';\n";

@@ -1,4 +1,4 @@
-import { findPgBouncer } from "../local-stack/services/pgbouncer/pgbouncer.ts";
+import { findPgBouncer } from "@gatehouse/local-stack/services/pgbouncer/pgbouncer";
 import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";

@@ -47,7 +47,7 @@ export async function startSoakStack({
   const child = spawn(
     process.execPath,
     [
-      "scripts/local-stack/main.ts",
+      "scripts/start/main.ts",
       ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
       ...["--database-via", String(proxy.port)],
       ...(scale ? ["--scale"] : []),

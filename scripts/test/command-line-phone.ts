@@ -10,7 +10,7 @@ export interface Said {
   err: string;
 }
 
-/** The command-line mobile app of scripts/mobile.ts, with its own session file. */
+/** The command-line mobile app of scripts/mobile/, with its own session file. */
 export interface CommandLinePhone {
   sessionFile: string;
   /** Runs one command as a person would type it. */
@@ -19,7 +19,7 @@ export interface CommandLinePhone {
   close(): void;
 }
 
-const script = path.resolve(import.meta.dirname, "../mobile.ts");
+const script = path.resolve(import.meta.dirname, "../mobile/main.ts");
 
 /** Creates a phone for the stack that GATEHOUSE_STACK names. */
 export function openCommandLinePhone(): CommandLinePhone {

@@ -5,7 +5,7 @@ import { runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
 /**
- * `npm run test:functions`: runs the functions' integration tests on both versions of Deno, except tests
+ * `npm test -- functions`: runs the functions' integration tests on both versions of Deno, except tests
  * tagged `needs-stack-server`. On each version, the tests
  * run once with Deno's own server and once with a response loop like hosted Supabase's. Each of the four combinations
  * has its own stack. `-- --on deno-hosted/hosted` runs only that combination. The output ends with the counts for each

@@ -23,7 +23,7 @@ export interface CommandLine {
   remove(): Promise<void>;
 }
 
-const bin = fileURLToPath(new URL("../gatehouse/bin.js", import.meta.url));
+const main = fileURLToPath(new URL("../../packages/cli/src/main.ts", import.meta.url));
 
 /** Prepares the command with an empty home folder. */
 export async function openCommandLine(): Promise<CommandLine> {
@@ -32,7 +32,7 @@ export async function openCommandLine(): Promise<CommandLine> {
     home,
     run: (args, { onLine, environment } = {}) =>
       new Promise((resolve, reject) => {
-        const child = spawn(process.execPath, [bin, ...args], {
+        const child = spawn(process.execPath, [main, ...args], {
           // Passes no other variables of this process, since some would make the command use other folders.
           env: { PATH: process.env.PATH, HOME: home, ...environment } as unknown as NodeJS.ProcessEnv,
           stdio: ["ignore", "pipe", "pipe"],

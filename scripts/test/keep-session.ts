@@ -16,7 +16,7 @@ import {
 } from "../../remix-app/session/cookies.ts";
 import { openVault, type Vault } from "../../remix-app/session/vault.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { appSessionSecret } from "../local-stack/secrets.ts";
+import { appSessionSecret } from "../start/secrets.ts";
 import { readStack } from "./stack.ts";
 
 const { base, supabase } = readStack();

@@ -1,141 +1,55 @@
-import { mkdir, readFile, rm } from "node:fs/promises";
-import path from "node:path";
-import { parseArgs } from "node:util";
-import { listFiles } from "../local-stack/hash-files.ts";
-import {
-  findChanged,
-  hashParts,
-  parts,
-  readVerified,
-  testsOf,
-  tierTests,
-  verifiedAfter,
-  writeVerified,
-} from "./parts.ts";
-import type { Result } from "./reports.ts";
-import { type Outcome, runCheck, runPlaywright, runSoak, runVitest } from "./runners.ts";
-import { startStack } from "./start-stack.ts";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 
-/**
- * `npm test`: runs the product's tests on one stack, cheapest tier first, and the tests of each part of the repository
- * that has changed since it was verified (`parts.ts`). `-- --all` runs the tests of all parts, and records the hashes
- * of those that pass in `verified.json`. The type check runs concurrently with the other checks and the unit tests. All
- * tiers run even if one fails. The output ends with the failures, the tiers and `N passed, N failed`. The exit code is
- * 0 only if something ran and nothing failed. A tier over its time budget is reported but does not fail, since machines
- * are shared. Budgets are for two idle cores.
- */
-const { values: options } = parseArgs({ options: { all: { type: "boolean", default: false } } });
-const hashes = await hashParts();
-const chosen = options.all ? parts : findChanged(hashes, await readVerified());
-const excluded = parts.filter((part) => !chosen.includes(part)).flatMap(testsOf);
-const names = chosen.map(({ name }) => name).join(", ");
-if (options.all) console.log("Runs the tests of the product and of every part.");
-else console.log(names ? `Parts that changed since npm test -- --all: ${names}` : "No part needs its tests.");
+const vitest = (project: string, ...files: string[]) => ["vitest", "run", "--project", project, ...files];
+const script = (file: string) => [process.execPath, file];
 
-const reportDir = path.resolve("test-results/reports");
-await rm(reportDir, { recursive: true, force: true });
-await mkdir(reportDir, { recursive: true });
+/** The suites of `npm test -- <suite>`, with the command that runs each. */
+const suites: Record<string, { about: string; command: readonly string[] }> = {
+  unit: { about: "needs no stack", command: vitest("unit") },
+  sql: { about: "the database's functions and rules", command: vitest("sql") },
+  contract: { about: "the identity server, or the one that IDENTITY_BIN names", command: vitest("contract") },
+  integration: { about: "the servers on a stack", command: vitest("integration") },
+  "direct-calls": {
+    about: "what direct calls of the identity backend record, mail and refuse",
+    command: vitest("integration", "supabase/tests/direct-calls"),
+  },
+  stack: {
+    about: "faults of the local stack itself",
+    command: vitest("fault", "scripts/start", "packages/local-stack"),
+  },
+  fuzz: { about: "generated requests: --minutes 5 --seed 1", command: script("scripts/fuzz/main.ts") },
+  docs: { about: "the documents and their tour", command: script("scripts/docs/main.ts") },
+  hosted: { about: "what depends on Deno's version, on hosted Supabase's", command: vitest("hosted") },
+  functions: { about: "the functions on both versions of Deno", command: script("scripts/test/functions.ts") },
+  sdks: { about: "the SDKs of providers and AI clients", command: vitest("sdks") },
+  clients: { about: "published clients in several languages", command: script("scripts/clients/main.ts") },
+  silence: {
+    about: "clients and a provider that is silent",
+    command: [process.execPath, "--import", "./scripts/clients/sdks/resolve.ts", "scripts/clients/silence/main.ts"],
+  },
+  satellites: { about: "the satellite package in fresh apps", command: script("scripts/satellites/main.ts") },
+};
 
-// A run starts about a hundred processes of the same code. This cache lets a process reuse code that an earlier process
-// compiled.
-process.env.NODE_COMPILE_CACHE ??= path.resolve("node_modules/.cache/node-compile");
+const usage = `npm test                    the product's tests, and those of parts that changed
+npm test -- --all           the tests of every part; installs what they need
+npm test -- <suite> [arguments of the suite]
 
-const totalBudgetSeconds = chosen.length === 0 ? 420 : 1_500;
-const outcomes: Outcome[] = [];
-const started = performance.now();
+${Object.entries(suites)
+  .map(([name, { about }]) => `  ${name.padEnd(13)} ${about}`)
+  .join("\n")}`;
 
-async function tier(
-  name: string,
-  { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<Result> },
-): Promise<void> {
-  const begin = performance.now();
-  process.stdout.write(`\n── ${name}\n`);
-  const result = await run().catch((error: unknown) => {
-    console.error(error);
-    return { passed: 0, failed: 1, failures: [String(error)] };
-  });
-  outcomes.push({ name, ...result, seconds: (performance.now() - begin) / 1000, budgetSeconds });
+const [name = "", ...args] = process.argv.slice(2);
+const suite = Object.hasOwn(suites, name) ? suites[name] : undefined;
+if (suite) {
+  const [program = "", ...given] = suite.command;
+  const [code] = await once(spawn(program, [...given, ...args], { stdio: "inherit" }), "exit");
+  process.exitCode = code ?? 1;
+} else if (name === "" || name === "--all") {
+  await import("./run-tiers.ts");
+} else if (["help", "--help", "-h"].includes(name)) {
+  console.log(usage);
+} else {
+  console.error(`There is no suite ${name}.\n\n${usage}`);
+  process.exitCode = 1;
 }
-
-/** Records a failure to start or stop the stack as a separate failure. Tiers that don't need the stack still run. */
-function failStack(error: unknown): undefined {
-  console.error(error);
-  outcomes.push({ name: "stack", passed: 0, failed: 1, failures: [String(error)], seconds: 0, budgetSeconds: 0 });
-}
-
-const check = (command: string, args: string[]) => () => runCheck(command, args);
-
-/** Runs the tests of a tier, unless all of them are excluded. */
-async function vitest(name: keyof typeof tierTests | "unit", budgetSeconds: number): Promise<void> {
-  const isEmpty = name !== "unit" && listFiles(".", [tierTests[name]]).every((file) => excluded.includes(file));
-  if (!isEmpty) await tier(name, { budgetSeconds, run: () => runVitest(name, { reportDir, excluded }) });
-}
-
-/** Runs a tier that is a command, if its part is chosen. */
-async function command(
-  name: "gallery" | "soak",
-  { budgetSeconds, run }: { budgetSeconds: number; run: () => Promise<Result> },
-): Promise<void> {
-  if (chosen.some((part) => part.command === name)) await tier(name, { budgetSeconds, run });
-}
-
-// Neither the stack's start nor the type check uses both cores, so the other checks and the unit tests start
-// concurrently.
-const [stack] = await Promise.all([
-  startStack()
-    .catch(failStack)
-    .then(async (started) => {
-      await tier("lint", { budgetSeconds: 5, run: check("npm", ["run", "-s", "lint"]) });
-      await tier("dead code", { budgetSeconds: 10, run: check("knip", ["--no-progress"]) });
-      await vitest("unit", 60);
-      return started;
-    }),
-  tier("types", { budgetSeconds: 20, run: check("npm", ["run", "-s", "typecheck"]) }),
-]);
-
-if (stack) {
-  process.env.GATEHOUSE_STACK = stack.file;
-  try {
-    await vitest("sql", 60);
-    await vitest("contract", 60);
-    await vitest("integration", 120);
-    await tier("browser", { budgetSeconds: 150, run: () => runPlaywright({ reportDir }) });
-    await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery"]) });
-    // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
-    await vitest("fuzz", 60);
-  } finally {
-    delete process.env.GATEHOUSE_STACK;
-    await stack.stop().catch(failStack);
-  }
-}
-await vitest("fault", chosen.length === 0 ? 40 : 240);
-await command("soak", { budgetSeconds: 120, run: () => runSoak({ reportDir }) });
-
-const passedNames = outcomes.flatMap(({ name, passed, failed, passedFiles = [] }) =>
-  failed === 0 && passed > 0 ? [name, ...passedFiles] : passedFiles,
-);
-const verified = verifiedAfter(hashes, new Set(passedNames));
-if (options.all) await writeVerified(verified);
-
-const sum = (key: "passed" | "failed") => outcomes.reduce((total, outcome) => total + outcome[key], 0);
-for (const { name, failures } of outcomes) {
-  for (const failure of failures) console.log(`\n── failed in ${name}: ${failure}`);
-}
-console.log(`\n${"tier".padEnd(14)}passed  failed  seconds  budget`);
-for (const { name, passed, failed, seconds, budgetSeconds } of outcomes) {
-  const figures = [
-    String(passed).padStart(6),
-    String(failed).padStart(8),
-    seconds.toFixed(1).padStart(9),
-    String(budgetSeconds).padStart(8),
-  ];
-  console.log(`${name.padEnd(14)}${figures.join("")}${seconds > budgetSeconds ? "  over" : ""}`);
-}
-const failedParts = chosen.filter(({ name }) => !(name in verified)).map(({ name }) => name);
-if (failedParts.length > 0) console.log(`\nParts that are not verified: ${failedParts.join(", ")}`);
-const { version } = JSON.parse(await readFile("package.json", "utf8")) as { version: string };
-const totalSeconds = (performance.now() - started) / 1000;
-const total = `${totalSeconds.toFixed(0)} s in all, of ${totalBudgetSeconds} s${totalSeconds > totalBudgetSeconds ? ": over" : ""}`;
-console.log(`\nGatehouse ${version}, Node ${process.versions.node}, ${total}\n`);
-console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
-process.exitCode = sum("failed") === 0 && sum("passed") > 0 ? 0 : 1;

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
-import { listFiles } from "../local-stack/hash-files.ts";
+import { listFiles } from "../hash-files.ts";
 import { findChanged, hashParts, parts, productTests, testsOf, tierTests, verifiedAfter } from "./parts.ts";
 
 const everyTest = listFiles(".", ["**/*.test.{ts,tsx}", "e2e/*.spec.ts"]);
@@ -44,10 +44,11 @@ describe("the parts of the repository that npm test verifies once", () => {
   });
 
   test.for([
-    ["scripts/local-stack/services/identity/core/pkce.ts", ["identity server"]],
-    ["scripts/local-stack/services/gateway/app.ts", ["local stack"]],
+    ["packages/local-stack/services/identity/core/pkce.ts", ["identity server"]],
+    ["packages/local-stack/services/gateway/app.ts", ["local stack"]],
     ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback"]],
     ["scripts/bench/main.ts", ["bench"]],
+    ["packages/local-stack/services/functions/host.ts", ["local stack", "hosted Deno"]],
     ["remix-app/routes/home.tsx", []],
     ["scripts/test/people.ts", []],
   ] as const)("a changed line in %s changes the parts %s", async ([file, changed]) => {
@@ -65,7 +66,7 @@ describe("the parts of the repository that npm test verifies once", () => {
 
   test("a part is verified once all its test files and its command have passed", () => {
     const hashes = Object.fromEntries(parts.map(({ name }) => [name, `hash of ${name}`]));
-    const all = new Set([...parts.flatMap(testsOf), "soak", "gallery"]);
+    const all = new Set([...parts.flatMap(testsOf), "soak", "gallery", "hosted"]);
     expect(verifiedAfter(hashes, all)).toEqual(hashes);
     const without = (one: string) => {
       const verified = verifiedAfter(hashes, new Set([...all].filter((name) => name !== one)));
@@ -73,6 +74,6 @@ describe("the parts of the repository that npm test verifies once", () => {
     };
     expect(without("soak")).toEqual(["soak"]);
     expect(without("scripts/soak/journal.test.ts")).toEqual(["soak"]);
-    expect(without("scripts/local-stack/contract/totp.test.ts")).toEqual(["identity server"]);
+    expect(without("packages/local-stack/contract/totp.test.ts")).toEqual(["identity server"]);
   });
 });

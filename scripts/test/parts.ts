@@ -1,23 +1,31 @@
 import { readFile, writeFile } from "node:fs/promises";
-import { hashFiles, listFiles } from "../local-stack/hash-files.ts";
+import { hashFiles, listFiles } from "../hash-files.ts";
 
 /** The test files of each tier that is a project of Vitest. Other `*.test.ts` files are unit tests. */
 export const tierTests = {
   sql: "supabase/tests/**/*.test.ts",
-  contract: "scripts/local-stack/contract/**/*.test.ts",
+  contract: "packages/local-stack/contract/**/*.test.ts",
   integration: "**/*.integration.test.ts",
   fault: "**/*.fault.test.ts",
   fuzz: "**/*.fuzz.test.ts",
+  sdks: "**/*.sdk.test.ts",
 };
+
+/** The tests that also run on the Deno of hosted Supabase's runtime. */
+export const hostedTests = [
+  "packages/local-stack/services/functions/host.test.ts",
+  "supabase/functions/_gateway/leaving-clients.integration.test.ts",
+  "supabase/functions/_gateway/providers/exchange.test.ts",
+] as const;
 
 /** The tests that `npm test` always runs: those of the product, and those whose result depends on the whole tree. */
 export const productTests = [
-  "{remix-app,supabase,packages,satellites,e2e}/**/*.{test,spec}.{ts,tsx}",
+  "{remix-app,supabase,satellites,e2e}/**/*.{test,spec}.{ts,tsx}",
+  "packages/{cli,satellite}/**/*.test.ts",
   "scripts/*.test.ts",
-  "scripts/{admins,apps,doctor,gatehouse,lint,mobile,openapi,operator,prices,provider-costs,test}/**/*.test.ts",
+  "scripts/{lint,mobile,openapi,operator,test}/**/*.test.ts",
   "scripts/docs/{documents,error-codes}.test.ts",
   "scripts/gallery/states.test.ts",
-  "scripts/local-stack/border.test.ts",
 ];
 
 /**
@@ -28,7 +36,7 @@ export type Part = {
   files: readonly string[];
   tests: readonly string[];
   /** A tier that is a command and belongs to this part. */
-  command?: "gallery" | "soak";
+  command?: "gallery" | "hosted" | "soak";
 };
 
 const notDocuments = "!**/*.md";
@@ -37,33 +45,30 @@ export const parts: readonly Part[] = [
   {
     name: "identity server",
     files: [
-      "scripts/local-stack/{services/identity,contract}/**/*",
-      "scripts/local-stack/services/postgres/bootstrap.sql",
+      "packages/local-stack/{services/identity,contract}/**/*",
+      "packages/local-stack/services/postgres/bootstrap.sql",
       notDocuments,
     ],
-    tests: ["scripts/local-stack/{services/identity,contract}/**/*.test.ts"],
+    tests: ["packages/local-stack/{services/identity,contract}/**/*.test.ts"],
   },
   {
     name: "local stack",
     files: [
       "supabase/*.{sql,toml}",
-      "scripts/local-stack/**/*",
-      "!scripts/local-stack/{services/identity,contract}/**/*",
+      "packages/local-stack/**/*",
+      "scripts/start/**/*",
+      "scripts/database/{migrations,snapshot,statements}.ts",
+      "!packages/local-stack/{services/identity,contract}/**/*",
       notDocuments,
     ],
     tests: [
-      "scripts/local-stack/**/*.test.ts",
-      "!scripts/local-stack/{services/identity,contract}/**/*",
-      "!scripts/local-stack/border.test.ts",
+      "{packages/local-stack,scripts/start}/**/*.test.ts",
+      "!packages/local-stack/{services/identity,contract}/**/*",
     ],
   },
   {
     name: "migrations",
-    files: [
-      "supabase/{migrations,schemas,releases}/**/*",
-      "scripts/{database,releases}/**/*",
-      "scripts/local-stack/{contents/*,migrations.ts,statements.ts}",
-    ],
+    files: ["supabase/{migrations,schemas,releases}/**/*", "scripts/{database,releases}/**/*"],
     tests: ["scripts/{database,releases}/**/*.test.ts", "!scripts/releases/{upgrade,rollback}.fault.test.ts"],
   },
   {
@@ -108,8 +113,29 @@ export const parts: readonly Part[] = [
   { name: "bench", files: ["scripts/{bench,load}/**/*", notDocuments], tests: ["scripts/bench/**/*.test.ts"] },
   {
     name: "clients",
-    files: ["scripts/{clients,satellite-apps}/**/*", notDocuments],
-    tests: ["scripts/{clients,satellite-apps}/**/*.test.ts"],
+    files: ["scripts/{clients,satellites}/**/*", "packages/satellite/examples/**/*", notDocuments],
+    tests: ["scripts/{clients,satellites}/**/*.test.ts", "!scripts/clients/sdks/*"],
+  },
+  {
+    name: "SDKs",
+    files: [
+      "scripts/clients/sdks/*",
+      "supabase/functions/_gateway/{answers,chat,messages}/**/*",
+      "!supabase/functions/**/*.test.ts",
+    ],
+    tests: ["scripts/clients/sdks/*.sdk.test.ts"],
+  },
+  {
+    name: "hosted Deno",
+    files: [
+      "packages/local-stack/services/functions/**/*",
+      "supabase/functions/_gateway/{answers,http,providers}/**/*",
+      "supabase/functions/_gateway/leaving-clients.integration.test.ts",
+      "!supabase/functions/_gateway/{answers,http,providers}/**/*.integration.test.ts",
+      notDocuments,
+    ],
+    tests: [],
+    command: "hosted",
   },
 ];
 

@@ -6,7 +6,7 @@ import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts
 import { openSessionServices } from "../../remix-app/session/edge-proxy.ts";
 import { openRequestSession } from "../../remix-app/session/request-session.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
-import { recoveryHashSecret } from "../local-stack/secrets.ts";
+import { recoveryHashSecret } from "../start/secrets.ts";
 
 export interface ContextOptions {
   base: string;

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import path from "node:path";
-import { withDatabase } from "../local-stack/database.ts";
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { superuserUrl } from "./superuser.ts";
 
 const startTimeoutMs = 120_000;

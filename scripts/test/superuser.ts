@@ -1,7 +1,7 @@
 import path from "node:path";
-import { databaseUrl } from "../local-stack/addresses.ts";
-import { loadSecrets } from "../local-stack/secrets.ts";
-import { superuser } from "../local-stack/services/postgres/cluster.ts";
+import { superuser } from "@gatehouse/local-stack/services/postgres/cluster";
+import { databaseUrl } from "../start/addresses.ts";
+import { loadSecrets } from "../start/secrets.ts";
 import { readStackFile } from "./stack.ts";
 
 /**

@@ -1,4 +1,4 @@
--- Generated from supabase/schemas by npm run db:migration.
+-- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
 drop function ai.billing_provider(ai.usage_daily);

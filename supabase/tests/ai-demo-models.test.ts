@@ -1,5 +1,5 @@
+import { models as behaviours } from "@gatehouse/local-stack/services/provider/behaviours";
 import { expect } from "vitest";
-import { models as behaviours } from "../../scripts/local-stack/services/provider/behaviours.ts";
 import { createTenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 

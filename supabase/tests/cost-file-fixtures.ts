@@ -89,6 +89,6 @@ export async function createPlatformBook(db: Database, options: { pooled?: boole
   };
 }
 
-/** Calls a database function as the operator's command `scripts/import-costs.ts` does. */
+/** Calls a database function as the operator's command `scripts/operator/import-costs.ts` does. */
 export const asOperator = (db: Database, name: string, values: unknown[]): Promise<Answer> =>
   db.asRole("service_role", () => call(db, `private.${name}_as_operator`, values));

@@ -1,10 +1,10 @@
-import Anthropic from "@anthropic-ai/sdk";
 import { readStack } from "../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "./ai-gateway-tenant.ts";
+import { createMessagesClient, type MessagesClient } from "./messages-client.ts";
 
-/** A caller of the Messages API, with Anthropic's client. */
+/** A caller of the Messages API. */
 export type MessagesTenant = GatewayTenant & {
-  anthropic: Anthropic;
+  messages: MessagesClient;
   /**
    * Creates a model with one route for each of these demo provider models, in order, at the prices of `demo-messages`.
    */
@@ -14,7 +14,7 @@ export type MessagesTenant = GatewayTenant & {
 export async function createMessagesTenant(): Promise<MessagesTenant> {
   const tenant = await createGatewayTenant();
   const { db, key, workspaceId } = tenant;
-  const anthropic = new Anthropic({ baseURL: readStack().ai, apiKey: key, maxRetries: 0 });
+  const messages = createMessagesClient({ baseUrl: readStack().ai, key });
   let models = 0;
 
   async function addModel(...providerModels: string[]): Promise<string> {
@@ -41,5 +41,5 @@ export async function createMessagesTenant(): Promise<MessagesTenant> {
     return id;
   }
 
-  return { ...tenant, anthropic, addModel };
+  return { ...tenant, messages, addModel };
 }

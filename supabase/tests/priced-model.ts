@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { fixturePrices } from "../../scripts/local-stack/services/provider/fixtures.ts";
+import { fixturePrices } from "@gatehouse/local-stack/services/provider/fixtures";
 import type { GatewayTenant } from "./ai-gateway-tenant.ts";
 
 /**

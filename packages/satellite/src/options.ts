@@ -55,7 +55,7 @@ export function readSettings(options: SatelliteOptions = {}): Settings {
     faults.push("APP_NAME is not valid: it must be the app's registered name, such as notes.");
 
   const appSecret = given(options.appSecret, "APP_SECRET");
-  const fromRegistration = "the secret that `npm run app -- add` or the console showed";
+  const fromRegistration = "the secret that `npm run gatehouse -- app add` or the console showed";
   if (!appSecret) faults.push(`APP_SECRET is missing: set it, or appSecret, to ${fromRegistration}.`);
   else if (appSecret.length < minSecretLength) faults.push(`APP_SECRET is not valid: it must be ${fromRegistration}.`);
 

@@ -1,8 +1,8 @@
 import type { LookupOptions } from "node:dns";
 import { createServer, type Server } from "node:https";
 import type { Socket } from "node:net";
+import { selfSigned } from "@gatehouse/local-stack/contract/support/certificate";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { selfSigned } from "../../../scripts/local-stack/contract/support/certificate.ts";
 import { type DownloadOptions, downloadPrices } from "./download.ts";
 import { UnreadablePrices } from "./price-source.ts";
 import { mostSourceBytes } from "./read-source.ts";

@@ -15,7 +15,7 @@ import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests
 import { openGateway } from "../../../supabase/tests/gateway-in-process.ts";
 import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
 import { answerWell, startScriptedProvider } from "../../../supabase/tests/scripted-provider.ts";
-import { hmac } from "../../keys/derived-key.ts";
+import { hmac } from "../../crypto/derived-key.ts";
 import { approvalProofKey, proveApproval } from "../../session/approval-proof.ts";
 import { accessTokenOf, openBrowser } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";

@@ -1,8 +1,8 @@
 import { createHmac, randomInt } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { Env } from "../../config/env.server.ts";
+import { derivedKey } from "../../crypto/derived-key.ts";
 import { problem } from "../../http/problem.ts";
-import { derivedKey } from "../../keys/derived-key.ts";
 import { type BegunChallenge, beginChallenge } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
 

@@ -3,8 +3,8 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
+import { requireSubject } from "../../admin/change-policy.ts";
 import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
-import { requireSubject } from "../../admin/policy-steps.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { count } from "../../admin/words.ts";
 import { readForm } from "../../http/form.ts";

@@ -34,8 +34,11 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
         The platform’s operator can also import daily costs of OpenAI projects and Anthropic workspaces from the command
         line:
       </p>
-      <Snippet label="Import OpenAI’s costs" code="npm run import-openai-costs -- --project proj_1" />
-      <Snippet label="Import Anthropic’s costs" code="npm run import-anthropic-costs -- --workspace wrkspc_1" />
+      <Snippet label="Import OpenAI’s costs" code="npm run gatehouse -- import-costs openai --project proj_1" />
+      <Snippet
+        label="Import Anthropic’s costs"
+        code="npm run gatehouse -- import-costs anthropic --workspace wrkspc_1"
+      />
     </div>
   );
 }

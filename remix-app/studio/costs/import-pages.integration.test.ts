@@ -63,7 +63,7 @@ test("before the first import, the cost pages say what they are for and how to b
   const pages = await Promise.all(["costs", "invoices", "reconciliation"].map((page) => member.get(`${base}/${page}`)));
   expect(pages.map(({ status }) => status)).toEqual([200, 200, 200]);
   const [costs, invoices, reconciliation] = pages.map(({ words }) => words);
-  expect(costs).toContain("npm run import-openai-costs");
+  expect(costs).toContain("npm run gatehouse -- import-costs openai");
   expect(costs).toContain(`X-Platform-Workspace-Id: ${tenant.workspaceId}`);
   expect(invoices).toContain("No invoices yet. When a provider’s invoice arrives");
   expect(reconciliation).toContain("Nothing was metered, imported or invoiced");

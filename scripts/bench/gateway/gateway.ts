@@ -1,5 +1,5 @@
+import { withDatabase } from "@gatehouse/local-stack/database";
 import type pg from "pg";
-import { withDatabase } from "../../local-stack/database.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/superuser.ts";
 import type { Plan } from "../options.ts";

@@ -1,5 +1,5 @@
+import { freePort } from "@gatehouse/local-stack/ports";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePort } from "../../local-stack/ports.ts";
 import { readUpstream, startUpstream } from "../upstream/upstream.ts";
 import type { Call } from "./call.ts";
 import { runClosedLoop, runOpenLoop, runStreams } from "./load.ts";

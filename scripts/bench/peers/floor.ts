@@ -1,6 +1,6 @@
 import path from "node:path";
+import { denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import type pg from "pg";
-import { denoCommand } from "../../local-stack/services/functions/deno-arguments.ts";
 import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
 
 const program = path.resolve(import.meta.dirname, "../processes/floor.ts");

@@ -1,10 +1,15 @@
+import { createRequire } from "node:module";
+import path from "node:path";
 import { text } from "node:stream/consumers";
-import autocannon from "autocannon";
+import type Autocannon from "autocannon";
 import { z } from "zod";
+import { installBelow } from "../../install.ts";
 import { callSchema, wholeBody } from "../gateway/call.ts";
 import { quantilesOf } from "../statistics.ts";
 
 /** Keeps connections busy with autocannon. Reads its configuration from standard input. The warm-up does not count. */
+const folder = await installBelow(".", { name: "bench-tools", manifest: { dependencies: { autocannon: "9.0.0" } } });
+const autocannon = createRequire(path.resolve(folder, "package.json"))("autocannon") as typeof Autocannon;
 const config = z
   .object({ call: callSchema, connections: z.number(), warmUpMs: z.number(), durationMs: z.number() })
   .parse(JSON.parse(await text(process.stdin)));
@@ -19,7 +24,7 @@ let failed = 0;
 let startedAt = 0;
 let setUp = 0;
 
-const options: autocannon.Options = {
+const options: Autocannon.Options = {
   url: call.url,
   method: "POST",
   connections,
@@ -46,7 +51,7 @@ const options: autocannon.Options = {
   },
 };
 
-function run(): Promise<autocannon.Result> {
+function run(): Promise<Autocannon.Result> {
   return new Promise((resolve, reject) => {
     const load = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)));
     load.on("start", () => {

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { z } from "zod";
-import { recoveryHashSecret } from "../../local-stack/secrets.ts";
+import { recoveryHashSecret } from "../../start/secrets.ts";
 import type { Stack } from "../../test/stack.ts";
 import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
 

@@ -7,19 +7,19 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
+import { freePort } from "@gatehouse/local-stack/ports";
+import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { generateText, streamText } from "ai";
 import OpenAI from "openai";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
-import { freePort } from "../../local-stack/ports.ts";
-import { type DenoPackage, denoArguments, denoCommand } from "../../local-stack/services/functions/deno-arguments.ts";
+import { answerText, startSilentProvider, usage } from "../../../supabase/tests/silent-provider.ts";
 import { readStackFile } from "../../test/stack.ts";
 import { startStack } from "../../test/start-stack.ts";
 import { clients } from "../clients.ts";
 import { install } from "../install.ts";
-import { answerText, startSilentProvider, usage } from "./provider.ts";
 
-const help = `npm run test:silence -- [--stream SECONDS] [--whole SECONDS]
+const help = `npm test -- silence [--stream SECONDS] [--whole SECONDS]
 
 Runs clients with their default settings against a provider that is silent before the first token and again in the
 middle of a stream (300 s each), and before a whole answer (480 s), behind HAProxy (the program haproxy) without an idle

@@ -1,4 +1,4 @@
-import { arrive, press, type Scene, whose } from "../state.ts";
+import { arrive, press, type Scene, whose } from "../define-states.ts";
 
 /** Adds a passkey with the browser's virtual authenticator, which answers immediately. */
 export async function addPasskey({ page }: Scene): Promise<void> {

@@ -1,4 +1,4 @@
-import { arrive, press, refuse, statesOf, whose } from "../state.ts";
+import { arrive, press, refuse, statesOf, whose } from "../define-states.ts";
 import {
   addDirectly,
   addPasskey,

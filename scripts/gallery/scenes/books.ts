@@ -1,5 +1,5 @@
 import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
-import { arrive, press, refuse, type Scene, statesOf } from "../state.ts";
+import { arrive, press, refuse, type Scene, statesOf } from "../define-states.ts";
 import type { World } from "../world.ts";
 
 /** A month without the runs that the other pages show. */

@@ -1,4 +1,4 @@
-import { press, type Scene } from "../state.ts";
+import { press, type Scene } from "../define-states.ts";
 
 /** Compares the demo models' prices with two files. */
 export async function comparePrices({ page }: Scene): Promise<void> {

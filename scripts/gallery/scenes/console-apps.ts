@@ -1,4 +1,4 @@
-import { confirm, refuse, type Scene, statesOf } from "../state.ts";
+import { confirm, refuse, type Scene, statesOf } from "../define-states.ts";
 
 /** Returns the address of a page about an OpenID client. */
 const ofClient =

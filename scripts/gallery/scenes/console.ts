@@ -1,4 +1,4 @@
-import { confirm, press, refuse, type Scene, statesOf } from "../state.ts";
+import { confirm, press, refuse, type Scene, statesOf } from "../define-states.ts";
 import { comparePrices } from "./compare-prices.ts";
 
 const ofMember = (path: string) => (scene: Scene) => {

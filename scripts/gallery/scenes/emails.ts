@@ -1,3 +1,4 @@
+import { quoteHtml, renderTemplate } from "@gatehouse/local-stack/services/identity/core/mail-template";
 import { eventMail, type ToldEvent } from "../../../remix-app/activity/notice-mail.ts";
 import { defaultAccent, defaultName } from "../../../remix-app/config/brand.ts";
 import { type Mail, mailBody } from "../../../remix-app/mail/mail-body.ts";
@@ -7,9 +8,8 @@ import { type BudgetAlert, budgetAlertMail } from "../../../remix-app/studio/bud
 import { type CreditAlert, creditAlertMail } from "../../../remix-app/studio/credits/credit-alert-mail.ts";
 import { approvalAnswerMail, approvalRequestMail } from "../../../remix-app/studio/keys/approval-mail.ts";
 import { invitationMail } from "../../../remix-app/workspaces/invitation-mail.ts";
-import { backendEmails } from "../../email-templates/backend-emails.ts";
-import { quoteHtml, renderTemplate } from "../../local-stack/services/identity/core/mail-template.ts";
-import type { State } from "../state.ts";
+import { backendEmails } from "../../operator/email-templates/backend-emails.ts";
+import type { State } from "../define-states.ts";
 
 const site = { origin: "https://app.example.com", product: defaultName, accent: defaultAccent };
 const acme = { ...site, product: "Northwind", accent: "#7c2d92" };

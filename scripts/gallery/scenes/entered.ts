@@ -1,4 +1,4 @@
-import { arrive, press, type Scene, statesOf } from "../state.ts";
+import { arrive, press, type Scene, statesOf } from "../define-states.ts";
 
 /** Adds a second account to this browser, and a third whose session has ended. */
 async function addAccounts({ page, world }: Scene): Promise<void> {

@@ -1,7 +1,7 @@
 import { None } from "oauth4webapi";
 import { detour } from "../../../remix-app/http/redirect-target.ts";
 import { newAddress } from "../../../remix-app/testing/visitor.ts";
-import { arrive, press, type Scene, statesOf } from "../state.ts";
+import { arrive, press, type Scene, statesOf } from "../define-states.ts";
 
 const callback = "https://charts.example/callback";
 const signedOut = "https://charts.example/signed-out";

@@ -1,4 +1,4 @@
-import { press, refuse, type Scene, statesOf } from "../state.ts";
+import { press, refuse, type Scene, statesOf } from "../define-states.ts";
 
 const kind =
   (name: string) =>

@@ -1,4 +1,4 @@
-import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 
 /** Requests a password reset email and opens its link. */
 async function openResetLink({ page, world }: Scene): Promise<void> {

@@ -1,4 +1,4 @@
-import { press, type Scene, statesOf } from "../state.ts";
+import { press, type Scene, statesOf } from "../define-states.ts";
 import { cookiesOf } from "../visitors.ts";
 
 const first =

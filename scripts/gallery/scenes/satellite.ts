@@ -1,4 +1,4 @@
-import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 
 /** Signs in to the satellite with the platform account. */
 async function enter({ page, world }: Scene): Promise<void> {

@@ -1,4 +1,4 @@
-import { arrive, press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { arrive, press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 import { cookiesOf } from "../visitors.ts";
 
 const security = `returnUrl=${encodeURIComponent("/settings/security")}`;

@@ -1,4 +1,4 @@
-import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 import { busy, empty } from "./studio.ts";
 
 const january = "?from=2026-01-01&to=2026-01-31";
@@ -66,11 +66,11 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
 export const costStates = statesOf("AI studio", [
   ["Costs", "studio/costs", "user", busy("/costs", january)],
   ["Costs, none imported", "studio/costs", "guest", empty("/costs")],
-  ["Import costs", "studio/costs-import", "user", busy("/costs/import")],
-  ["Import costs, no app", "studio/costs-import", "guest", empty("/costs/import")],
+  ["Import costs", "studio/import-costs", "user", busy("/costs/import")],
+  ["Import costs, no app", "studio/import-costs", "guest", empty("/costs/import")],
   [
     "Import costs, file refused",
-    "studio/costs-import",
+    "studio/import-costs",
     "user",
     busy("/costs/import"),
     async ({ page }) => {
@@ -79,17 +79,17 @@ export const costStates = statesOf("AI studio", [
       await refuse(page, "Review file");
     },
   ],
-  ["Import costs, review", "studio/costs-import", "user", busy("/costs/import"), (scene) => reviewCosts(scene, "USD")],
+  ["Import costs, review", "studio/import-costs", "user", busy("/costs/import"), (scene) => reviewCosts(scene, "USD")],
   [
     "Import costs, rate missing",
-    "studio/costs-import",
+    "studio/import-costs",
     "user",
     busy("/costs/import"),
     (scene) => reviewCosts(scene, "EUR"),
   ],
   [
     "Import costs, rate refused",
-    "studio/costs-import",
+    "studio/import-costs",
     "user",
     busy("/costs/import"),
     async (scene) => {

@@ -1,4 +1,4 @@
-import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 
 /** Returns the address of a studio page of the busy workspace. */
 export const busy =

@@ -1,4 +1,4 @@
-import { press, refuse, type Scene, statesOf, whose } from "../state.ts";
+import { press, refuse, type Scene, statesOf, whose } from "../define-states.ts";
 
 const of =
   (page: string, search = "") =>

@@ -14,7 +14,7 @@ const pollMs = 400;
 type Pair = { person: Person; phone: CommandLinePhone; browser: WatchedBrowser | null; phoneIsIn: boolean };
 
 /**
- * Creates people who each have a browser and a command-line phone (scripts/mobile.ts). Each person signs the browser in
+ * Creates people who each have a browser and a command-line phone (scripts/mobile/). Each person signs the browser in
  * again by approving its QR code on the phone. People take turns, because a person may begin at most 20 challenges in
  * 15 minutes.
  */

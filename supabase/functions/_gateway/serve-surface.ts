@@ -5,7 +5,7 @@ import { sessionLabel } from "./admission/session-label.ts";
 import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { beginInTime } from "./answers/begin-response.ts";
-import { replayAnswer } from "./answers/replay.ts";
+import { replayAnswer } from "./answers/replay-answer.ts";
 import { type AdmittedCall, forgetInput } from "./call.ts";
 import type { Caller } from "./database.ts";
 import type { Gateway } from "./gateway.ts";

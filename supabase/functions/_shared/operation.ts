@@ -16,7 +16,7 @@ export interface Answer {
 }
 
 /**
- * An API operation, as its OpenAPI document describes it. `npm run openapi` generates the documents from the same
+ * An API operation, as its OpenAPI document describes it. `npm run generate` generates the documents from the same
  * schemas with which the code parses requests and writes answers.
  */
 export interface Operation<Code extends string = string> {

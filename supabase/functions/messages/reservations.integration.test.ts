@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import type Anthropic from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { MessageParams } from "../../tests/messages-client.ts";
 import { createMessagesTenant, type MessagesTenant } from "../../tests/messages-tenant.ts";
 import { buildPdf } from "../_gateway/usage/pdf-fixtures.ts";
 
@@ -11,24 +11,21 @@ beforeAll(async () => {
 afterAll(() => tenant.close());
 
 const scan = buildPdf({ pages: 1, pictureBytes: 786_000 }).toString("base64");
-const document: Anthropic.DocumentBlockParam = {
+const document = {
   type: "document",
   source: { type: "base64", media_type: "application/pdf", data: scan },
 };
-const search = (max_uses: number): Anthropic.WebSearchTool20250305 => ({
+const search = (max_uses: number) => ({
   type: "web_search_20250305",
   name: "web_search",
   max_uses,
 });
 
 /** Sends a message. Returns the amount that its run had reserved. */
-async function reservedUsd(params: Partial<Anthropic.MessageCreateParamsNonStreaming>): Promise<number> {
+async function reservedUsd(params: Partial<MessageParams>): Promise<number> {
   const requestId = `it-${randomUUID()}`;
   const body = { model: "demo-messages", max_tokens: 1_000, messages: [{ role: "user" as const, content: "hello" }] };
-  await tenant.anthropic.messages.create(
-    { ...body, ...params },
-    { headers: { "x-request-id": requestId }, timeout: 60_000 },
-  );
+  await tenant.messages.create({ ...body, ...params }, { headers: { "x-request-id": requestId } });
   await tenant.accountOf(requestId);
   const [run] = await tenant.db.query<{ usd: number }>(
     "select reserved_usd::float as usd from ai.runs where request_id = $1 and workspace_id = $2",
@@ -39,7 +36,7 @@ async function reservedUsd(params: Partial<Anthropic.MessageCreateParamsNonStrea
 }
 
 // A page and the output limit cost 0.0198 USD.
-test.for<[string, Anthropic.ContentBlockParam]>([
+test.for<[string, object]>([
   ["a message", document],
   ["a tool result", { type: "tool_result", tool_use_id: "t", content: [document] }],
 ])("a scanned page in %s reserves no more than ten times its cost", async ([, block]) => {
@@ -64,6 +61,6 @@ test("counts tokens although the budget is spent", async () => {
     [tenant.workspaceId],
   );
   const prompt = { model: "demo-messages", messages: [{ role: "user" as const, content: "hello" }] };
-  await expect(tenant.anthropic.messages.create({ ...prompt, max_tokens: 10 })).rejects.toMatchObject({ status: 402 });
-  expect((await tenant.anthropic.messages.countTokens(prompt)).input_tokens).toBeGreaterThan(0);
+  await expect(tenant.messages.create({ ...prompt, max_tokens: 10 })).rejects.toMatchObject({ status: 402 });
+  expect((await tenant.messages.countTokens(prompt)).input_tokens).toBeGreaterThan(0);
 });

@@ -95,7 +95,7 @@ async function uploadOf(
   const upload = form.get("upload");
   if (!(upload instanceof File) || upload.size === 0) return { error: "Choose a cost file." };
   if (upload.size > maxFileBytes) {
-    const error = `${upload.name} is larger than ${maxFileMiB} MiB. Export a shorter range, or ask the platform’s operator to run npm run import-costs.`;
+    const error = `${upload.name} is larger than ${maxFileMiB} MiB. Export a shorter range, or ask the platform’s operator to run npm run gatehouse -- import-costs.`;
     return { error };
   }
   return { bytes: new Uint8Array(await upload.arrayBuffer()), fileName: upload.name };

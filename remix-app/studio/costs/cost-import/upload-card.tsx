@@ -53,7 +53,7 @@ export function CostUploadCard({ errors, children }: { errors: ImportErrors; chi
           </dl>
           <p className="text-muted text-small">
             For larger files or reports in several parts, ask the platform’s operator to run{" "}
-            <code>npm run import-costs</code>.
+            <code>npm run gatehouse -- import-costs</code>.
           </p>
         </div>
       </div>

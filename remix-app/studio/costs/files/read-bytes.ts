@@ -74,7 +74,7 @@ async function* limited(parts: AsyncIterable<Uint8Array>, mostBytes: number): As
     if (size > mostBytes) {
       const most = `${Math.floor(mostBytes / 1024 / 1024)} MiB`;
       throw new UnreadableCostFile(
-        `The file is larger than ${most} when unpacked. Export a shorter range, or ask the platform’s operator to run npm run import-costs.`,
+        `The file is larger than ${most} when unpacked. Export a shorter range, or ask the platform’s operator to run npm run gatehouse -- import-costs.`,
       );
     }
     yield part;

@@ -9,7 +9,7 @@ import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { holdFirstEvent } from "./first-event.ts";
 import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
-import { type RelayOptions, relayStream } from "./relay.ts";
+import { type RelayOptions, relayStream } from "./relay-stream.ts";
 import type { ProviderStream } from "./stream-step.ts";
 import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
 

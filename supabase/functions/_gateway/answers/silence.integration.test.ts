@@ -1,13 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import Anthropic from "@anthropic-ai/sdk";
-import { generateText, streamText } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { answerText, startSilentProvider, usage } from "../../../../scripts/clients/silence/provider.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
 import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { createMessagesClient } from "../../../tests/messages-client.ts";
 import { createPricedModel } from "../../../tests/priced-model.ts";
 import { hang, type ScriptedProvider, startScriptedProvider } from "../../../tests/scripted-provider.ts";
+import { answerText, startSilentProvider, usage } from "../../../tests/silent-provider.ts";
 
 let tenant: GatewayTenant;
 let silent: Awaited<ReturnType<typeof startSilentProvider>>;
@@ -54,23 +52,7 @@ const content = "Say hello.";
 const messages = [{ role: "user" as const, content }];
 const newId = () => `it-${randomUUID()}`;
 const openai = (id: string) => gateway.clientOf(tenant.key, { "x-request-id": id });
-const anthropic = (id: string) =>
-  new Anthropic({
-    baseURL: "http://gateway.test",
-    apiKey: tenant.key,
-    maxRetries: 0,
-    fetch: gateway.fetch,
-    defaultHeaders: { "x-request-id": id },
-  });
-const compatible = (id: string) =>
-  createOpenAICompatible({
-    name: "gatehouse",
-    baseURL: "http://gateway.test/v1",
-    apiKey: tenant.key,
-    fetch: gateway.fetch,
-    headers: { "x-request-id": id },
-    includeUsage: true,
-  })(chat);
+const anthropic = () => createMessagesClient({ baseUrl: "http://gateway.test", key: tenant.key, fetch: gateway.fetch });
 
 type Call = (id: string) => Promise<string | null | undefined>;
 const clients: [string, Call][] = [
@@ -88,13 +70,11 @@ const clients: [string, Call][] = [
     async (id) => (await openai(id).responses.create({ model: chat, input: content })).output_text,
   ],
   [
-    "Anthropic, a stream",
-    (id) => anthropic(id).messages.stream({ model: claude, max_tokens: 100, messages }).finalText(),
-  ],
-  ["AI SDK, a stream", async (id) => streamText({ model: compatible(id), prompt: content, maxRetries: 0 }).text],
-  [
-    "AI SDK, a whole answer",
-    async (id) => (await generateText({ model: compatible(id), prompt: content, maxRetries: 0 })).text,
+    "a Messages API stream",
+    async (id) => {
+      const params = { model: claude, max_tokens: 100, messages };
+      return (await anthropic().streamWhole(params, { headers: { "x-request-id": id } })).content[0]?.text;
+    },
   ],
 ];
 

@@ -8,7 +8,7 @@ import { isObject } from "../structured/canonical.ts";
 import type { Asked } from "../surface.ts";
 import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
-import { toolDefinition } from "../tools/server-tools.ts";
+import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";

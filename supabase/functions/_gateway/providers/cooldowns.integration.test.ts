@@ -2,14 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { freePort } from "@gatehouse/local-stack/ports";
+import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { freePort } from "../../../../scripts/local-stack/ports.ts";
-import {
-  type DenoPackage,
-  denoArguments,
-  denoCommand,
-} from "../../../../scripts/local-stack/services/functions/deno-arguments.ts";
 import { readStack } from "../../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
 import { createPricedModel } from "../../../tests/priced-model.ts";

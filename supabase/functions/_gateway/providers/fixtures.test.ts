@@ -1,10 +1,10 @@
-import { describe, expect, test } from "vitest";
 import {
   fixtureFolder,
   fixturePrices,
   type ProviderFixture,
   readProviderFixtures,
-} from "../../../../scripts/local-stack/services/provider/fixtures.ts";
+} from "@gatehouse/local-stack/services/provider/fixtures";
+import { describe, expect, test } from "vitest";
 import { formatDecimal } from "../../_shared/decimal.ts";
 import { usageCostUsd } from "../../_shared/money.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
@@ -83,7 +83,7 @@ function table(): string {
 
 Answers in the format of each kind of provider, written from the documentation, SDK types, public reports and recordings in
 each \`source\`. \`states\` has the expected token counts, the cost in USD at the prices in
-\`scripts/local-stack/services/provider/fixtures.ts\`, the provider's own price, and the served tier. The demo provider returns them
+\`packages/local-stack/services/provider/fixtures.ts\`, the provider's own price, and the served tier. The demo provider returns them
 for the model \`fixture/<kind>/<case>\`.
 
 A dash means that the provider doesn't offer the case, or documents nothing specific for it.

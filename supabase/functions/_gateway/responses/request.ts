@@ -9,7 +9,7 @@ import { prepareAnswerCheck } from "../structured/answer-schema.ts";
 import type { Asked, ProviderTarget } from "../surface.ts";
 import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
-import { toolDefinition } from "../tools/server-tools.ts";
+import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";

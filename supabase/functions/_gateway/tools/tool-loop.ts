@@ -18,7 +18,7 @@ import type { CallUse } from "../runs/run-cost.ts";
 import type { AnswerFormat, Asked } from "../surface.ts";
 import { estimateTokens } from "../usage/estimate.ts";
 import type { UsageLimits } from "../usage/usage.ts";
-import { runTool } from "./server-tools.ts";
+import { runTool } from "./run-tool.ts";
 import type { ServerTools } from "./tool-request.ts";
 
 /** A tool call made by a model. */

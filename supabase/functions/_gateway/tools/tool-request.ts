@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { GatewayError } from "../http/errors.ts";
 import { nullIsAbsent } from "../http/parse-body.ts";
-import { isServerTool, type ServerToolName } from "./server-tools.ts";
+import { isServerTool, type ServerToolName } from "./run-tool.ts";
 
 const maxSteps = z.number().int().min(1).max(8);
 const defaultMaxSteps = 4;

@@ -1,0 +1,49 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+
+/**
+ * The versions of Deno: the project's own in `node_modules`, and below `.local/` the one on which hosted Supabase's
+ * runtime is built.
+ */
+export const denoPackages = ["deno", "deno-hosted"] as const;
+export type DenoPackage = (typeof denoPackages)[number];
+
+/** Hosted Supabase ends an isolate that uses more than this, in MB. */
+const hostedMemoryMb = 256;
+/** The part of the memory that V8's heap gets. Deno itself, buffers and connections get the rest. */
+const heapPart = 0.5;
+
+/**
+ * Returns the arguments with which `deno` serves the functions of the checkout at `root`. The functions may use the
+ * network, the environment and system information, and may read the checkout, but nothing else. Nothing is downloaded:
+ * bare specifiers resolve in node_modules.
+ * @param options.memoryLimitMb the memory that the process may use (`AI_MEMORY_LIMIT_MB`)
+ */
+export function denoArguments(
+  root: string,
+  { folders = [], memoryLimitMb = hostedMemoryMb }: { folders?: string[]; memoryLimitMb?: number | undefined } = {},
+): string[] {
+  return [
+    "run",
+    "--quiet",
+    "--no-prompt",
+    "--no-remote",
+    `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)}`,
+    "--allow-net",
+    "--allow-env",
+    "--allow-sys",
+    `--allow-read=${[root, ...folders].join(",")}`,
+    path.join(root, "packages/local-stack/services/functions/main.ts"),
+  ];
+}
+
+/**
+ * Returns the command that runs Deno from an npm package. Prefers the package's Deno binary to its wrapper script, so
+ * that signals reach Deno.
+ */
+export function denoCommand(root: string, name: DenoPackage = "deno"): { command: string; args: string[] } {
+  const folder = path.join(root, name === "deno" ? "" : `.local/${name}`, "node_modules/deno");
+  const binary = path.join(folder, "deno");
+  if (existsSync(binary)) return { command: binary, args: [] };
+  return { command: process.execPath, args: [path.join(folder, "bin.cjs")] };
+}

@@ -1,0 +1,35 @@
+import { parseArgs } from "node:util";
+import { z } from "zod";
+
+export type AdminCommand = { verb: "list" } | { verb: "grant" | "revoke"; email: string; reason: string };
+
+export const usage = `npm run gatehouse -- admin list
+npm run gatehouse -- admin grant <email> [--reason <text>]
+npm run gatehouse -- admin revoke <email> [--reason <text>]
+
+Infrastructure admins use the console at /admin, by an authenticator of their own.`;
+
+const reason = z.string().trim().min(1, "say why with --reason: it goes into the audit log").max(500);
+
+/**
+ * Parses the command line.
+ * @throws Error with a one-sentence message for the operator
+ */
+export function readAdminCommand(argv: string[]): AdminCommand {
+  const { values, positionals } = parseArgs({
+    args: argv,
+    allowPositionals: true,
+    options: { reason: { type: "string", default: "By the operator, on the command line" } },
+  });
+  const [verb, email, ...more] = positionals;
+  if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
+  if (verb === "list") return { verb };
+  if (verb !== "grant" && verb !== "revoke") throw new Error(usage);
+  return { verb, email: read(z.email("name an account by its email"), email), reason: read(reason, values.reason) };
+}
+
+function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new Error(`${parsed.error.issues[0]?.message ?? "not valid"}.\n\n${usage}`);
+}

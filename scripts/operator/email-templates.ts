@@ -1,0 +1,27 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { brandAccent, brandName, defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
+import { checkSettings } from "../../remix-app/config/env.server.ts";
+import { supabaseFiles } from "./email-templates/supabase-files.ts";
+import { helpWhereAsked } from "./help.ts";
+
+/** `npm run gatehouse -- email-templates`: writes the identity backend's emails with the configured brand. */
+helpWhereAsked(`npm run gatehouse -- email-templates
+
+Writes supabase/templates/*.html, and the subjects and names in supabase/config.toml, with BRAND_NAME and BRAND_ACCENT
+from the environment or .env. Then enter them in the project's dashboard (Authentication, Emails).`);
+
+try {
+  const settings = z.object({
+    BRAND_NAME: brandName.default(defaultName),
+    BRAND_ACCENT: brandAccent.default(defaultAccent),
+  });
+  const { BRAND_NAME: name, BRAND_ACCENT: accent } = checkSettings(settings, process.env);
+  for (const [file, text] of supabaseFiles({ name, accent }, readFileSync("supabase/config.toml", "utf8"))) {
+    writeFileSync(file, text);
+    console.log(`wrote ${file}`);
+  }
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}

@@ -71,8 +71,6 @@ drop function ai.set_budget(text, uuid, uuid, numeric);
 
 drop function ai.usage_between(uuid, timestamp with time zone, timestamp with time zone);
 
-drop function ai.user_caller(ai.credential, text);
-
 drop function private.account_sessions(uuid);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -121,6 +119,8 @@ drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
 drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
 
 drop function ai.lock_rows(ai.lock_list);
+
+drop function ai.priced_routes(text, text[]);
 
 drop function private.list_passkeys(uuid);
 
@@ -4321,7 +4321,7 @@ as $$
 $$;
 
 -- Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that
--- calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
+-- calls need (ai.open_routes). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
 -- For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb
@@ -6214,10 +6214,6 @@ $$;
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
-  -- can't lead to a slow plan, and avoid hash tables, which cost more than a batch's few rows.
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
   -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
@@ -6231,8 +6227,6 @@ $$;
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
   -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
   -- the calls that need it.
   set lock_timeout = '100ms'
@@ -6255,7 +6249,8 @@ declare
 begin
   -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
   -- still begin.
-  perform pg_advisory_xact_lock(hashtextextended(c ->> 'run_id_suffix', 1)) from jsonb_array_elements(calls) as c;
+  perform pg_advisory_xact_lock(s.key)
+  from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
   answers := ai.admit_calls(calls);
   if ai.exceeds_caller_timeout() then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';
@@ -6268,6 +6263,10 @@ $$;
 -- ai.begin_run for each call, in the order of the calls.
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql volatile security invoker
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan, and avoid hash tables, which are slow to create for a few rows.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
 as $$
 declare
   claims ai.claim[] := ai.price_calls(calls);
@@ -6383,23 +6382,25 @@ begin
 end
 $$;
 
--- Returns the person of an app's token or of the claims of a session, or no row if they are not valid.
-create or replace function ai.find_user(credential ai.credential, workspace text)
-  returns table (refused text, workspace_id uuid, actor_id uuid, app_id uuid, scopes text[])
+-- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
+-- the person's calls. Returns nulls if the token or claims are not valid.
+create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql stable security invoker
 as $$
+declare
+  caller ai.caller;
 begin
   if credential.source = 'app_token' then
-    return query
     select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
     from ai.find_app_token(decode(credential.hash, 'hex')) t
     where t.refused is distinct from 'invalid_api_key';
   else
-    return query
-    select s.refused, find_user.workspace::uuid, s.user_id, null::uuid, null::text[]
-    from ai.session_caller(credential.claims, find_user.workspace::uuid) s
-    where s.user_id is not null;
+    caller.workspace_id := workspace::uuid;
+    select s.user_id, s.refused into caller.actor_id, caller.refused
+    from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
+  return caller;
 end
 $$;
 
@@ -6459,14 +6460,16 @@ begin
       case when shows_prices then jsonb_build_object(
         'provider', p.provider_id,
         'model', p.provider_model,
-        'prices', jsonb_agg(ai.listed_price(p.as_offered) order by p.sorts_as nulls first, p.min_input_tokens)
+        'prices', (
+          select jsonb_agg(ai.listed_price(t.price) order by t.place)
+          from jsonb_array_elements(p.prices) with ordinality as t (price, place)
+        )
       ) || case
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'
       end end as listed
-    from ai.open_prices(request.providers) p
+    from ai.open_routes(request.providers) p
     where request.model is null or p.model_id = request.model
-    group by p.model_id, p.place, p.provider_id, p.provider_model, p.tier_multipliers
   ),
   served as (
     select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers
@@ -7247,10 +7250,7 @@ begin
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
     with requests as materialized (
       select
-        e.place, r as request, c as caller,
-        coalesce(
-          r.model, (select m.id from ai.models m where r.model is null and m.kind = r.kind and m.is_default)
-        ) as model_id,
+        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
         least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
       from jsonb_array_elements(calls) with ordinality as e (call, place)
       cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
@@ -7258,8 +7258,9 @@ begin
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
-      select d.model_id, d.providers, ai.priced_routes(d.model_id, d.providers) as routes
+      select d.model_id, d.providers, p.routes
       from (select distinct r.model_id, (r.request).providers from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers) as p
     )
     select array_agg(row(
       ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
@@ -7327,6 +7328,15 @@ begin
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
     ) as a on true
   );
+end
+$$;
+
+-- Returns the model of calls that name none.
+create or replace function ai.default_model(kind text) returns text
+  language plpgsql stable security invoker
+as $$
+begin
+  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
 $$;
 
@@ -7405,64 +7415,48 @@ as $$
   ), '{}')
 $$;
 
--- Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without a
--- default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by
--- min_input_tokens.
-create or replace function ai.open_prices(providers text[]) returns table (
+-- Returns all enabled routes to the given providers with their current prices: the default tier's prices first, and those
+-- of a tier by min_input_tokens. Omits routes without a default-tier price.
+create or replace function ai.open_routes(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
-  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint, prices jsonb
 )
   language sql stable security invoker
 as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
-    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds, p.prices
   from ai.model_routes r
-  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
-  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+  cross join lateral (
+    select jsonb_agg(t.as_offered order by nullif(t.service_tier, 'default') nulls first, t.min_input_tokens) as prices
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     -- Settlement charges the default tier's price for a service tier without its own price, so every route needs a
     -- default price.
-    and exists (
-      select
-      from ai.model_prices b
-      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
-    )
+    having bool_or(t.service_tier = 'default')
+  ) as p
+  where r.enabled and r.provider_id = any (providers)
 $$;
 
--- Returns a model's routes to the given providers in order, with their current prices. Omits routes without a price.
--- Returns null if no route is left.
-create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
-  language plpgsql stable security invoker
+-- Returns a model's routes to the given providers in order, with their current prices, in the form in which runs store
+-- them. Returns null if there is none.
+create or replace function ai.priced_routes(model text, providers text[]) returns table (routes jsonb)
+  language sql stable security invoker
 as $$
-begin
-  return (
-    select jsonb_agg(
-      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
-      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
-      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
-      || case
-        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
-        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
-          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
-        )))
-      end
-      order by r.place
-    )
-    from (
-      select
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
-        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
-      from ai.open_prices(providers) p
-      where p.model_id = model
-      group by
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds
-    ) r
-  );
-end
+  select jsonb_agg(
+    jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+    || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+      else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+        'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+      )))
+    end
+    order by r.place
+  )
+  from ai.open_routes(providers) r
+  where r.model_id = model
 $$;
 
 -- Returns the maximum number of input tokens of a call: one for every three bytes of input (media excluded), 1,500 per
@@ -14681,7 +14675,10 @@ as $$
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
     -- Checks prices like a call does, but assumes that every provider is connected.
-    'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    'hasPrice', (
+      select p.routes is not null
+      from ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) p
+    ),
     'hasGrant', exists (
       select
       from ai.model_grants g
@@ -15297,8 +15294,8 @@ as $$
       and a.status is distinct from 'over'
     union all
     select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
-    from ai.find_user(credential, find_callers.workspace) u
-    where (credential).source in ('app_token', 'session')
+    from ai.user_caller(credential, find_callers.workspace) u
+    where (credential).source in ('app_token', 'session') and u.actor_id is not null
   ) as i
   -- The offsets keep a lookup by key, whatever the statistics say.
   left join lateral (
@@ -16521,7 +16518,7 @@ grant execute on function ai.listed_price(jsonb) to service_role;
 
 grant execute on function ai.low_credits(ai.plans) to service_role;
 
-grant execute on function ai.open_prices(text[]) to service_role;
+grant execute on function ai.open_routes(text[]) to service_role;
 
 grant execute on function ai.plan_has_payers(ai.plans) to service_role;
 

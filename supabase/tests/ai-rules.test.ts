@@ -17,7 +17,7 @@ describe("the gateway's SQL rules are each defined once", () => {
     ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
     ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_refusal"]],
     ["model access", "usable_models", ["list_models", "price_calls"]],
-    ["routes and prices", "open_prices", ["list_models", "priced_routes"]],
+    ["routes and prices", "open_routes", ["list_models", "priced_routes"]],
     ["maximum cost", "maximum_cost", ["extend_run", "price_calls"]],
     ["credits", "usd_to_credits", ["compute_settlement", "extend_run", "price_calls", "sweep_runs"]],
     ["reserved tokens", "reserved_tokens", ["extend_run", "price_calls"]],

@@ -6,10 +6,6 @@
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
-  -- can't lead to a slow plan, and avoid hash tables, which cost more than a batch's few rows.
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
   -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
@@ -23,8 +19,6 @@ $$;
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
   -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
   -- the calls that need it.
   set lock_timeout = '100ms'
@@ -47,7 +41,8 @@ declare
 begin
   -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
   -- still begin.
-  perform pg_advisory_xact_lock(hashtextextended(c ->> 'run_id_suffix', 1)) from jsonb_array_elements(calls) as c;
+  perform pg_advisory_xact_lock(s.key)
+  from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
   answers := ai.admit_calls(calls);
   if ai.exceeds_caller_timeout() then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';
@@ -60,6 +55,10 @@ $$;
 -- ai.begin_run for each call, in the order of the calls.
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql volatile security invoker
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan, and avoid hash tables, which are slow to create for a few rows.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
 as $$
 declare
   claims ai.claim[] := ai.price_calls(calls);

@@ -59,8 +59,8 @@ as $$
       and a.status is distinct from 'over'
     union all
     select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
-    from ai.find_user(credential, find_callers.workspace) u
-    where (credential).source in ('app_token', 'session')
+    from ai.user_caller(credential, find_callers.workspace) u
+    where (credential).source in ('app_token', 'session') and u.actor_id is not null
   ) as i
   -- The offsets keep a lookup by key, whatever the statistics say.
   left join lateral (
@@ -129,23 +129,25 @@ begin
 end
 $$;
 
--- Returns the person of an app's token or of the claims of a session, or no row if they are not valid.
-create or replace function ai.find_user(credential ai.credential, workspace text)
-  returns table (refused text, workspace_id uuid, actor_id uuid, app_id uuid, scopes text[])
+-- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
+-- the person's calls. Returns nulls if the token or claims are not valid.
+create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql stable security invoker
 as $$
+declare
+  caller ai.caller;
 begin
   if credential.source = 'app_token' then
-    return query
     select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
     from ai.find_app_token(decode(credential.hash, 'hex')) t
     where t.refused is distinct from 'invalid_api_key';
   else
-    return query
-    select s.refused, find_user.workspace::uuid, s.user_id, null::uuid, null::text[]
-    from ai.session_caller(credential.claims, find_user.workspace::uuid) s
-    where s.user_id is not null;
+    caller.workspace_id := workspace::uuid;
+    select s.user_id, s.refused into caller.actor_id, caller.refused
+    from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
+  return caller;
 end
 $$;
 

@@ -12,10 +12,7 @@ begin
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
     with requests as materialized (
       select
-        e.place, r as request, c as caller,
-        coalesce(
-          r.model, (select m.id from ai.models m where r.model is null and m.kind = r.kind and m.is_default)
-        ) as model_id,
+        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
         least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
       from jsonb_array_elements(calls) with ordinality as e (call, place)
       cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
@@ -23,8 +20,9 @@ begin
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
-      select d.model_id, d.providers, ai.priced_routes(d.model_id, d.providers) as routes
+      select d.model_id, d.providers, p.routes
       from (select distinct r.model_id, (r.request).providers from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers) as p
     )
     select array_agg(row(
       ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
@@ -92,6 +90,15 @@ begin
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
     ) as a on true
   );
+end
+$$;
+
+-- Returns the model of calls that name none.
+create or replace function ai.default_model(kind text) returns text
+  language plpgsql stable security invoker
+as $$
+begin
+  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
 $$;
 
@@ -170,64 +177,48 @@ as $$
   ), '{}')
 $$;
 
--- Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without a
--- default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by
--- min_input_tokens.
-create or replace function ai.open_prices(providers text[]) returns table (
+-- Returns all enabled routes to the given providers with their current prices: the default tier's prices first, and those
+-- of a tier by min_input_tokens. Omits routes without a default-tier price.
+create or replace function ai.open_routes(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
-  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint, prices jsonb
 )
   language sql stable security invoker
 as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
-    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds, p.prices
   from ai.model_routes r
-  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
-  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+  cross join lateral (
+    select jsonb_agg(t.as_offered order by nullif(t.service_tier, 'default') nulls first, t.min_input_tokens) as prices
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     -- Settlement charges the default tier's price for a service tier without its own price, so every route needs a
     -- default price.
-    and exists (
-      select
-      from ai.model_prices b
-      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
-    )
+    having bool_or(t.service_tier = 'default')
+  ) as p
+  where r.enabled and r.provider_id = any (providers)
 $$;
 
--- Returns a model's routes to the given providers in order, with their current prices. Omits routes without a price.
--- Returns null if no route is left.
-create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
-  language plpgsql stable security invoker
+-- Returns a model's routes to the given providers in order, with their current prices, in the form in which runs store
+-- them. Returns null if there is none.
+create or replace function ai.priced_routes(model text, providers text[]) returns table (routes jsonb)
+  language sql stable security invoker
 as $$
-begin
-  return (
-    select jsonb_agg(
-      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
-      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
-      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
-      || case
-        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
-        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
-          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
-        )))
-      end
-      order by r.place
-    )
-    from (
-      select
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
-        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
-      from ai.open_prices(providers) p
-      where p.model_id = model
-      group by
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds
-    ) r
-  );
-end
+  select jsonb_agg(
+    jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+    || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+      else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+        'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+      )))
+    end
+    order by r.place
+  )
+  from ai.open_routes(providers) r
+  where r.model_id = model
 $$;
 
 -- Returns the maximum number of input tokens of a call: one for every three bytes of input (media excluded), 1,500 per

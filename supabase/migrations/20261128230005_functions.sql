@@ -6830,7 +6830,7 @@ begin
   caller.actor_id := run.actor_id;
   caller.workspace_id := run.workspace_id;
   claim.caller := caller;
-  claim.label := run.entity_id;
+  claim.request.entity_id := run.entity_id;
   claim.requests := 0;
   claim.budget_scopes := run.budget_scopes;
   claim.cost_usd := step_usd;
@@ -15299,13 +15299,13 @@ as $$
   ) as i
   -- The offsets keep a lookup by key, whatever the statistics say.
   left join lateral (
-    select s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
   ) as s on true
   left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
   left join lateral (
     select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
   ) as w on true
-  where s.plan_id is not null or (credential).source = 'session'
+  where s.id is not null or (credential).source = 'session'
 $$;
 
 -- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
@@ -15355,14 +15355,15 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 
--- Returns the key of a call's budget of the given scope.
+-- Returns the key of a call's budget of the given scope. A label that a session sets has no budget.
 create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
   language sql immutable security invoker
 as $$
   select row(
     scope,
     ai.budget_subject(
-      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id, ((claim).caller).actor_id, (claim).label
+      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id)
     ),
     ((claim).caller).workspace_id
   )::ai.limit_subject

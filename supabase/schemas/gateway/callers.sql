@@ -64,13 +64,13 @@ as $$
   ) as i
   -- The offsets keep a lookup by key, whatever the statistics say.
   left join lateral (
-    select s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
   ) as s on true
   left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
   left join lateral (
     select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
   ) as w on true
-  where s.plan_id is not null or (credential).source = 'session'
+  where s.id is not null or (credential).source = 'session'
 $$;
 
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the

@@ -86,7 +86,7 @@ begin
   caller.actor_id := run.actor_id;
   caller.workspace_id := run.workspace_id;
   claim.caller := caller;
-  claim.label := run.entity_id;
+  claim.request.entity_id := run.entity_id;
   claim.requests := 0;
   claim.budget_scopes := run.budget_scopes;
   claim.cost_usd := step_usd;

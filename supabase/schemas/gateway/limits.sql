@@ -83,14 +83,15 @@ begin
 end
 $$;
 
--- Returns the key of a call's budget of the given scope.
+-- Returns the key of a call's budget of the given scope. A label that a session sets has no budget.
 create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
   language sql immutable security invoker
 as $$
   select row(
     scope,
     ai.budget_subject(
-      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id, ((claim).caller).actor_id, (claim).label
+      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id)
     ),
     ((claim).caller).workspace_id
   )::ai.limit_subject

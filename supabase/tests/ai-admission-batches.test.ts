@@ -160,7 +160,7 @@ const change = fc.constantFrom<object>(
   { idempotency_key: "expired", fingerprint: "00".repeat(32) },
 );
 
-test("random batches get the same answers and leave the same rows as their calls one by one, whatever limits are short", async ({
+test("random batches get the same answers and leave the same rows as their calls one by one, with all limits at once", async ({
   db,
 }) => {
   const first = await createTenant(db, { prices, credits: "1000", markup: "1.2" });

@@ -67,8 +67,9 @@ declare
   stores_keys boolean := false;
   answers text[];
 begin
-  foreach claim in array coalesce(claims, '{}') loop
-    opens_accounts := opens_accounts or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
+  foreach claim in array claims loop
+    opens_accounts := opens_accounts
+      or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
     stores_keys := stores_keys or (claim.request).idempotency_key is not null;
   end loop;
   if opens_accounts then
@@ -100,7 +101,7 @@ begin
   )
   select
     -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
-    array_agg(coalesce(c.refusal::text, format(
+    coalesce(array_agg(coalesce(c.refusal::text, format(
       '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
       '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
       '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
@@ -110,7 +111,7 @@ begin
       coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
       (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
       coalesce((c.caller).is_strict, false)::text
-    )) order by c.ordinality)
+    )) order by c.ordinality), '{}')
   into answers
   from unnest(claims) with ordinality as c;
   if stores_keys then

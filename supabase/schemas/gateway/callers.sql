@@ -62,7 +62,7 @@ as $$
     from ai.user_caller(credential, find_callers.workspace) u
     where (credential).source in ('app_token', 'session') and u.actor_id is not null
   ) as i
-  -- The offsets keep a lookup by key, whatever the statistics say.
+  -- The offsets keep lookups by key, even if the statistics are wrong.
   left join lateral (
     select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
   ) as s on true

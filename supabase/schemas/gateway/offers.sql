@@ -24,7 +24,7 @@ begin
       from (select distinct r.model_id, (r.request).providers from requests r) as d
       cross join lateral ai.priced_routes(d.model_id, d.providers) as p
     )
-    select array_agg(row(
+    select coalesce(array_agg(row(
       ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
       r.request, r.caller, coalesce((r.caller).entity_id, (r.request).entity_id, (r.request).session_label),
       case
@@ -36,7 +36,7 @@ begin
       x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
       a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
       1, t.reserved_tokens, 0, null, null
-    )::ai.claim order by r.place)
+    )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (
       select m as model
@@ -68,8 +68,8 @@ begin
     cross join lateral (
       select case when (r.request).is_free then 0 else x.usd end::numeric(24, 12) as usd
       from ai.maximum_cost(
-        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1), (r.request).hour_writes,
-        (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
+        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1),
+        (r.request).hour_writes, (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
       ) as x
       offset 0
     ) as x

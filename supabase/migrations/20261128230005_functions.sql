@@ -6273,10 +6273,11 @@ declare
   claim ai.claim;
   opens_accounts boolean := false;
   stores_keys boolean := false;
-  answers text[];
+  answers text[] := '{}';
 begin
-  foreach claim in array coalesce(claims, '{}') loop
-    opens_accounts := opens_accounts or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
+  foreach claim in array claims loop
+    opens_accounts := opens_accounts
+      or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
     stores_keys := stores_keys or (claim.request).idempotency_key is not null;
   end loop;
   if opens_accounts then
@@ -6291,6 +6292,12 @@ begin
     claims := ai.price_calls(calls);
   end if;
   claims := ai.reserve(claims);
+  for place in 1..cardinality(claims) loop
+    answers[place] := claims[place].refusal::text;
+  end loop;
+  if array_position(answers, null) is null then
+    return answers;
+  end if;
   with opened as (
     insert into ai.runs (
       id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
@@ -6973,6 +6980,9 @@ declare
   tokens bigint;
   refused_by text;
   frees boolean;
+  has_counted boolean := false;
+  has_reserved boolean := false;
+  has_refused boolean := false;
 begin
   if locks.rate_windows is not null then
     select array_agg(w), array_agg(w.subject_id) into windows, window_ids
@@ -7049,6 +7059,7 @@ begin
         then 'balance'
     end;
 
+    has_counted := has_counted or refused_by is distinct from 'key_window';
     if of_key is not null and refused_by is distinct from 'key_window' then
       windows[of_key].requests := windows[of_key].requests + claim.requests;
     end if;
@@ -7056,6 +7067,7 @@ begin
       windows[of_workspace].requests := windows[of_workspace].requests + claim.requests;
     end if;
     if refused_by is null then
+      has_reserved := true;
       if of_key is not null then
         windows[of_key].tokens := windows[of_key].tokens + coalesce(tokens, 0);
       end if;
@@ -7078,10 +7090,12 @@ begin
           budgets[full_budget].refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC'), true
         ) then
         budgets[full_budget].refused_at := now();
+        has_refused := true;
       end if;
     elsif refused_by = 'balance' and of_account > 0 then
       if coalesce(accounts[of_account].refused_at < now() - interval '1 minute', true) then
         accounts[of_account].refused_at := now();
+        has_refused := true;
       end if;
     end if;
 
@@ -7123,19 +7137,19 @@ begin
   if locks.keys is not null then
     perform ai.record_key_use(locks.keys);
   end if;
-  if windows is not null then
+  if windows is not null and has_counted then
     update ai.rate_windows w set requests = n.requests, tokens = n.tokens
     from unnest(windows) as n
     where w.scope = n.scope and w.subject_id = n.subject_id and (w.requests, w.tokens) <> (n.requests, n.tokens);
   end if;
-  if budgets is not null then
+  if budgets is not null and (has_reserved or has_refused) then
     update ai.budgets b
     set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, period_start = n.period_start, refused_at = n.refused_at
     from unnest(budgets) as n
     where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id
       and b is distinct from n;
   end if;
-  if accounts is not null then
+  if accounts is not null and (has_reserved or has_refused) then
     update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
     from unnest(accounts) as n
     where a.id = n.id and a is distinct from n;
@@ -7262,7 +7276,7 @@ begin
       from (select distinct r.model_id, (r.request).providers from requests r) as d
       cross join lateral ai.priced_routes(d.model_id, d.providers) as p
     )
-    select array_agg(row(
+    select coalesce(array_agg(row(
       ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
       r.request, r.caller, coalesce((r.caller).entity_id, (r.request).entity_id, (r.request).session_label),
       case
@@ -7274,7 +7288,7 @@ begin
       x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
       a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
       1, t.reserved_tokens, 0, null, null
-    )::ai.claim order by r.place)
+    )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (
       select m as model
@@ -7306,8 +7320,8 @@ begin
     cross join lateral (
       select case when (r.request).is_free then 0 else x.usd end::numeric(24, 12) as usd
       from ai.maximum_cost(
-        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1), (r.request).hour_writes,
-        (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
+        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1),
+        (r.request).hour_writes, (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
       ) as x
       offset 0
     ) as x
@@ -15297,7 +15311,7 @@ as $$
     from ai.user_caller(credential, find_callers.workspace) u
     where (credential).source in ('app_token', 'session') and u.actor_id is not null
   ) as i
-  -- The offsets keep a lookup by key, whatever the statistics say.
+  -- The offsets keep lookups by key, even if the statistics are wrong.
   left join lateral (
     select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
   ) as s on true

@@ -65,7 +65,7 @@ declare
   claim ai.claim;
   opens_accounts boolean := false;
   stores_keys boolean := false;
-  answers text[];
+  answers text[] := '{}';
 begin
   foreach claim in array claims loop
     opens_accounts := opens_accounts
@@ -84,6 +84,12 @@ begin
     claims := ai.price_calls(calls);
   end if;
   claims := ai.reserve(claims);
+  for place in 1..cardinality(claims) loop
+    answers[place] := claims[place].refusal::text;
+  end loop;
+  if array_position(answers, null) is null then
+    return answers;
+  end if;
   with opened as (
     insert into ai.runs (
       id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
@@ -101,7 +107,7 @@ begin
   )
   select
     -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
-    coalesce(array_agg(coalesce(c.refusal::text, format(
+    array_agg(coalesce(c.refusal::text, format(
       '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
       '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
       '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
@@ -111,7 +117,7 @@ begin
       coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
       (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
       coalesce((c.caller).is_strict, false)::text
-    )) order by c.ordinality), '{}')
+    )) order by c.ordinality)
   into answers
   from unnest(claims) with ordinality as c;
   if stores_keys then

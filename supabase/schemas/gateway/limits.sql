@@ -130,6 +130,9 @@ declare
   tokens bigint;
   refused_by text;
   frees boolean;
+  has_counted boolean := false;
+  has_reserved boolean := false;
+  has_refused boolean := false;
 begin
   if locks.rate_windows is not null then
     select array_agg(w), array_agg(w.subject_id) into windows, window_ids
@@ -206,6 +209,7 @@ begin
         then 'balance'
     end;
 
+    has_counted := has_counted or refused_by is distinct from 'key_window';
     if of_key is not null and refused_by is distinct from 'key_window' then
       windows[of_key].requests := windows[of_key].requests + claim.requests;
     end if;
@@ -213,6 +217,7 @@ begin
       windows[of_workspace].requests := windows[of_workspace].requests + claim.requests;
     end if;
     if refused_by is null then
+      has_reserved := true;
       if of_key is not null then
         windows[of_key].tokens := windows[of_key].tokens + coalesce(tokens, 0);
       end if;
@@ -235,10 +240,12 @@ begin
           budgets[full_budget].refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC'), true
         ) then
         budgets[full_budget].refused_at := now();
+        has_refused := true;
       end if;
     elsif refused_by = 'balance' and of_account > 0 then
       if coalesce(accounts[of_account].refused_at < now() - interval '1 minute', true) then
         accounts[of_account].refused_at := now();
+        has_refused := true;
       end if;
     end if;
 
@@ -280,19 +287,19 @@ begin
   if locks.keys is not null then
     perform ai.record_key_use(locks.keys);
   end if;
-  if windows is not null then
+  if windows is not null and has_counted then
     update ai.rate_windows w set requests = n.requests, tokens = n.tokens
     from unnest(windows) as n
     where w.scope = n.scope and w.subject_id = n.subject_id and (w.requests, w.tokens) <> (n.requests, n.tokens);
   end if;
-  if budgets is not null then
+  if budgets is not null and (has_reserved or has_refused) then
     update ai.budgets b
     set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, period_start = n.period_start, refused_at = n.refused_at
     from unnest(budgets) as n
     where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id
       and b is distinct from n;
   end if;
-  if accounts is not null then
+  if accounts is not null and (has_reserved or has_refused) then
     update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
     from unnest(accounts) as n
     where a.id = n.id and a is distinct from n;

@@ -220,7 +220,7 @@ test("random batches get the same answers and leave the same rows as their calls
         expect(await after(limitsOfTenants, () => admitAll(db, calls))).toEqual(alone);
       },
     ),
-    { seed: 79, numRuns: 40, endOnFailure: true },
+    { seed: 79, numRuns: 30, endOnFailure: true },
   );
   expect([...refusals].toSorted()).toEqual([
     "budget_exceeded",

@@ -6986,8 +6986,8 @@ declare
 begin
   if locks.rate_windows is not null then
     select array_agg(w), array_agg(w.subject_id) into windows, window_ids
-    from (select distinct s.scope, s.subject_id from unnest(locks.rate_windows) as s) as s
-    join ai.rate_windows w on w.scope = s.scope and w.subject_id = s.subject_id;
+    from ai.rate_windows w
+    where w.subject_id = any (array(select s.subject_id from unnest(locks.rate_windows) as s));
   end if;
   for place in 1..coalesce(cardinality(budgets), 0) loop
     budget_ids[place] := row(budgets[place].scope, budgets[place].subject_id, budgets[place].workspace_id)::ai.limit_subject;
@@ -7140,7 +7140,8 @@ begin
   if windows is not null and has_counted then
     update ai.rate_windows w set requests = n.requests, tokens = n.tokens
     from unnest(windows) as n
-    where w.scope = n.scope and w.subject_id = n.subject_id and (w.requests, w.tokens) <> (n.requests, n.tokens);
+    where w.subject_id = any (window_ids) and w.subject_id = n.subject_id and w.scope = n.scope
+      and (w.requests, w.tokens) <> (n.requests, n.tokens);
   end if;
   if budgets is not null and (has_reserved or has_refused) then
     update ai.budgets b
@@ -7152,7 +7153,7 @@ begin
   if accounts is not null and (has_reserved or has_refused) then
     update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
     from unnest(accounts) as n
-    where a.id = n.id and a is distinct from n;
+    where a.id = any (account_ids) and a.id = n.id and a is distinct from n;
   end if;
   return claims;
 end

@@ -711,11 +711,6 @@ comment on column ai.model_routes.tier_multipliers is
   ' rows in ai.model_prices.';
 comment on column ai.model_routes.trusts_stated_cost is
   'If true, the cost of a run is the cost that the provider states in its answer.';
-comment on type ai.priced_call is
-  'A call with its caller, offer and paying account, before anything is locked; or the reason why it is refused.';
-comment on type ai.reservation is 'What a provider call has reserved, or the limit that refused it.';
-comment on type ai.route_offer is
-  'A model with its routes and prices, and the maximum tokens and cost of a call; or the reason why there is none.';
 comment on column ai.runs.settled_at is
   'Null while the run is open. A settlement sets it with usage_source and rejects counts below zero. No check constraint '
   'requires this, because every statement would prepare the check.';
@@ -731,5 +726,3 @@ comment on column ai.runs.cost_so_far_usd is
 comment on column ai.runs.marks is
   'Reasons for an operator to check the run: above_context_window, above_output_limit, implausible, '
   'unattributed_cache_writes, unmeasured_document, unpriced_tier.';
-comment on type ai.token_use is
-  'The tokens of a call: input by class, and output. hour_writes is true if the input may be cached for an hour.';

@@ -26,5 +26,4 @@ alter type ai.run_request
   add attribute expected_tokens bigint,
   add attribute hour_writes boolean,
   add attribute is_free boolean;
-alter type ai.token_use add attribute hour_writes boolean;
 alter type ai.run_outcome add attribute attempts jsonb;

@@ -4,9 +4,6 @@ set lock_timeout = '500ms';
 -- In the order in which admissions read them.
 lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.models, ai.model_routes, ai.credit_accounts in access exclusive mode;
 
-alter type ai.route_offer add attribute output_limit bigint;
-alter type ai.reservation add attribute frees boolean;
-
 alter table ai.models
   add column default_output_limit integer check (
     default_output_limit is null
@@ -48,6 +45,31 @@ comment on column ai.keys.connection_id is
 create index if not exists keys_connection_id_idx on ai.keys (connection_id) where connection_id is not null;
 
 alter type ai.caller add attribute entity_id text, add attribute key_name text, add attribute is_strict boolean;
+
+create type ai.claim as (
+  refusal jsonb,
+  request ai.run_request,
+  caller ai.caller,
+  label text,
+  run_id uuid,
+  model_id text,
+  voice text,
+  context_window integer,
+  output_limit bigint,
+  routes jsonb,
+  cost_usd numeric(24, 12),
+  budget_scopes text[],
+  account_id uuid,
+  credits numeric(24, 8),
+  requests integer,
+  tokens bigint,
+  replaced_tokens bigint,
+  minute timestamptz,
+  limits text
+);
+comment on type ai.claim is
+  'A priced call: its caller, the model and routes that it may use, what it reserves, and the limits that it must fit; or '
+  'the reason why it is refused.';
 
 -- The function of 0.1.0 with three more values, since it builds the type by position. The file of functions replaces it.
 create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller

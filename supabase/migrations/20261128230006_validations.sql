@@ -1,4 +1,5 @@
--- Validates the constraints of the tables file, which reads rows without blocking writes.
+-- Validates the constraints of the tables file, which reads rows without blocking writes. Drops types of 0.1.0 that only
+-- its functions used.
 set lock_timeout = '500ms';
 
 alter table private.outgoing_mails validate constraint text_or_event;
@@ -29,7 +30,5 @@ alter table private.apps
   validate constraint apps_scopes_check,
   validate constraint key_scope_is_for_openid_clients;
 
--- Unused since 0.1.0: only functions that are gone have used it.
-drop type ai.run_report;
--- Unused since 0.1.0: only functions that are gone have used it.
-drop type ai.closed_run;
+-- Unused since 0.1.0: only functions that are gone have used them.
+drop type ai.run_report, ai.closed_run, ai.priced_call, ai.route_offer, ai.token_use, ai.reservation, ai.rate_window_use;

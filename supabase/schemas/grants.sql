@@ -368,7 +368,7 @@ grant execute on function
   ai.sweep_runs(),
   ai.delete_expired(integer),
   ai.model_order(ai.models),
-  ai.open_prices(text[]),
+  ai.open_routes(text[]),
   ai.priced_routes(text, text[])
 to service_role;
 

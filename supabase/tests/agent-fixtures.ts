@@ -99,11 +99,11 @@ export async function callerOf(
   db: Database,
   hash: string,
 ): Promise<{ workspace_id: string; refused: string | null } | null> {
-  const row = await one<{ workspace_id: string | null; refused: string | null }>(db, {
-    sql: "select c.workspace_id, c.refused from ai.key_caller(decode($1, 'hex'), null) c",
-    values: [hash],
-  });
-  return row.workspace_id === null ? null : { workspace_id: row.workspace_id, refused: row.refused };
+  const [row] = await db.query<{ workspace_id: string; refused: string | null }>(
+    "select c.workspace_id, c.refused from ai.find_callers(row('key', $1, null), null, null) c",
+    [hash],
+  );
+  return row ?? null;
 }
 
 /** Calls a function for members who manage keys. The call is made as the service role. */

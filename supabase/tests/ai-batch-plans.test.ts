@@ -39,6 +39,34 @@ describe("a batch of calls", () => {
   });
 });
 
+describe("functions that a batch's statement calls for each of its calls", () => {
+  const call = "jsonb_populate_record(null::ai.claim, '{}') as c";
+  test.for([
+    ["find_callers", `${call}, ai.find_callers((c.request).credential, c.label, null)`],
+    [
+      "usable_models",
+      `${call}, ai.usable_models(c.run_id, c.label, c.budget_scopes, c.budget_scopes, c.budget_scopes)`,
+    ],
+    ["priced_routes", `${call}, ai.priced_routes(c.label, c.budget_scopes)`],
+    ["input_tokens", `${call}, ai.input_tokens(c.tokens, c.tokens, c.tokens)`],
+    ["maximum_cost", `${call}, ai.maximum_cost(c.routes, 1, 1, 1, c.tokens, true, c.label, c.tokens, false)`],
+    [
+      "price_refusal",
+      `${call}, ai.models m where ai.price_refusal(c.request, c.caller, m, c.routes, c.cost_usd, 1, 1, c.tokens) is null`,
+    ],
+    ["call_refusal", `${call} where ai.call_refusal(c.caller, c.label) is null`],
+    ["is_tier_priced", `${call} where ai.is_tier_priced(c.routes, c.label)`],
+    ["reserved_tokens", `${call} where ai.reserved_tokens(c.tokens, c.tokens, c.tokens, true, c.tokens) > 1`],
+    ["fits_window", `${call}, ai.rate_windows w where ai.fits_window(w, c.requests, c.tokens, c.requests, c.tokens)`],
+    ["fits_budget", `${call}, ai.budgets b where ai.fits_budget(c, b, current_date)`],
+    ["fits_when_settled", `${call}, ai.budgets b where ai.fits_when_settled(c, b)`],
+    ["claimed_budget", `${call} where ai.claimed_budget(c, c.label) is null`],
+  ] as const)("ai.%s is inlined", async ([name, from], { db }) => {
+    const plan = await db.query(`explain (verbose, costs off) select 1 from ${from}`);
+    expect(JSON.stringify(plan)).not.toContain(`ai.${name}`);
+  });
+});
+
 describe("ending runs", () => {
   test("ending runs updates nearly all rows in place, without new index entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });

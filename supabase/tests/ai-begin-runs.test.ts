@@ -144,6 +144,10 @@ describe("ai.begin_runs", () => {
     }
   });
 
+  test("ai.begin_runs answers a batch without calls", async () => {
+    expect(await beginAll([])).toEqual([]);
+  });
+
   test("a call whose input has no price does not count against the rate window", async () => {
     const tenant = await createTenant(db, { credits: "100", plan: { requestsPerMinute: 10 } });
     await db.query("delete from ai.model_prices where model_id = $1", [tenant.model]);

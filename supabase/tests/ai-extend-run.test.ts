@@ -84,6 +84,15 @@ describe("a further step of a run", () => {
     });
   });
 
+  test("a request limit that is lowered below the requests of the minute refuses no further step", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "100", prices, key: { requestsPerMinute: 5 } });
+    const run = await begin(db, chatCall(tenant));
+    await begin(db, chatCall(tenant));
+    await db.query("update ai.keys set requests_per_minute = 1 where id = $1", [tenant.keyId]);
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "rate_limit_exceeded" });
+    expect(await extend(db, run)).not.toHaveProperty("refused");
+  });
+
   test.for([
     ["loses ai:use", "update private.apps set scopes = '{workspace:session}' where id = $1", "insufficient_scope"],
     ["is disabled", "update private.apps set enabled = false where id = $1", "app_not_allowed"],

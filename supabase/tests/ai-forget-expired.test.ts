@@ -57,9 +57,8 @@ describe("deletion of expired rows", () => {
     expect(await count(db, "ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId])).toBe(1);
   });
 
-  test("ai.consume_rate_limit admits no call for a key that has a rate limit but no rate window", async ({ db }) => {
-    const sql = "select (ai.consume_rate_limit('key', gen_random_uuid(), 1, null, 1)).admitted";
-    expect(await one(db, { sql, values: [] })).toEqual({ admitted: false });
+  test("ai.fits_window refuses a call for which there is no rate window", async ({ db }) => {
+    expect(await one(db, { sql: "select ai.fits_window(null, 1, 1, 1, null) as fits" })).toEqual({ fits: false });
   });
 
   test("of 40 concurrent callers that reuse an expired idempotency key during its deletion, exactly one is admitted", async () => {

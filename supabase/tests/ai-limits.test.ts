@@ -267,6 +267,18 @@ describe("rate limits", () => {
   });
 });
 
+test.for([
+  [null, true],
+  ["61 seconds", true],
+  ["60 seconds", false],
+] as const)("a call records the use of a key that was last used %s ago: %s", async ([ago, isRecorded], { db }) => {
+  const tenant = await createTenant(db, { credits: "1" });
+  await db.query("update ai.keys set last_used_at = now() - $2::interval where id = $1", [tenant.keyId, ago]);
+  await begin(db, chatCall(tenant));
+  const sql = "select last_used_at = now() as recorded from ai.keys where id = $1";
+  expect(await one(db, { sql, values: [tenant.keyId] })).toEqual({ recorded: isRecorded });
+});
+
 async function budget(db: Database, scope: string, subjectId: string): Promise<{ spent: string; reserved: string }> {
   return one(db, {
     sql: "select spent_usd::text as spent, reserved_usd::text as reserved from ai.budgets where scope = $1 and subject_id = $2",

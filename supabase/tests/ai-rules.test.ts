@@ -13,18 +13,18 @@ async function functionsWith(db: Database, pattern: string): Promise<string[]> {
 
 describe("the gateway's SQL rules are each defined once", () => {
   test.for([
-    ["caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models", "price_call"]],
-    ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_call"]],
-    ["model access", "usable_models", ["find_offer", "list_models"]],
-    ["routes and prices", "open_prices", ["list_models", "priced_routes"]],
-    ["maximum cost", "maximum_cost_usd", ["extend_run", "find_offer"]],
-    ["credits", "usd_to_credits", ["admit_call", "extend_run", "settle_outcomes", "sweep_runs"]],
-    ["rate window", "consume_rate_limit", ["admit_call", "extend_run", "reserve_limits"]],
-    ["reserved tokens", "reserved_tokens", ["extend_run", "find_offer"]],
-    ["budgets of a call", "budget_scopes", ["find_caller"]],
-    ["budget", "reserve_budget", ["reserve_limits"]],
-    ["reservation", "reserve_limits", ["admit_call", "extend_run"]],
-    ["lock order", "lock_rows", ["admit_calls", "extend_run", "settle_outcomes"]],
+    ["caller", "find_callers", ["find_caller", "price_calls"]],
+    ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
+    ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_refusal"]],
+    ["model access", "usable_models", ["list_models", "price_calls"]],
+    ["routes and prices", "open_routes", ["list_models", "priced_routes"]],
+    ["maximum cost", "maximum_cost", ["extend_run", "price_calls"]],
+    ["credits", "usd_to_credits", ["extend_run", "price_calls", "settle_outcomes", "sweep_runs"]],
+    ["reserved tokens", "reserved_tokens", ["extend_run", "price_calls"]],
+    ["rate window", "fits_window", ["reserve"]],
+    ["budget", "fits_budget", ["reserve"]],
+    ["reservation", "reserve", ["admit_calls", "extend_run"]],
+    ["lock order", "lock_rows", ["reserve", "settle_outcomes"]],
     ["closing a run", "book_settlements", ["settle_outcomes"]],
     ["settlement", "settle_outcomes", ["release_orphaned_runs", "settle_runs", "sweep_runs"]],
   ] as const)('the rule "%s" is defined only in ai.%s', async ([, name, callers], { db }) => {
@@ -34,17 +34,9 @@ describe("the gateway's SQL rules are each defined once", () => {
   });
 
   test.for([
-    [
-      "changes rate windows",
-      "(update|insert into) ai\\.rate_windows",
-      ["book_settlements", "consume_rate_limit", "lock_rows", "return_tokens"],
-    ],
-    [
-      "reserves and charges credits",
-      "update ai\\.credit_accounts",
-      ["book_settlements", "change_credits", "reserve_limits"],
-    ],
-    ["opens runs", "insert into ai\\.runs", ["admit_call"]],
+    ["changes rate windows", "(update|insert into) ai\\.rate_windows", ["book_settlements", "lock_rows", "reserve"]],
+    ["reserves and charges credits", "update ai\\.credit_accounts", ["book_settlements", "change_credits", "reserve"]],
+    ["opens runs", "insert into ai\\.runs", ["admit_calls"]],
     ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["book_settlements"]],
   ] as const)("only the listed functions contain SQL that %s", async ([, pattern, names], { db }) => {
     expect(await functionsWith(db, pattern)).toEqual(names);

@@ -170,8 +170,16 @@ describe("a workspace's AI policy", () => {
     const reserve = async (amount: number) =>
       (
         await one<{ held: boolean }>(db, {
-          sql: "select ai.reserve_budget('workspace', $1, $1, $2, true) as held",
-          values: [tenant.workspaceId, amount],
+          sql: "select ((ai.reserve(array[jsonb_populate_record(null::ai.claim, $1)]))[1]).refusal is null as held",
+          values: [
+            JSON.stringify({
+              caller: { workspace_id: tenant.workspaceId },
+              budget_scopes: ["workspace"],
+              cost_usd: amount,
+              requests: 1,
+              credits: 0,
+            }),
+          ],
         })
       ).held;
     expect(await reserve(100)).toBe(true);

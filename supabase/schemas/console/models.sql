@@ -20,7 +20,10 @@ as $$
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
     -- Checks prices like a call does, but assumes that every provider is connected.
-    'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    'hasPrice', (
+      select p.routes is not null
+      from ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) p
+    ),
     'hasGrant', exists (
       select
       from ai.model_grants g

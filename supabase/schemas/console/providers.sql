@@ -1,7 +1,7 @@
 -- Lists model routes and their failed attempts for the console.
 
 -- Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that
--- calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
+-- calls need (ai.open_routes). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
 -- For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb

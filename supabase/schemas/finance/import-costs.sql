@@ -15,7 +15,7 @@ begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
-  perform ai.record_key_use(caller);
+  perform ai.record_key_use(array[caller.key_id]);
   -- Stores the records in a fixed order, so that concurrent batches cannot deadlock.
   for item in
     select r.value as record, r.ordinality::integer as place

@@ -13,7 +13,7 @@ begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
-  perform ai.record_key_use(caller);
+  perform ai.record_key_use(array[caller.key_id]);
   answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');
   if answer ->> 'outcome' = 'stored' then
     perform set_config('gatehouse.actor_id', coalesce(case when caller.source = 'app_token' then caller.actor_id end::text, ''), true);

@@ -6,10 +6,6 @@
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
-  -- can't lead to a slow plan.
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set jit = off
   -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
@@ -22,8 +18,7 @@ $$;
 -- the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
-  language plpgsql volatile security definer set search_path = '' set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off set jit = off
+  language plpgsql volatile security definer set search_path = ''
   -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
   -- the calls that need it.
   set lock_timeout = '100ms'
@@ -46,9 +41,8 @@ declare
 begin
   -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
   -- still begin.
-  for place in 0..jsonb_array_length(calls) - 1 loop
-    perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
-  end loop;
+  perform pg_advisory_xact_lock(s.key)
+  from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
   answers := ai.admit_calls(calls);
   if ai.exceeds_caller_timeout() then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';
@@ -57,196 +51,87 @@ begin
 end
 $$;
 
--- Finds the caller and the maximum cost of each call, locks the rows that all the calls need, and then admits the calls
--- one after another.
+-- Prices the calls, reserves their maximum costs and opens the runs of those that fit. Returns the result of
+-- ai.begin_run for each call, in the order of the calls.
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql volatile security invoker
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan, and avoid hash tables, which are slow to create for a few rows.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
 as $$
 declare
-  previous ai.priced_call;
-  priced ai.priced_call[] := '{}';
+  claims ai.claim[] := ai.price_calls(calls);
+  claim ai.claim;
+  opens_accounts boolean := false;
+  stores_keys boolean := false;
   answers text[] := '{}';
 begin
-  for place in 1..jsonb_array_length(calls) loop
-    previous := ai.price_call(jsonb_populate_record(null::ai.run_request, calls -> place - 1), previous);
-    priced[place] := previous;
+  foreach claim in array claims loop
+    opens_accounts := opens_accounts
+      or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
+    stores_keys := stores_keys or (claim.request).idempotency_key is not null;
   end loop;
-  priced := ai.open_missing_accounts(priced);
-  perform ai.lock_rows(ai.collect_locks(priced));
-  for place in 1..cardinality(priced) loop
-    answers[place] := ai.admit_call(priced[place]);
+  if opens_accounts then
+    -- In the order of their owners' ids, so that two batches can't deadlock.
+    perform ai.open_credit_account(o.payer, o.id, o.initial_credits)
+    from (
+      select distinct (c.caller).payer, ai.payer_id(c.caller) as id, (c.caller).initial_credits
+      from unnest(claims) as c
+      where c.refusal is null and c.account_id is null and ai.payer_id(c.caller) is not null
+      order by 2
+    ) as o;
+    claims := ai.price_calls(calls);
+  end if;
+  claims := ai.reserve(claims);
+  for place in 1..cardinality(claims) loop
+    answers[place] := claims[place].refusal::text;
   end loop;
-  return answers;
-end
-$$;
-
--- Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is refused.
--- Locks nothing.
-create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
-  language plpgsql stable security invoker
-as $$
-declare
-  caller ai.caller := ai.find_caller(request);
-  offer ai.route_offer;
-  refusal jsonb := ai.call_refusal(caller, request.kind);
-  account uuid;
-begin
-  if refusal is null and caller.plan_id is null then
-    refusal := ai.refusal('service_unavailable');
+  if array_position(answers, null) is null then
+    return answers;
   end if;
-  if refusal is null and request.entity_id <> caller.entity_id then
-    refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
-  end if;
-  request.entity_id := coalesce(caller.entity_id, request.entity_id, request.session_label);
-  if request.is_free then
-    caller.budgets := null;
-  end if;
-  if refusal is null then
-    offer := ai.find_offer(request, caller, previous);
-    refusal := offer.refusal;
-  end if;
-  if refusal is null then
-    select a.id into account
-    from ai.credit_accounts a
-    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
-  end if;
-  return row(refusal, request, caller, offer, account)::ai.priced_call;
-end
-$$;
-
--- Opens a credit account, with the plan's initial credits, for each payer without an account.
-create or replace function ai.open_missing_accounts(calls ai.priced_call[]) returns ai.priced_call[]
-  language plpgsql volatile security invoker
-as $$
-declare
-  call ai.priced_call;
-  owners uuid[] := '{}';
-  owner_id uuid;
-begin
-  foreach call in array calls loop
-    if call.refusal is null and call.account_id is null then
-      owners := array_remove(owners || ai.payer_id(call.caller), null);
-    end if;
-  end loop;
-  if owners = '{}' then
-    return calls;
-  end if;
-  -- Opens credit accounts in the order of their owners' ids, so that two batches can't deadlock.
-  foreach owner_id in array array(select distinct o from unnest(owners) as o order by o) loop
-    for place in 1..cardinality(calls) loop
-      call := calls[place];
-      continue when call.refusal is not null or ai.payer_id(call.caller) is distinct from owner_id;
-      call.account_id := ai.open_credit_account((call.caller).payer, owner_id, (call.caller).initial_credits);
-      calls[place] := call;
-    end loop;
-  end loop;
-  return calls;
-end
-$$;
-
--- Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the call's
--- maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it trusts its
--- caller.
-create or replace function ai.admit_call(priced ai.priced_call) returns text
-  language plpgsql volatile security invoker
-as $$
-declare
-  request ai.run_request := priced.request;
-  caller ai.caller := priced.caller;
-  offer ai.route_offer := priced.offer;
-  principal uuid := ai.principal_id(caller);
-  exempt boolean := ai.payer_id(caller) is null;
-  maximum_credits numeric(24, 8) := 0;
-  key_window ai.rate_window_use;
-  held ai.reservation;
-  earlier ai.idempotency_keys;
-  run_id uuid;
-begin
-  if priced.refusal is not null then
-    return priced.refusal;
-  end if;
-  if not exempt then
-    maximum_credits := ai.usd_to_credits(offer.maximum_cost_usd, caller.markup);
-  end if;
-  if ai.is_key_use_due(caller) then
-    perform ai.record_key_use(caller);
-  end if;
-
-  if request.idempotency_key is not null then
-    select i.* into earlier
-    from ai.idempotency_keys i
-    where i.workspace_id = caller.workspace_id
-      and i.principal_id = principal
-      and i.key = request.idempotency_key
-      and i.expires_at > now();
-  end if;
-  key_window := ai.consume_rate_limit(
-    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute,
-    case when earlier.key is null then offer.reserved_tokens else 0 end
-  );
-  if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', caller);
-  end if;
-  if earlier.key is not null then
-    return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
-  end if;
-  held := ai.reserve_limits(
-    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd,
-    case when request.is_free then null else priced.account_id end, maximum_credits
-  );
-  if held.refused is not null then
-    perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
-    return ai.reservation_refusal(held, caller);
-  end if;
-
-  run_id := case
-    when request.run_id_suffix is null then ai.run_id(now())
-    else ai.new_run_id(request.run_id_suffix)
-  end;
-  insert into ai.runs (
-    id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes,
-    reserved_tokens, tokens_reserved_at
+  with opened as (
+    insert into ai.runs (
+      id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
+      entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits,
+      budget_scopes, reserved_tokens, tokens_reserved_at
+    )
+    select
+      c.run_id, (c.caller).workspace_id, (c.caller).actor_id, (c.caller).app_id, (c.caller).key_id, (c.caller).lineage_id,
+      (c.caller).source, case (c.caller).source when 'key' then 'background' else 'interactive' end,
+      (c.request).feature, (c.request).request_id, c.label, (c.request).idempotency_key,
+      coalesce((c.request).streamed, false), c.model_id, c.routes, (c.caller).markup, ai.payer_id(c.caller) is null,
+      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.tokens, case when c.tokens is not null then c.minute end
+    from unnest(claims) as c
+    where c.refusal is null
   )
-  values (
-    run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
-    case caller.source when 'key' then 'background' else 'interactive' end, request.feature, request.request_id,
-    request.entity_id, request.idempotency_key, coalesce(request.streamed, false), offer.model_id, offer.routes,
-    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes,
-    offer.reserved_tokens,
-    case when offer.reserved_tokens is not null then greatest(key_window.started_at, (held.workspace_window).started_at) end
-  );
-  if request.idempotency_key is not null then
+  select
+    -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
+    array_agg(coalesce(c.refusal::text, format(
+      '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
+      '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
+      '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
+      c.run_id, to_json(now()), (c.caller).workspace_id, to_json(c.model_id), coalesce(c.context_window::text, 'null'),
+      coalesce(to_json(c.voice), 'null'), c.routes, ai.credits_per_usd((c.caller).markup),
+      (ai.payer_id(c.caller) is null)::text, c.cost_usd, c.credits, coalesce(c.tokens::text, 'null'),
+      coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
+      (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
+      coalesce((c.caller).is_strict, false)::text
+    )) order by c.ordinality)
+  into answers
+  from unnest(claims) with ordinality as c;
+  if stores_keys then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
-    values (caller.workspace_id, principal, request.idempotency_key, decode(request.fingerprint, 'hex'), now(), run_id)
+    select
+      (c.caller).workspace_id, ai.principal_id(c.caller), (c.request).idempotency_key,
+      decode((c.request).fingerprint, 'hex'), now(), c.run_id
+    from unnest(claims) as c
+    where c.refusal is null and (c.request).idempotency_key is not null
     on conflict (workspace_id, principal_id, key) do update
     set fingerprint = excluded.fingerprint, state = 'running', run_created_at = excluded.run_created_at,
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
-
-  -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
-  return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
-    run_id,
-    to_json(now()),
-    caller.workspace_id,
-    to_json(offer.model_id),
-    coalesce(to_json(offer.context_window), 'null'),
-    coalesce(to_json(offer.voice), 'null'),
-    offer.routes,
-    ai.credits_per_usd(caller.markup),
-    exempt::text,
-    offer.maximum_cost_usd,
-    maximum_credits,
-    coalesce(offer.reserved_tokens::text, 'null'),
-    coalesce(offer.output_limit::text, 'null'),
-    (exempt or caller.cost_visible)::text,
-    caller.capture::text,
-    ai.call_limits(caller, key_window, held.workspace_window),
-    coalesce(to_json(caller.key_name), 'null'),
-    coalesce(caller.is_strict, false)::text
-  );
+  return answers;
 end
 $$;
 

@@ -1,61 +1,92 @@
 -- Finds the caller that belongs to a credential of any kind. No role is granted these functions, because they only
 -- serve the functions that check a call.
 
--- Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the
--- credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 of
--- its text, and a session as claims that the gateway has verified.
+-- Returns the caller of a request, as ai.find_callers does.
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql stable security invoker
 as $$
-declare
-  credential ai.credential := request.credential;
-  caller ai.caller;
 begin
-  case credential.source
-    when 'key' then
-      caller := ai.key_caller(decode(credential.hash, 'hex'), request.address);
-    when 'app_token', 'session' then
-      caller := ai.user_caller(credential, request.workspace);
-    else
-      return null;
-  end case;
-  -- Most workspaces have no budget.
-  perform from ai.budgets b where b.workspace_id = caller.workspace_id;
-  if found then
-    caller.budgets := ai.budget_scopes(caller, coalesce(caller.entity_id, request.entity_id));
-  end if;
-  if caller.refused is null then
-    if request.workspace is null then
-      if caller.source = 'app_token' then
-        caller.refused := 'workspace_header_required';
-      end if;
-    elsif request.workspace <> caller.workspace_id::text then
-      caller.refused := 'workspace_mismatch';
-    end if;
-  end if;
-  return caller;
+  return (select c from ai.find_callers(request.credential, request.workspace, request.address) c);
 end
+$$;
+
+-- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
+-- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
+-- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
+-- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. A key that is bound
+-- to an app has the gateway scopes of the app's registration. budgets has every scope if the workspace has any budget.
+create or replace function ai.find_callers(credential ai.credential, workspace text, address inet) returns setof ai.caller
+  language sql stable security invoker
+as $$
+  select
+    (credential).source,
+    coalesce(i.refused, case
+      when find_callers.workspace is null then case (credential).source when 'app_token' then 'workspace_header_required' end
+      when find_callers.workspace <> i.workspace_id::text then 'workspace_mismatch'
+    end),
+    (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
+    (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
+    (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
+    least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
+    least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
+    (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
+    coalesce((w.policy).content_capture, false),
+    case (p.plan).payer when 'member' then private.is_workspace_member(i.actor_id, i.workspace_id) end,
+    -- Most workspaces have no budget.
+    case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
+      then '{key,app,member,label,workspace}'::text[]
+    end,
+    (i.key).entity_id, (i.key).name, (i.key).is_strict
+  from (
+    select
+      coalesce(
+        case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
+        -- Without an address, a key with an address list is refused.
+        case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
+        case when k.external_app_id is not null then ai.app_key_refusal(k.external_app_id, k.workspace_id) end
+      ) as refused,
+      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
+      case when k.external_app_id is not null then ai.app_scopes(k.external_app_id) end as scopes,
+      k as key
+    from ai.keys k
+    cross join lateral (
+      select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
+    ) as a
+    where (credential).source = 'key'
+      and k.secret_hash = decode((credential).hash, 'hex')
+      and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+      and a.status is distinct from 'over'
+    union all
+    select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
+    from ai.user_caller(credential, find_callers.workspace) u
+    where (credential).source in ('app_token', 'session') and u.actor_id is not null
+  ) as i
+  -- The offsets keep lookups by key, even if the statistics are wrong.
+  left join lateral (
+    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+  ) as s on true
+  left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
+  left join lateral (
+    select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
+  ) as w on true
+  where s.id is not null or (credential).source = 'session'
 $$;
 
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
 -- caller may make calls of that kind.
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
-  language plpgsql immutable security invoker
+  language sql immutable security invoker
 as $$
-begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  elsif caller.refused is not null then
-    return ai.refusal(caller.refused);
-  elsif caller.app_id is not null and not 'ai:use' = any (caller.scopes)
-    or kind is not null and (
-      caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
-      or caller.payer = 'member' and not caller.actor_is_member
-    ) then
-    return ai.refusal('insufficient_scope');
-  end if;
-  return null;
-end
+  select case
+    when (caller).source is null then ai.refusal('invalid_api_key')
+    when (caller).refused is not null then ai.refusal((caller).refused)
+    when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes)
+      or kind is not null and (
+        (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
+        or (caller).payer = 'member' and not (caller).actor_is_member
+      ) then ai.refusal('insufficient_scope')
+  end
 $$;
 
 -- Returns the id of the owner of a call's idempotency keys: the API key's lineage, the app or the person.
@@ -77,74 +108,29 @@ as $$
   end
 $$;
 
--- Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked or
--- expired, if its workspace is deleted, or if it belongs to a coding agent and the agent's connection or login has
--- ended. A key that is bound to an app has the gateway scopes of the app's registration. Must be fast, because nearly
--- every call runs it.
-create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
+-- Returns the gateway scopes that an app's registration currently has.
+create or replace function ai.app_scopes(app_id uuid) returns text[]
   language plpgsql stable security invoker
 as $$
-declare
-  key ai.keys;
-  plan_id text;
-  plan ai.plans;
-  policy ai.workspace_policies;
-  is_member boolean;
-  app private.apps;
-  scopes text[];
-  refused text;
-  agent_status text;
 begin
-  -- Looks up each row with its own query by key, because starting one join takes longer than running all of these
-  -- queries.
-  select k.* into key
-  from ai.keys k
-  where k.secret_hash = key_caller.secret_hash
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now());
-  if not found then
-    return null;
-  end if;
-  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
-  if not found then
-    return null;
-  end if;
-  if key.connection_id is not null then
-    agent_status := ai.agent_key_status(key.connection_id);
-    if agent_status = 'over' then
-      return null;
-    end if;
-    refused := case agent_status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end;
-  end if;
-  select p.* into plan from ai.plans p where p.id = plan_id;
-  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
-  if plan.payer = 'member' then
-    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
-    is_member := found;
-  end if;
-  -- Without an address, a key with an address list is refused.
-  if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
-    refused := coalesce(refused, 'insufficient_scope');
-  end if;
-  if key.external_app_id is not null then
-    select a.* into app from private.apps a where a.id = key.external_app_id;
-    scopes := private.gateway_scopes(app);
-    -- Imports need no ai:use. Everything else checks it in ai.call_refusal.
-    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes || array['ai:use']));
-  end if;
-  return row(
-    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, scopes,
-    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
-    plan.id, plan.payer, plan.markup, plan.initial_credits,
-    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
-    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
-    coalesce(policy.content_capture, false), is_member, null, key.entity_id, key.name, key.is_strict
-  )::ai.caller;
+  return (select private.gateway_scopes(a) from private.apps a where a.id = app_id);
 end
 $$;
 
--- Returns the person and limits that belong to an app's token or to the claims of a session. Returns nulls if the token
--- or claims are not valid.
+-- Returns the gateway's error code if a key that is bound to an app is refused. Imports need no ai:use. Everything else
+-- checks it in ai.call_refusal.
+create or replace function ai.app_key_refusal(app_id uuid, workspace uuid) returns text
+  language plpgsql stable security invoker
+as $$
+begin
+  return (
+    select private.gateway_refusal(a, workspace, private.gateway_scopes(a) || array['ai:use']) from private.apps a where a.id = app_id
+  );
+end
+$$;
+
+-- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
+-- the person's calls. Returns nulls if the token or claims are not valid.
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql stable security invoker
 as $$
@@ -161,27 +147,6 @@ begin
     select s.user_id, s.refused into caller.actor_id, caller.refused
     from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
-  if caller.actor_id is null then
-    return null;
-  end if;
-
-  caller.source := credential.source;
-  select
-    p.id, p.payer, p.markup, p.initial_credits,
-    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
-    w.allowed_models, w.denied_models, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false)
-  into
-    caller.plan_id, caller.payer, caller.markup, caller.initial_credits,
-    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
-    caller.workspace_models, caller.denied_models, caller.cost_visible, caller.capture
-  from public.workspaces s
-  left join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = s.id
-  where s.id = caller.workspace_id and s.deleted_at is null;
-  if not found then
-    return case caller.source when 'session' then caller end;
-  end if;
-  caller.actor_is_member := private.is_workspace_member(caller.actor_id, caller.workspace_id);
   return caller;
 end
 $$;
@@ -204,25 +169,6 @@ begin
   into session_caller.user_id, session_caller.refused
   from private.session_facts(claims) f
   where not f.banned and not f.deleted;
-end
-$$;
-
--- Returns the scopes of the budgets that apply to a call with the given label, or null if no budget applies. Looks up
--- each budget by its key, because a workspace may have budgets for many members and labels.
-create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
-  language plpgsql stable security invoker
-as $$
-begin
-  return nullif(array(
-    select s.scope
-    from (
-      values
-        ('key', caller.lineage_id), ('app', caller.app_id), ('member', caller.actor_id), ('label', ai.label_id(label)),
-        ('workspace', caller.workspace_id)
-    ) as s (scope, subject_id)
-    join ai.budgets b
-      on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = caller.workspace_id
-  ), '{}');
 end
 $$;
 
@@ -260,12 +206,14 @@ as $$
   select (caller).key_id is not null and coalesce((caller).last_used_at < now() - interval '1 minute', true)
 $$;
 
--- Updates a key's last_used_at, at most once a minute, for requests that do not open a run.
-create or replace function ai.record_key_use(caller ai.caller) returns void
-  language sql volatile security invoker set search_path = ''
+-- Updates the last_used_at of keys, at most once a minute.
+create or replace function ai.record_key_use(key_ids uuid[]) returns void
+  language plpgsql volatile security invoker set search_path = ''
 as $$
+begin
   update ai.keys k set last_used_at = now()
-  where k.id = (caller).key_id and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute')
+  where k.id = any (key_ids) and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
+end
 $$;
 
 -- Returns a refusal with a code from the gateway's closed list of errors.

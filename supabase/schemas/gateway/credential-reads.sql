@@ -53,14 +53,16 @@ begin
       case when shows_prices then jsonb_build_object(
         'provider', p.provider_id,
         'model', p.provider_model,
-        'prices', jsonb_agg(ai.listed_price(p.as_offered) order by p.sorts_as nulls first, p.min_input_tokens)
+        'prices', (
+          select jsonb_agg(ai.listed_price(t.price) order by t.place)
+          from jsonb_array_elements(p.prices) with ordinality as t (price, place)
+        )
       ) || case
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'
       end end as listed
-    from ai.open_prices(request.providers) p
+    from ai.open_routes(request.providers) p
     where request.model is null or p.model_id = request.model
-    group by p.model_id, p.place, p.provider_id, p.provider_model, p.tier_multipliers
   ),
   served as (
     select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers

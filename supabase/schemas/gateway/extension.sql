@@ -12,20 +12,16 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
-  most ai.token_use := ai.maximum_use(request);
   run ai.runs;
   caller ai.caller;
+  claim ai.claim;
   key_is_revoked boolean;
   refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
-  key_window ai.rate_window_use;
-  held ai.reservation;
   used_tokens bigint;
-  step_tokens bigint;
+  input_tokens bigint;
   token_limit bigint;
-  tokens bigint;
-  minute timestamptz;
 begin
   select * into run
   from ai.runs r
@@ -57,14 +53,13 @@ begin
       return ai.refusal(coalesce(refused, 'app_not_allowed'));
     end if;
   end if;
-  caller.lineage_id := run.key_lineage_id;
-  caller.app_id := run.app_id;
-  caller.actor_id := run.actor_id;
-  caller.workspace_id := run.workspace_id;
-  caller.budgets := run.budget_scopes;
-  request.entity_id := run.entity_id;
 
-  step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
+  select x.usd, i.text_tokens + i.image_tokens + i.audio_tokens into step_usd, input_tokens
+  from ai.input_tokens(request.input_bytes, request.images, request.audio_seconds) as i
+  cross join lateral ai.maximum_cost(
+    run.routes, i.text_tokens, i.image_tokens, i.audio_tokens, request.output_limit * coalesce(request.choices, 1),
+    request.hour_writes, request.service_tier, null, false
+  ) as x;
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -74,41 +69,41 @@ begin
 
   token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
   if token_limit is not null then
-    step_tokens := ai.reserved_tokens(request, most, token_limit);
-    if step_tokens > token_limit then
-      return ai.token_limit_refusal(caller, most, step_tokens);
-    end if;
-  end if;
-
-  perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
-  if token_limit is not null then
-    minute := greatest(
-      (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
+    claim.tokens := ai.reserved_tokens(
+      input_tokens, request.output_limit, request.choices, request.output_limit_assumed, token_limit
     );
+    if claim.tokens > token_limit then
+      return ai.token_limit_refusal(caller, input_tokens, claim.tokens);
+    end if;
     -- In the minute of the last reservation, replaces the reserved tokens with those that the earlier steps used. In a
     -- new minute, reserves only this step's tokens.
     used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
-    tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
+    claim.minute := run.tokens_reserved_at;
+    claim.replaced_tokens := run.reserved_tokens - used_tokens;
   end if;
-  key_window := ai.consume_rate_limit(
-    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute, tokens, 0
-  );
-  if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', caller);
-  end if;
-  held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
-  if held.refused is not null then
-    perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.actor_id := run.actor_id;
+  caller.workspace_id := run.workspace_id;
+  claim.caller := caller;
+  claim.request.entity_id := run.entity_id;
+  claim.requests := 0;
+  claim.budget_scopes := run.budget_scopes;
+  claim.cost_usd := step_usd;
+  claim.account_id := run.account_id;
+  claim.credits := total_credits - run.reserved_credits;
+  claim := (ai.reserve(array[claim]))[1];
+  if claim.refusal is not null then
     -- Without `frees`: the run itself holds part of the room, and a retry would pay for its earlier steps again.
-    return ai.limit_refusal(held.refused, caller);
+    return claim.refusal - 'frees';
   end if;
 
   update ai.runs r
   set
     reserved_usd = r.reserved_usd + step_usd,
     reserved_credits = total_credits,
-    reserved_tokens = coalesce(used_tokens + step_tokens, r.reserved_tokens),
-    tokens_reserved_at = coalesce(minute, r.tokens_reserved_at),
+    reserved_tokens = coalesce(used_tokens + claim.tokens, r.reserved_tokens),
+    tokens_reserved_at = case when claim.tokens is not null then claim.minute else r.tokens_reserved_at end,
     touched_at = now()
   where r.created_at = run.created_at and r.id = run.id;
   return jsonb_build_object(

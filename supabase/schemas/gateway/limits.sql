@@ -2,8 +2,9 @@
 
 -- Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys,
 -- keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of
--- keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts.
-create or replace function ai.lock_rows(locks ai.lock_list) returns void
+-- keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts. Returns the
+-- locked budgets and balances. Rate windows can be read by the next statement.
+create or replace function ai.lock_rows(locks ai.lock_list, out budgets ai.budgets[], out accounts ai.credit_accounts[])
   language plpgsql volatile security invoker
 as $$
 begin
@@ -26,122 +27,353 @@ begin
     where w.window_start < excluded.window_start;
   end if;
   if locks.budgets is not null then
-    perform from ai.budgets b
-    where (b.scope, b.subject_id, b.workspace_id) in (
-      select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
-    )
-    order by b.scope, b.subject_id, b.workspace_id
-    for no key update;
+    budgets := array(
+      select b from ai.budgets b
+      where (b.scope, b.subject_id, b.workspace_id) in (
+        select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
+      )
+      order by b.scope, b.subject_id, b.workspace_id
+      for no key update
+    );
   end if;
   if locks.accounts is not null then
-    perform from ai.credit_accounts a where a.id = any (locks.accounts) order by a.id for no key update;
+    accounts := array(
+      select a from ai.credit_accounts a where a.id = any (locks.accounts) order by a.id for no key update
+    );
   end if;
 end
 $$;
 
 -- Returns the rows that the calls must lock. A refused call locks no rows.
-create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
+create or replace function ai.collect_locks(claims ai.claim[]) returns ai.lock_list
   language plpgsql stable security invoker
 as $$
 declare
-  call ai.priced_call;
-  caller ai.caller;
+  claim ai.claim;
   scope text;
   locks ai.lock_list;
 begin
-  foreach call in array calls loop
-    continue when call.refusal is not null;
-    caller := call.caller;
-    if (call.request).idempotency_key is not null then
+  foreach claim in array claims loop
+    continue when claim.refusal is not null;
+    if (claim.request).idempotency_key is not null then
       locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
-        concat_ws(' ', caller.workspace_id, ai.principal_id(caller), (call.request).idempotency_key), 0
+        concat_ws(' ', (claim.caller).workspace_id, ai.principal_id(claim.caller), (claim.request).idempotency_key), 0
       );
-      locks.workspaces := locks.workspaces || caller.workspace_id;
+      locks.workspaces := locks.workspaces || (claim.caller).workspace_id;
     end if;
-    if ai.is_key_use_due(caller) then
-      locks.keys := locks.keys || caller.key_id;
+    if ai.is_key_use_due(claim.caller) then
+      locks.keys := locks.keys || (claim.caller).key_id;
     end if;
-    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('key', caller.lineage_id, null)::ai.limit_subject;
+    if num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('key', (claim.caller).lineage_id, null)::ai.limit_subject;
     end if;
-    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('workspace', caller.workspace_id, null)::ai.limit_subject;
+    if num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('workspace', (claim.caller).workspace_id, null)::ai.limit_subject;
     end if;
-    if caller.budgets is not null then
-      foreach scope in array caller.budgets loop
-        locks.budgets := locks.budgets || row(
-          scope,
-          ai.budget_subject(
-            scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, (call.request).entity_id
-          ),
-          caller.workspace_id
-        )::ai.limit_subject;
+    if claim.budget_scopes is not null then
+      foreach scope in array claim.budget_scopes loop
+        locks.budgets := locks.budgets || ai.claimed_budget(claim, scope);
       end loop;
     end if;
-    if call.account_id is not null then
-      locks.accounts := locks.accounts || call.account_id;
+    if claim.account_id is not null then
+      locks.accounts := locks.accounts || claim.account_id;
     end if;
   end loop;
   return locks;
 end
 $$;
 
--- Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked
--- the window and made it current with ai.lock_rows. Extending a run's reservation adds tokens but does not count as
--- another request.
-create or replace function ai.consume_rate_limit(
-  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
-) returns ai.rate_window_use
+-- Returns the key of a call's budget of the given scope. A label that a session sets has no budget.
+create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
+  language sql immutable security invoker
+as $$
+  select row(
+    scope,
+    ai.budget_subject(
+      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id)
+    ),
+    ((claim).caller).workspace_id
+  )::ai.limit_subject
+$$;
+
+-- Reserves provider calls in the rate windows, budgets and balances that they share, in the order of the calls. A call
+-- that a limit refuses reserves nothing, but counts as a request in the rate windows before that limit. Returns the calls
+-- with their limits and the start of their windows, or with the refusal. Not granted to any role, because it trusts its
+-- caller.
+create or replace function ai.reserve(claims ai.claim[]) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
 declare
-  used ai.rate_window_use;
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+  locks ai.lock_list := ai.collect_locks(claims);
+  locked record := ai.lock_rows(locks);
+  -- The locked rows, which the loop changes and the end writes.
+  windows ai.rate_windows[];
+  budgets ai.budgets[] := locked.budgets;
+  accounts ai.credit_accounts[] := locked.accounts;
+  window_ids uuid[];
+  budget_ids ai.limit_subject[];
+  account_ids uuid[];
+  claim ai.claim;
+  -- The places of a call's rows, which are null for limits that it does not have.
+  of_key integer;
+  of_workspace integer;
+  of_budgets integer[];
+  scopes text[];
+  of_account integer;
+  of_budget integer;
+  full_budget integer;
+  full_scope text;
+  scope text;
+  earlier ai.idempotency_keys;
+  tokens bigint;
+  refused_by text;
+  frees boolean;
+  has_counted boolean := false;
+  has_reserved boolean := false;
+  has_refused boolean := false;
 begin
-  if request_limit is null and token_limit is null then
-    used.admitted := true;
-    return used;
+  if locks.rate_windows is not null then
+    select array_agg(w), array_agg(w.subject_id) into windows, window_ids
+    from ai.rate_windows w
+    where w.subject_id = any (array(select s.subject_id from unnest(locks.rate_windows) as s));
   end if;
-  update ai.rate_windows w
-  set requests = w.requests + consume_rate_limit.requests, tokens = w.tokens + coalesce(consume_rate_limit.tokens, 0)
-  where w.scope = consume_rate_limit.scope
-    and w.subject_id = subject
-    and (request_limit is null or consume_rate_limit.requests = 0 or w.requests + consume_rate_limit.requests <= request_limit)
-    and (token_limit is null or w.tokens + consume_rate_limit.tokens <= token_limit)
-  returning true, w.window_start, w.requests, w.tokens into used;
-  used.admitted := found;
-  return used;
+  for place in 1..coalesce(cardinality(budgets), 0) loop
+    budget_ids[place] := row(budgets[place].scope, budgets[place].subject_id, budgets[place].workspace_id)::ai.limit_subject;
+  end loop;
+  for place in 1..coalesce(cardinality(accounts), 0) loop
+    account_ids[place] := accounts[place].id;
+  end loop;
+
+  -- Decides in memory, because a call must find what the calls before it have left of every limit.
+  for place in 1..cardinality(claims) loop
+    claim := claims[place];
+    continue when claim.refusal is not null;
+    earlier := null;
+    if (claim.request).idempotency_key is not null then
+      select i.* into earlier
+      from ai.idempotency_keys i
+      where i.workspace_id = (claim.caller).workspace_id
+        and i.principal_id = ai.principal_id(claim.caller)
+        and i.key = (claim.request).idempotency_key
+        and i.expires_at > now();
+    end if;
+    of_key := case
+      when num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0
+        then coalesce(array_position(window_ids, (claim.caller).lineage_id), 0)
+    end;
+    of_workspace := case
+      when num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0
+        then coalesce(array_position(window_ids, (claim.caller).workspace_id), 0)
+    end;
+    of_account := case
+      when claim.account_id is not null and (claim.request).is_free is not true then coalesce(array_position(account_ids, claim.account_id), 0)
+    end;
+    of_budgets := '{}';
+    scopes := '{}';
+    full_budget := null;
+    full_scope := null;
+    if budgets is not null and claim.budget_scopes is not null then
+      foreach scope in array claim.budget_scopes loop
+        of_budget := array_position(budget_ids, ai.claimed_budget(claim, scope));
+        continue when of_budget is null;
+        of_budgets := of_budgets || of_budget;
+        scopes := scopes || scope;
+        if full_scope is null and not ai.fits_budget(claim, budgets[of_budget], month) then
+          full_budget := of_budget;
+          full_scope := scope;
+        end if;
+      end loop;
+    end if;
+    claim.budget_scopes := scopes;
+    -- In the window of the run's last reservation, replaces the tokens that earlier steps reserved and did not use.
+    tokens := claim.tokens - case
+      when claim.minute = greatest(windows[of_key].window_start, windows[of_workspace].window_start)
+        then claim.replaced_tokens
+      else 0
+    end;
+    refused_by := case
+      when of_key is not null and not ai.fits_window(
+        windows[of_key], claim.requests, case when earlier.key is null then tokens else 0 end,
+        (claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute
+      ) then 'key_window'
+      when earlier.key is not null then 'idempotency'
+      when full_scope <> 'workspace' then 'budget'
+      when of_workspace is not null and not ai.fits_window(
+        windows[of_workspace], claim.requests, tokens,
+        (claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute
+      ) then 'workspace_window'
+      when full_scope is not null then 'workspace_budget'
+      when not coalesce(accounts[of_account].balance - accounts[of_account].reserved >= claim.credits, of_account is null)
+        then 'balance'
+    end;
+
+    has_counted := has_counted or refused_by is distinct from 'key_window';
+    if of_key is not null and refused_by is distinct from 'key_window' then
+      windows[of_key].requests := windows[of_key].requests + claim.requests;
+    end if;
+    if of_workspace is not null and coalesce(refused_by in ('workspace_budget', 'balance'), true) then
+      windows[of_workspace].requests := windows[of_workspace].requests + claim.requests;
+    end if;
+    if refused_by is null then
+      has_reserved := true;
+      if of_key is not null then
+        windows[of_key].tokens := windows[of_key].tokens + coalesce(tokens, 0);
+      end if;
+      if of_workspace is not null then
+        windows[of_workspace].tokens := windows[of_workspace].tokens + coalesce(tokens, 0);
+      end if;
+      foreach of_budget in array of_budgets loop
+        budgets[of_budget].spent_usd := ai.spent_since(budgets[of_budget], month);
+        budgets[of_budget].period_start := greatest(budgets[of_budget].period_start, month);
+        budgets[of_budget].reserved_usd := budgets[of_budget].reserved_usd + claim.cost_usd;
+      end loop;
+      if of_account is not null then
+        accounts[of_account].reserved := accounts[of_account].reserved + claim.credits;
+      end if;
+    elsif refused_by in ('budget', 'workspace_budget') then
+      -- Stores the time of the month's first refusal, and of later refusals at most once a minute.
+      if budgets[full_budget].reserved_usd + claim.cost_usd + ai.spent_since(budgets[full_budget], month)
+          > budgets[full_budget].limit_usd
+        and coalesce(
+          budgets[full_budget].refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC'), true
+        ) then
+        budgets[full_budget].refused_at := now();
+        has_refused := true;
+      end if;
+    elsif refused_by = 'balance' and of_account > 0 then
+      if coalesce(accounts[of_account].refused_at < now() - interval '1 minute', true) then
+        accounts[of_account].refused_at := now();
+        has_refused := true;
+      end if;
+    end if;
+
+    claim.minute := greatest(windows[of_key].window_start, windows[of_workspace].window_start);
+    claim.limits := ai.rate_limit_headers(
+      coalesce(windows[of_key].window_start, windows[of_workspace].window_start), array[
+        (claim.caller).key_requests_per_minute, windows[of_key].requests,
+        (claim.caller).key_tokens_per_minute, windows[of_key].tokens,
+        (claim.caller).workspace_requests_per_minute, windows[of_workspace].requests,
+        (claim.caller).workspace_tokens_per_minute, windows[of_workspace].tokens
+      ]
+    );
+    if refused_by = 'idempotency' then
+      claim.refusal := ai.idempotent_refusal(earlier, decode((claim.request).fingerprint, 'hex'));
+    elsif refused_by is not null then
+      -- Whether the budgets and the balance had room if no other call reserved anything. If so, the call may be admitted
+      -- as soon as running calls are settled.
+      frees := refused_by in ('budget', 'workspace_budget', 'balance')
+        and coalesce(accounts[of_account].balance >= claim.credits, claim.credits = 0);
+      foreach of_budget in array of_budgets loop
+        frees := frees and ai.fits_when_settled(claim, budgets[of_budget]);
+      end loop;
+      claim.refusal := ai.refusal(
+        case refused_by
+          when 'key_window' then 'rate_limit_exceeded'
+          when 'workspace_window' then 'rate_limit_exceeded'
+          when 'balance' then 'insufficient_credits'
+          else 'budget_exceeded'
+        end,
+        case
+          when coalesce(of_key, of_workspace) is not null then jsonb_build_object('limits', claim.limits::json, 'at', now())
+          else '{}'
+        end || case when frees then jsonb '{"frees": true}' else '{}' end
+      );
+    end if;
+    claims[place] := claim;
+  end loop;
+
+  if locks.keys is not null then
+    perform ai.record_key_use(locks.keys);
+  end if;
+  if windows is not null and has_counted then
+    update ai.rate_windows w set requests = n.requests, tokens = n.tokens
+    from unnest(windows) as n
+    where w.subject_id = any (window_ids) and w.subject_id = n.subject_id and w.scope = n.scope
+      and (w.requests, w.tokens) <> (n.requests, n.tokens);
+  end if;
+  if budgets is not null and (has_reserved or has_refused) then
+    update ai.budgets b
+    set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, period_start = n.period_start, refused_at = n.refused_at
+    from unnest(budgets) as n
+    where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id
+      and b is distinct from n;
+  end if;
+  if accounts is not null and (has_reserved or has_refused) then
+    update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
+    from unnest(accounts) as n
+    where a.id = any (account_ids) and a.id = n.id and a is distinct from n;
+  end if;
+  return claims;
 end
 $$;
 
--- Removes a call's tokens from a rate window if another limit then refuses the call. The request stays counted.
-create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
-  language plpgsql volatile security invoker
+-- Returns whether a rate window has room for a call. Extending a run's reservation adds tokens but no request.
+create or replace function ai.fits_window(
+  counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
+) returns boolean
+  language sql immutable security invoker
 as $$
-begin
-  if counted.admitted and tokens <> 0 then
-    update ai.rate_windows w set tokens = greatest(w.tokens - return_tokens.tokens, 0)
-    where w.scope = return_tokens.scope and w.subject_id = subject and w.window_start = counted.started_at;
-  end if;
-end
+  select coalesce(
+    (request_limit is null or requests = 0 or (counted).requests + requests <= request_limit)
+    and (token_limit is null or (counted).tokens + tokens <= token_limit)
+    and (counted).subject_id is not null,
+    false
+  )
+$$;
+
+-- Returns whether a call fits a budget. A budget of 0 refuses free calls too. Enforces a label's budget only if the key
+-- sets the label. A label that the caller sends never causes a refusal.
+create or replace function ai.fits_budget(claim ai.claim, budget ai.budgets, month date) returns boolean
+  language sql immutable security invoker
+as $$
+  select coalesce(
+    (budget).scope = 'label' and ((claim).caller).entity_id is null
+    or (budget).limit_usd is null
+    or (budget).limit_usd > 0
+      and (budget).reserved_usd + (claim).cost_usd + ai.spent_since(budget, month) <= (budget).limit_usd,
+    false
+  )
+$$;
+
+-- Returns whether a call would fit a budget in which no call reserves anything. In the last minute of a month, budgets
+-- count as unspent.
+create or replace function ai.fits_when_settled(claim ai.claim, budget ai.budgets) returns boolean
+  language sql stable security invoker
+as $$
+  select coalesce(
+    (budget).scope = 'label' and ((claim).caller).entity_id is null
+    or (budget).limit_usd > 0 and (claim).cost_usd + ai.spent_since(
+      budget, date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date
+    ) <= (budget).limit_usd,
+    true
+  )
+$$;
+
+-- Returns what was spent of a budget since the start of the given month, which is the current month.
+create or replace function ai.spent_since(budget ai.budgets, month date) returns numeric
+  language sql immutable security invoker
+as $$
+  select case when (budget).period_start < month then 0 else (budget).spent_usd end
 $$;
 
 -- Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output limit.
 -- Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the token limit.
-create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
+create or replace function ai.reserved_tokens(
+  input_tokens bigint, output_limit bigint, choices bigint, output_limit_assumed boolean, token_limit bigint
+) returns bigint
   language sql immutable security invoker parallel safe
 as $$
   select case
-    when not coalesce((request).output_limit_assumed, false) then u.input + (most).output
-    else greatest(
-      u.input, least(u.input + least((request).output_limit, 500) * coalesce((request).choices, 1), token_limit)
-    )
+    when output_limit_assumed is not true then input_tokens + output_limit * coalesce(choices, 1)
+    else greatest(input_tokens, least(input_tokens + least(output_limit, 500) * coalesce(choices, 1), token_limit))
   end
-  from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 
 -- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
 -- not fit in any later minute either.
-create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
+create or replace function ai.token_limit_refusal(caller ai.caller, input_tokens bigint, tokens bigint) returns jsonb
   language sql immutable security invoker parallel safe
 as $$
   select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
@@ -151,7 +383,7 @@ as $$
       else 'workspace'
     end,
     'limit', least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute),
-    'input', (most).text + (most).image + (most).audio,
+    'input', input_tokens,
     'counted', tokens
   )))
 $$;
@@ -163,188 +395,4 @@ create or replace function ai.rate_limit_headers(minute timestamptz, counts bigi
   language sql stable security invoker parallel safe
 as $$
   select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
-$$;
-
--- Reserves a provider call in the budgets, the workspace's rate window and the balance. If one of them has no room,
--- returns the reason in refused and reserves nothing. The caller has locked the rows.
-create or replace function ai.reserve_limits(
-  caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
-) returns ai.reservation
-  language plpgsql volatile security invoker
-as $$
-declare
-  scope text;
-  held ai.reservation;
-begin
-  held.budget_scopes := '{}';
-  foreach scope in array array['key', 'app', 'member', 'label', 'workspace'] loop
-    if scope = 'workspace' then
-      held.workspace_window := ai.consume_rate_limit(
-        'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, tokens,
-        requests
-      );
-      if not (held.workspace_window).admitted then
-        held.refused := 'rate_limit_exceeded';
-        exit;
-      end if;
-    end if;
-    continue when caller.budgets is null or not scope = any (caller.budgets);
-    if not ai.reserve_budget(
-      scope,
-      ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
-      caller.workspace_id,
-      amount_usd,
-      -- Enforces a label's budget only if the key sets the label. A label that the caller sends never causes a refusal.
-      scope <> 'label' or caller.entity_id is not null
-    ) then
-      held.refused := 'budget_exceeded';
-      exit;
-    end if;
-    held.budget_scopes := held.budget_scopes || scope;
-  end loop;
-  if held.refused is null and (account is not null or credits > 0) then
-    update ai.credit_accounts a set reserved = a.reserved + credits
-    where a.id = account and a.balance - a.reserved >= credits;
-    if not found then
-      held.refused := 'insufficient_credits';
-      -- At most one refusal per minute is written.
-      update ai.credit_accounts a set refused_at = now()
-      where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
-    end if;
-  end if;
-  if held.refused in ('budget_exceeded', 'insufficient_credits') then
-    held.frees := ai.fits_when_settled(caller, label, amount_usd, account, credits);
-  end if;
-  if held.refused is not null then
-    perform ai.return_tokens('workspace', caller.workspace_id, held.workspace_window, tokens);
-  end if;
-  if held.refused is not null and held.budget_scopes <> '{}' then
-    update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
-    from unnest(held.budget_scopes) as s (scope)
-    where b.scope = s.scope
-      and b.subject_id = ai.budget_subject(
-        s.scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, reserve_limits.label
-      )
-      and b.workspace_id = caller.workspace_id;
-  end if;
-  return held;
-end
-$$;
-
--- Returns whether the budgets and the balance had room for a call if no other call reserved anything. If so, the call
--- may be admitted as soon as running calls are settled. In the last minute of a month, budgets count as unspent.
-create or replace function ai.fits_when_settled(
-  caller ai.caller, label text, amount_usd numeric, account uuid, credits numeric
-) returns boolean
-  language sql stable security invoker
-as $$
-  select not exists (
-    select
-    from unnest((caller).budgets) as s (scope)
-    join ai.budgets b
-      on b.scope = s.scope
-      and b.workspace_id = (caller).workspace_id
-      and b.subject_id = ai.budget_subject(
-        s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, label
-      )
-    where (s.scope <> 'label' or (caller).entity_id is not null)
-      and (
-        b.limit_usd = 0
-        or amount_usd + case
-          when b.period_start < date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date then 0
-          else b.spent_usd
-        end > b.limit_usd
-      )
-  ) and coalesce((select a.balance >= credits from ai.credit_accounts a where a.id = account), coalesce(credits, 0) = 0)
-$$;
-
--- Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0
--- or would be exceeded. Stores the time of the month's first refusal, and of later refusals at most once a minute.
-create or replace function ai.reserve_budget(
-  scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
-) returns boolean
-  language plpgsql volatile security invoker
-as $$
-declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
-begin
-  update ai.budgets b
-  set
-    reserved_usd = b.reserved_usd + amount_usd,
-    spent_usd = case when b.period_start < month then 0 else b.spent_usd end,
-    period_start = greatest(b.period_start, month)
-  where b.scope = reserve_budget.scope
-    and b.subject_id = subject
-    and b.workspace_id = workspace
-    and (
-      not enforced
-      or b.limit_usd is null
-      -- A budget of 0 refuses free calls too.
-      or b.limit_usd > 0
-        and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
-    );
-  if found then
-    return true;
-  end if;
-  -- Only the first of many concurrent refusals writes its time.
-  update ai.budgets b set refused_at = now()
-  where b.scope = reserve_budget.scope
-    and b.subject_id = subject
-    and b.workspace_id = workspace
-    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end > b.limit_usd
-    and (
-      b.refused_at is null
-      or b.refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC')
-    );
-  return false;
-end
-$$;
-
--- Returns a caller's limits and current counts in the format of ai.rate_limit_headers.
-create or replace function ai.call_limits(caller ai.caller, key_window ai.rate_window_use, workspace_window ai.rate_window_use)
-  returns text
-  language sql stable security invoker
-as $$
-  select ai.rate_limit_headers(coalesce((key_window).started_at, (workspace_window).started_at), array[
-    (caller).key_requests_per_minute, (key_window).requests,
-    (caller).key_tokens_per_minute, (key_window).tokens,
-    (caller).workspace_requests_per_minute, (workspace_window).requests,
-    (caller).workspace_tokens_per_minute, (workspace_window).tokens
-  ])
-$$;
-
--- Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.
-create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
-  language sql stable security invoker
-as $$
-  select null::boolean, w.window_start, w.requests::bigint, w.tokens
-  from ai.rate_windows w
-  where w.scope = current_window.scope and w.subject_id = subject
-$$;
-
--- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
--- `frees` if the call may fit once running calls are settled.
-create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
-  language sql stable security invoker
-as $$
-  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
-$$;
-
--- Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate
--- limits of the caller and their current counts.
-create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
-  language plpgsql stable security invoker
-as $$
-declare
-  limits text := ai.call_limits(
-    caller, ai.current_window('key', caller.lineage_id), ai.current_window('workspace', caller.workspace_id)
-  );
-begin
-  return ai.refusal(code, case
-    when num_nonnulls(
-      caller.key_requests_per_minute, caller.key_tokens_per_minute,
-      caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
-    ) > 0 then jsonb_build_object('limits', limits::json, 'at', now())
-  end);
-end
 $$;

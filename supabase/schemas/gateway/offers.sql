@@ -1,86 +1,148 @@
 -- Finds the models that a caller may use, their routes and prices, and the maximum cost of a call.
 
--- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
--- stated no output limit, the model's own default replaces the assumed limit. It is lowered to the model's limit (2,048
--- if both are unknown) and to the room left in the context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
-create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
+-- Returns each call with its caller, its routes and its maximum cost, or with the reason why it is refused, in the order
+-- of the calls. Locks nothing. If the caller stated no output limit, the model's own default replaces the assumed limit.
+-- It is lowered to the model's limit (2,048 if both are unknown) and to the room left in the context window. A free call
+-- reserves nothing.
+create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
+  language plpgsql volatile security invoker
+as $$
+begin
+  return (
+    -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
+    with requests as materialized (
+      select
+        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
+        least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
+      from jsonb_array_elements(calls) with ordinality as e (call, place)
+      cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
+      left join lateral ai.find_callers(r.credential, r.workspace, r.address) c on true
+    ),
+    -- Most calls of a batch are for the same model.
+    offers as materialized (
+      select d.model_id, d.providers, p.routes
+      from (select distinct r.model_id, (r.request).providers from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers) as p
+    )
+    select coalesce(array_agg(row(
+      ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
+      r.request, r.caller, coalesce((r.caller).entity_id, (r.request).entity_id, (r.request).session_label),
+      case
+        when (r.request).run_id_suffix is null then ai.run_id(now())
+        else ai.new_run_id((r.request).run_id_suffix)
+      end,
+      r.model_id, coalesce((r.request).voice, (m.model).voices[1]), (m.model).context_window,
+      case (r.request).kind when 'chat' then u.output_limit end, o.routes,
+      x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
+      a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
+      1, t.reserved_tokens, 0, null, null
+    )::ai.claim order by r.place), '{}')
+    from requests r
+    left join lateral (
+      select m as model
+      from ai.usable_models(
+        (r.caller).workspace_id, (r.caller).plan_id, (r.caller).workspace_models, (r.caller).denied_models,
+        (r.caller).key_models
+      ) m
+      where m.id = r.model_id and m.kind = (r.request).kind
+      offset 0
+    ) as m on true
+    left join offers o on o.model_id = (m.model).id and o.providers = (r.request).providers
+    cross join lateral (
+      select
+        i.image_tokens, i.audio_tokens,
+        -- No reading exceeds the context window.
+        least(i.text_tokens, (m.model).context_window * (r.request).input_reads) as text_tokens,
+        least(
+          case when (r.request).output_limit_assumed then
+            coalesce((m.model).default_output_limit, (r.request).output_limit)
+          else (r.request).output_limit end,
+          (m.model).output_limit,
+          case when (r.request).output_limit_assumed then ai.assumed_output_limit(
+            m.model, least((r.request).expected_tokens, i.text_tokens + i.image_tokens + i.audio_tokens)
+          ) end
+        ) as output_limit
+      from ai.input_tokens((r.request).input_bytes, (r.request).images, (r.request).audio_seconds) as i
+      offset 0
+    ) as u
+    cross join lateral (
+      select case when (r.request).is_free then 0 else x.usd end::numeric(24, 12) as usd
+      from ai.maximum_cost(
+        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1),
+        (r.request).hour_writes, (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
+      ) as x
+      offset 0
+    ) as x
+    cross join lateral (
+      select
+        i.input_tokens,
+        case when r.token_limit is not null then ai.reserved_tokens(
+          i.input_tokens, u.output_limit, (r.request).choices, (r.request).output_limit_assumed, r.token_limit
+        ) end as reserved_tokens
+      from (
+        -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
+        select u.text_tokens / coalesce((r.request).input_reads, 1) + u.image_tokens / coalesce((r.request).input_reads, 1)
+          + u.audio_tokens as input_tokens
+      ) as i
+      offset 0
+    ) as t
+    left join lateral (
+      select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
+    ) as a on true
+  );
+end
+$$;
+
+-- Returns the model of calls that name none.
+create or replace function ai.default_model(kind text) returns text
   language plpgsql stable security invoker
 as $$
-declare
-  model ai.models;
-  offer ai.route_offer;
-  most ai.token_use;
-  token_limit bigint := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
 begin
-  if request.model is null then
-    select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
-  end if;
-  select m.* into model
-  from ai.usable_models(
-    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
-  ) m
-  where m.id = request.model and m.kind = request.kind;
-  if not found then
-    offer.refusal := ai.refusal('model_not_found');
-    return offer;
-  end if;
-  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
-    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
-    return offer;
-  end if;
-  if model.kind = 'chat' and request.output_limit > model.output_limit and not coalesce(request.output_limit_assumed, false) then
-    offer.refusal := ai.refusal('invalid_request', jsonb_build_object('model_output_limit', model.output_limit));
-    return offer;
-  end if;
-  most := ai.maximum_use(request);
-  if request.output_limit_assumed then
-    request.output_limit := coalesce(model.default_output_limit, request.output_limit);
-  end if;
-  request.output_limit := least(request.output_limit, model.output_limit);
-  if request.output_limit_assumed then
-    request.output_limit := least(
-      request.output_limit, coalesce(model.output_limit, model.default_output_limit, 2048),
-      case when model.context_window is not null then
-        greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
-      end
-    );
-  end if;
-  -- No reading exceeds the context window.
-  most.text := least(most.text, model.context_window * request.input_reads);
-  most.output := request.output_limit * coalesce(request.choices, 1);
-
-  offer.model_id := model.id;
-  offer.voice := coalesce(request.voice, model.voices[1]);
-  offer.routes := case
-    when model.id = (previous.offer).model_id and request.providers = (previous.request).providers then (previous.offer).routes
-    else ai.priced_routes(model.id, request.providers)
-  end;
-  offer.context_window := model.context_window;
-  offer.output_limit := case model.kind when 'chat' then request.output_limit end;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
-    + ai.further_fees_usd(offer.routes, request.fee_requests);
-  if request.is_free then
-    offer.maximum_cost_usd := 0;
-  end if;
-  -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
-  most.text := most.text / coalesce(request.input_reads, 1);
-  most.image := most.image / coalesce(request.input_reads, 1);
-  if token_limit is not null then
-    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
-  end if;
-  offer.refusal := case
-    when offer.routes is null then ai.refusal('model_not_found')
-    when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
-      then ai.refusal('unsupported_parameter', '{"param": "messages"}')
-    when request.fee_requests > 0 and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.request_fee))')
-      then ai.refusal('unsupported_parameter', '{"param": "tools"}')
-    when not ai.is_tier_priced(offer.routes, request.service_tier)
-      then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
-    when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
-    when offer.reserved_tokens > token_limit then ai.token_limit_refusal(caller, most, offer.reserved_tokens)
-  end;
-  return offer;
+  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
+$$;
+
+-- Returns the highest output limit of a call that states none: the model's limit (2,048 if the model has none), and the
+-- room left in the context window.
+create or replace function ai.assumed_output_limit(model ai.models, input_tokens bigint) returns bigint
+  language sql immutable security invoker parallel safe
+as $$
+  select least(
+    coalesce((model).output_limit, (model).default_output_limit, 2048),
+    case when (model).context_window is not null then greatest(2048, (model).context_window - input_tokens) end
+  )
+$$;
+
+-- Returns the reason why a call is refused before its limits are checked, or null.
+create or replace function ai.price_refusal(
+  request ai.run_request, caller ai.caller, model ai.models, routes jsonb, cost_usd numeric, audio_tokens bigint,
+  input_tokens bigint, tokens bigint
+) returns jsonb
+  language sql stable security invoker
+as $$
+  select coalesce(
+    ai.call_refusal(caller, (request).kind),
+    case
+      when (caller).plan_id is null then ai.refusal('service_unavailable')
+      when (request).entity_id <> (caller).entity_id then ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}')
+      when (model).id is null then ai.refusal('model_not_found')
+      when not coalesce((request).voice = any ((model).voices), (request).voice is null)
+        then ai.refusal('invalid_request', '{"param": "voice"}')
+      when (request).kind = 'chat' and (request).output_limit > (model).output_limit
+        and (request).output_limit_assumed is not true
+        then ai.refusal('invalid_request', jsonb_build_object('model_output_limit', (model).output_limit))
+      when routes is null then ai.refusal('model_not_found')
+      when (audio_tokens > 0 or (request).audio) and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+        then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+      when (request).fee_requests > 0 and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.request_fee))')
+        then ai.refusal('unsupported_parameter', '{"param": "tools"}')
+      when not ai.is_tier_priced(routes, (request).service_tier)
+        then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
+      when cost_usd is null then ai.refusal('service_unavailable')
+      when tokens > least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute)
+        then ai.token_limit_refusal(caller, input_tokens, tokens)
+    end
+  )
 $$;
 
 -- Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace's policy
@@ -96,8 +158,9 @@ as $$
     and (workspace_models is null or m.id = any (workspace_models))
     and not m.id = any (coalesce(denied_models, '{}'))
     and (key_models is null or m.id = any (key_models))
-    and exists (
-      select from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace)
+    -- Looks the grants up by model.
+    and (
+      select true from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace) limit 1
     )
 $$;
 
@@ -114,128 +177,98 @@ as $$
   ), '{}')
 $$;
 
--- Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without a
--- default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by
--- min_input_tokens.
-create or replace function ai.open_prices(providers text[]) returns table (
+-- Returns all enabled routes to the given providers with their current prices: the default tier's prices first, and those
+-- of a tier by min_input_tokens. Omits routes without a default-tier price.
+create or replace function ai.open_routes(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
-  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint, prices jsonb
 )
   language sql stable security invoker
 as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
-    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds, p.prices
   from ai.model_routes r
-  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
-  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+  cross join lateral (
+    select jsonb_agg(t.as_offered order by nullif(t.service_tier, 'default') nulls first, t.min_input_tokens) as prices
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     -- Settlement charges the default tier's price for a service tier without its own price, so every route needs a
     -- default price.
-    and exists (
-      select
-      from ai.model_prices b
-      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
-    )
+    having bool_or(t.service_tier = 'default')
+  ) as p
+  where r.enabled and r.provider_id = any (providers)
 $$;
 
--- Returns a model's routes to the given providers in order, with their current prices. Omits routes without a price.
--- Returns null if no route is left.
-create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
-  language plpgsql stable security invoker
+-- Returns a model's routes to the given providers in order, with their current prices, in the form in which runs store
+-- them. Returns null if there is none.
+create or replace function ai.priced_routes(model text, providers text[]) returns table (routes jsonb)
+  language sql stable security invoker
 as $$
-begin
-  return (
-    select jsonb_agg(
-      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
-      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
-      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
-      || case
-        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
-        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
-          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
-        )))
-      end
-      order by r.place
-    )
-    from (
-      select
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
-        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
-      from ai.open_prices(providers) p
-      where p.model_id = model
-      group by
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds
-    ) r
-  );
-end
+  select jsonb_agg(
+    jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+    || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+      else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+        'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+      )))
+    end
+    order by r.place
+  )
+  from ai.open_routes(providers) r
+  where r.model_id = model
 $$;
 
--- Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per image,
--- 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.
-create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
+-- Returns the maximum number of input tokens of a call: one for every three bytes of input (media excluded), 1,500 per
+-- image, and 50 per second of audio (Gemini counts 32, OpenAI 10).
+create or replace function ai.input_tokens(input_bytes bigint, images bigint, audio_seconds bigint)
+  returns table (text_tokens bigint, image_tokens bigint, audio_tokens bigint)
   language sql immutable security invoker parallel safe
 as $$
-  select row(
-    ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
-    (request).output_limit * coalesce((request).choices, 1),
-    -- Servers of 0.1.0 don't say whether a request caches for an hour.
-    coalesce((request).hour_writes, true)
-  )::ai.token_use
+  select (input_bytes + 2) / 3, 1500 * coalesce(images, 0), 50 * coalesce(audio_seconds, 0)
 $$;
 
 -- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
--- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one request fee.
-create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
-  returns numeric
-  language plpgsql immutable security invoker
-as $$
-begin
-  return (
-    select max(
-      (
-        most.text * greatest(
-          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
-          case when most.hour_writes then (tier ->> 'cache_write_1h')::numeric end
-        )
-        + most.image * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
-        + most.audio * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
-        + most.output * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
-      ) * 0.000001
-      * greatest(1, (route -> 'tier_multipliers' ->> maximum_cost_usd.service_tier)::numeric)
-      + coalesce((tier ->> 'request_fee')::numeric, 0)
-    )
-    from jsonb_array_elements(routes) as route
-    cross join jsonb_array_elements(route -> 'prices') as tier
-    where (tier ->> 'min_input_tokens')::bigint <= most.text + most.image + most.audio
-      and coalesce(tier ->> 'service_tier', 'default') in ('default', maximum_cost_usd.service_tier)
-  );
-end
-$$;
-
--- Returns the request fees of a call beyond the first fee, which ai.maximum_cost_usd already includes. fee_requests is
--- the maximum number of requests with a fee that the call may make.
-create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
+-- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and all request fees
+-- that the call may cause. Servers of 0.1.0 don't say whether a request caches for an hour (hour_writes).
+create or replace function ai.maximum_cost(
+  routes jsonb, text_tokens bigint, image_tokens bigint, audio_tokens bigint, output_tokens bigint, hour_writes boolean,
+  service_tier text, fee_requests bigint, is_speech boolean
+) returns table (usd numeric)
   language sql immutable security invoker parallel safe
 as $$
-  select greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
+  select
+    max(
+      (
+        text_tokens * greatest(
+          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
+          case when hour_writes is not false then (tier ->> 'cache_write_1h')::numeric end
+        )
+        + image_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
+        + audio_tokens * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+        + output_tokens * coalesce(case when is_speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
+      ) * 0.000001
+      * greatest(1, (route -> 'tier_multipliers' ->> service_tier)::numeric)
+      + coalesce((tier ->> 'request_fee')::numeric, 0)
+    ) filter (
+      where (tier ->> 'min_input_tokens')::bigint <= text_tokens + image_tokens + audio_tokens
+        and coalesce(tier ->> 'service_tier', 'default') in ('default', service_tier)
+    )
+    + greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
   from jsonb_array_elements(routes) as route
   cross join jsonb_array_elements(route -> 'prices') as tier
 $$;
 
 -- Returns whether every route has a price for the requested service tier. Always true for auto and default.
 create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
-  language sql immutable security invoker parallel safe
+  language sql stable security invoker parallel safe
 as $$
-  select coalesce(service_tier, 'auto') in ('auto', 'default') or not exists (
-    select from jsonb_array_elements(routes) as route
-    where not coalesce(route -> 'tier_multipliers' ? service_tier, false)
-      and not jsonb_path_exists(
-        route, '$.prices[*] ? (@.service_tier == $tier)', jsonb_build_object('tier', service_tier)
-      )
+  select coalesce(service_tier, 'auto') in ('auto', 'default') or not jsonb_path_exists(
+    routes,
+    '$[*] ? (!exists (@.prices[*] ? (@.service_tier == $tier)) && !exists (@.tier_multipliers.keyvalue() ? (@.key == $tier)))',
+    jsonb_build_object('tier', service_tier)
   )
 $$;
 

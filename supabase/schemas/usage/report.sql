@@ -22,7 +22,7 @@ begin
     return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
   end if;
   if (call -> 'notes_use')::boolean then
-    perform ai.record_key_use(caller);
+    perform ai.record_key_use(array[caller.key_id]);
   end if;
   return (
     select json_build_object(

@@ -1,6 +1,8 @@
 -- Generated from supabase/schemas by npm run db:migration.
 set lock_timeout = '500ms';
 
+drop function ai.begin_calls(jsonb);
+
 drop function ai.billing_provider(ai.usage_daily);
 
 drop function ai.budget_scopes(uuid, uuid, uuid);
@@ -10,6 +12,9 @@ drop function ai.budget_subject(text, uuid, uuid, uuid);
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.exceeds_caller_timeout();
 
 drop function ai.grant_credits(text, uuid, numeric, text);
 
@@ -6159,6 +6164,78 @@ begin
 end
 $$;
 
+-- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
+-- routes and prices, or {refused: code, …}, as JSON text.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
+-- call.
+create or replace function ai.begin_run(call jsonb) returns text
+  language plpgsql volatile security definer set search_path = ''
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set jit = off
+  set lock_timeout = '1s'
+as $$
+begin
+  return (ai.begin_calls(jsonb_build_array(call), interval '1.2 seconds'))[1];
+end
+$$;
+
+-- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
+-- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
+-- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
+-- Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.begin_runs(calls jsonb) returns text
+  language plpgsql volatile security definer set search_path = '' set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off set jit = off
+as $$
+declare
+  asked jsonb := case jsonb_typeof(calls)
+    when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
+    else calls
+  end;
+begin
+  if jsonb_array_length(asked -> 'calls') > 1 and jsonb_path_exists(asked, '$.calls[*].idempotency_key') then
+    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
+  end if;
+  if asked ->> 'lock_wait_ms' is not null then
+    perform set_config('lock_timeout', asked ->> 'lock_wait_ms', true);
+  end if;
+  return '[' || array_to_string(
+    ai.begin_calls(asked -> 'calls', (asked ->> 'wait_ms')::integer * interval '1 millisecond'), ','
+  ) || ']';
+end
+$$;
+
+-- Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the
+-- result.
+create or replace function ai.begin_calls(calls jsonb, wait_limit interval) returns text[]
+  language plpgsql volatile security invoker
+as $$
+declare
+  answers text[];
+begin
+  -- Gets the transaction's id before any lock is waited for. The sweep knows by this id whether a run that began earlier
+  -- may still appear, and allows 5 seconds between the start of the transaction and its id.
+  perform pg_current_xact_id();
+  if clock_timestamp() - now() > interval '4 seconds' then
+    raise exception 'too late for a transaction to begin a run' using errcode = 'query_canceled';
+  end if;
+  -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
+  -- still begin.
+  for place in 0..jsonb_array_length(calls) - 1 loop
+    perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
+  end loop;
+  answers := ai.admit_calls(calls);
+  if clock_timestamp() - statement_timestamp() > wait_limit then
+    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
+  end if;
+  return answers;
+end
+$$;
+
 -- Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is refused.
 -- Locks nothing.
 create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
@@ -8638,6 +8715,7 @@ $$;
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
 -- the client is deleted. Of each kind, the newest 1,000 clients may wait for a login. A changed name or redirect URI
 -- withdraws the consents, because people agreed to what the document said before; logins stay.
+-- Definer: writes tables that the service role can only read.
 create or replace function private.save_self_registered_client(client jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$

@@ -1,17 +1,28 @@
+import { Socket } from "node:net";
 import pg from "pg";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /** Maximum number of statements that wait for a connection. More are refused. */
-const maxWaiting = 500;
-const connectTimeoutMs = 1_000;
+const maxWaiting = 1_000;
+/** A host that accepts no connection within this time is down. One that accepts it may be slow after that. */
+const reachTimeoutMs = 1_000;
 /** Idle connections are kept for a while, because each new Postgres backend must plan every statement again. */
 const idleConnectionMs = 60_000;
+/**
+ * How long a call waits for a slow database before it is refused. Clients wait about as long. The sweep, which closes
+ * runs without a heartbeat for 45 s, and the lookups of orphaned runs allow for it.
+ */
+export const databaseWaitMs = 20_000;
 /** Longer than any statement timeout of the gateway's database role. */
-const answerTimeoutMs = 12_000;
-/** Messages of errors that are due to load: pg-pool's own when no connection becomes free, and ours. */
-const noFreeConnection = "timeout exceeded when trying to connect";
+export const answerTimeoutMs = 12_000;
+/** Message of the error for a statement without an answer. */
 const noAnswer = "The statement was not answered in time.";
+/**
+ * SQLSTATEs of statements that Postgres rolled back because others held what they waited for: lock_not_available,
+ * query_canceled, deadlock_detected and serialization_failure (PostgreSQL, Appendix A).
+ */
+const contentionErrors: ReadonlySet<unknown> = new Set(["55P03", "57014", "40P01", "40001"]);
 /**
  * invalid_sql_statement_name and duplicate_prepared_statement. The statement was not executed (PostgreSQL, Appendix A).
  */
@@ -41,7 +52,8 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
-    connectionTimeoutMillis: connectTimeoutMs,
+    connectionTimeoutMillis: databaseWaitMs,
+    stream: openSocket,
     idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
   });
@@ -49,6 +61,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   // fails by itself.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
+  const turns = createTurns(connections);
   let usesNames = true;
 
   /**
@@ -74,11 +87,17 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
    * session usable.
    */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
-    const client = await pool.connect();
+    await turns.take();
+    const client = await pool.connect().catch((error) => {
+      turns.give();
+      throw error;
+    });
     let isReleased = false;
     function release(isClosed: boolean): void {
-      if (!isReleased) client.release(isClosed);
+      if (isReleased) return;
       isReleased = true;
+      client.release(isClosed);
+      turns.give();
     }
     let isLate = false;
     const limit = startTimeLimit(limitMs, () => {
@@ -101,15 +120,65 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
 
   return {
     async call(name, argument, limitMs = answerTimeoutMs) {
-      if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
       try {
         return await ask(`select ${name}($1)::text`, JSON.stringify(argument), limitMs);
       } catch (cause) {
-        throw new GatewayError("service_unavailable", { cause });
+        throw cause instanceof GatewayError ? cause : new GatewayError("service_unavailable", { cause });
       }
     },
     close: () => pool.end(),
   };
+}
+
+/** Opens a socket for a connection. Destroys it if the host does not accept the connection in time. */
+function openSocket(): Socket {
+  const socket = new Socket();
+  const limit = startTimeLimit(reachTimeoutMs, () => socket.destroy(new Error("The database's host was not reached.")));
+  return socket.once("connect", limit.end).once("close", limit.end);
+}
+
+/** Lets `count` statements run at the same time. The others wait for their turn in order. */
+function createTurns(count: number): { take: () => Promise<void>; give: () => void } {
+  const waiting = new Set<() => void>();
+  let free = count;
+  return {
+    async take() {
+      if (free > 0) {
+        free -= 1;
+        return;
+      }
+      if (waiting.size >= maxWaiting) throw new GatewayError("service_unavailable");
+      await new Promise<void>((resolve, reject) => {
+        const limit = startTimeLimit(databaseWaitMs, () => {
+          waiting.delete(start);
+          reject(new GatewayError("service_unavailable"));
+        });
+        function start(): void {
+          limit.end();
+          resolve();
+        }
+        waiting.add(start);
+      });
+    },
+    give() {
+      const [next] = waiting;
+      if (!next) free += 1;
+      else {
+        waiting.delete(next);
+        next();
+      }
+    },
+  };
+}
+
+/** Returns the error of a call whose statement did not answer in time. */
+export function unanswered(headers: Record<string, string>): GatewayError {
+  return new GatewayError("service_unavailable", { cause: new Error(noAnswer), headers });
+}
+
+/** Returns whether Postgres rolled back the statement because it waited too long for others. A retry may succeed. */
+export function isContended(error: unknown): boolean {
+  return contentionErrors.has(sqlState(error)) && severityOf(error) === "ERROR";
 }
 
 /**
@@ -133,7 +202,7 @@ export function isUnanswered(error: unknown): boolean {
 export function isCallerUnread(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : undefined;
   if (!(cause instanceof Error)) return false;
-  if (!(cause instanceof pg.DatabaseError)) return cause.message !== noFreeConnection && cause.message !== noAnswer;
+  if (!(cause instanceof pg.DatabaseError)) return cause.message !== noAnswer;
   // Class 53 is Insufficient Resources, such as too_many_connections (PostgreSQL, Appendix A).
   if (cause.severity !== "ERROR") return !cause.code?.startsWith("53");
   return /\buser_caller\(/.test(cause.where ?? "");

@@ -5,7 +5,7 @@ import type { Credential } from "./admission/credentials.ts";
 import { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
-import { createConnections, isCallerUnread } from "./connections.ts";
+import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
 
@@ -183,7 +183,10 @@ export type GatewayDatabase = {
    * Reserves another provider call for a run.
    * @throws GatewayError if the reservation is refused
    */
-  extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
+  extendRun: (
+    run: Pick<Run, "created_at" | "run_id" | "workspace_id">,
+    step: Omit<RunStep, "created_at" | "id">,
+  ) => Promise<z.infer<typeof extendedRun>>;
   /** Stores the content of a run, if its workspace captures content. */
   storeRunContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
@@ -217,13 +220,17 @@ export type GatewayDatabase = {
   close: () => Promise<void>;
 };
 
-/**
- * The time limit for starting a run. A call waits at most as long in the queue before that. If starting the run takes
- * too long, the database rolls back before this limit (`ai.exceeds_caller_timeout`).
- */
-const beginTimeoutMs = 1_500;
-const maxBeginBatch = 32;
-const maxWaitingBegins = 500;
+/** The database rolls back what takes longer than the gateway waits, this much earlier so that the answer arrives. */
+const answerMarginMs = 300;
+const maxBeginBatch = 128;
+/** Half of the connections at most, so that others remain for settlements. */
+const maxBeginBatches = 4;
+const maxExtensions = 2;
+/** The memory of a waiting call: its objects, and its body as bytes and as parsed values. */
+const callBytes = 8_192;
+const bodyFactor = 3;
+/** The number of callers whose workspace is remembered. */
+const maxKnownWorkspaces = 10_000;
 /** Maximum length of a refusal, in characters. */
 const longestRefusal = 4_096;
 
@@ -245,26 +252,55 @@ async function checking<Answer>({ credential }: Caller, statement: Promise<Answe
  * @throws GatewayError `service_unavailable` from every method while the database is unavailable or
  * overloaded. Those that check a person's session or app token throw `AUTH_UNAVAILABLE` if the account can't be read.
  */
-export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
+export function createDatabase(options: {
+  url: string;
+  connections?: number;
+  waitMs?: number;
+  waitingBytes?: number;
+}): GatewayDatabase {
+  const { waitMs = databaseWaitMs, waitingBytes = Number.POSITIVE_INFINITY } = options;
   const { call, close } = createConnections(options);
   const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
 
+  /**
+   * The workspaces of callers, from the answers to their calls. Their calls lock the same rows, so they share a lane. A
+   * missing or wrong entry only makes calls wait for each other in the database.
+   */
+  const workspaces = new Map<string, string>();
+  const callerOf = ({ credential }: Caller) => ("hash" in credential ? credential.hash : credential.claims.sub);
+
   const begins = createBatchQueue<RunRequest, unknown>({
-    askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
-    askOne: async (request) => JSON.parse(await call("ai.begin_run", request, beginTimeoutMs)),
-    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
-    isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
+    async send(calls, { waitMs, lockWaitMs }) {
+      const limits = { wait_ms: Math.floor(waitMs - answerMarginMs), lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs) };
+      return JSON.parse(await call("ai.begin_runs", { ...limits, calls }, waitMs));
+    },
+    laneOf: (request) => request.workspace ?? workspaces.get(callerOf(request)) ?? callerOf(request),
     maxBatch: maxBeginBatch,
+    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
+    maxBatchOf: ({ idempotency_key }) => (idempotency_key === undefined ? maxBeginBatch : 1),
+    maxBatches: maxBeginBatches,
+    waitMs,
     // Requests that arrive in the same turn of the event loop join the batch.
     gather: setImmediate,
-    maxWaiting: maxWaitingBegins,
-    maxWaitMs: beginTimeoutMs,
+    memory: { bytes: waitingBytes, bytesOf: ({ input_bytes }) => callBytes + bodyFactor * input_bytes },
+  });
+  const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: RunStep }, unknown>({
+    send: async (steps, limits) => [JSON.parse(await call("ai.extend_run", steps[0]?.step ?? {}, limits.waitMs))],
+    laneOf: ({ run }) => run.workspace_id,
+    maxBatch: 1,
+    maxBatches: maxExtensions,
+    waitMs,
   });
 
   return {
     async beginRun(request) {
       const answer = await checking(request, begins.ask(request));
-      if (!isRefusal(answer)) return begunRun.parse(answer);
+      if (!isRefusal(answer)) {
+        const run = begunRun.parse(answer);
+        if (workspaces.size >= maxKnownWorkspaces) workspaces.clear();
+        workspaces.set(callerOf(request), run.workspace_id);
+        return run;
+      }
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer, request.size_fields);
@@ -273,8 +309,9 @@ export function createDatabase(options: { url: string; connections?: number }): 
       const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
       return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
-    async extendRun(step) {
-      return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step)), step.size_fields));
+    async extendRun(run, step) {
+      const answer = await extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
+      return extendedRun.parse(admitted(answer, step.size_fields));
     },
     async storeRunContent(content) {
       await call("ai.store_run_content", content);

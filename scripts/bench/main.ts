@@ -29,8 +29,8 @@ import { pageRows } from "./web/page-rows.ts";
  */
 const without = ["provider", "mail", "oidc", "notes"];
 /**
- * The services to leave out for `growth`, `plans` and `calls`. The stack's own provider stays, because the chat calls
- * of `growth` and `calls` need it.
+ * The services to leave out for `growth`, `plans`, `calls` and `slow-commits`. The stack's own provider stays, because
+ * their chat calls need it.
  */
 const withoutAlone = ["mail", "oidc", "notes"];
 
@@ -52,7 +52,7 @@ try {
   progress.begin("a stack");
   const kept = await openKept();
   const { dataDir } = kept ?? {};
-  const alone = kept || options.parts.has("calls");
+  const alone = kept || options.parts.has("calls") || options.parts.has("slow-commits");
   stack = await startStack({}, { without: alone ? withoutAlone : without, signal, durable: true, dataDir });
   await measure(stack, kept);
 } catch (error) {
@@ -88,7 +88,7 @@ async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], st
   if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));
   if (options.parts.has("bodies")) texts.push(await measureBodies(given));
   if (options.parts.has("slow-commits")) {
-    texts.push(await measureSlowCommits({ ...given, stackFile, quick: options.quick }));
+    texts.push(await measureSlowCommits({ ...given, stackFile, cases: slowCommitCases(options) }));
   }
   if (options.parts.has("plans")) {
     progress.begin("plans");

@@ -12,7 +12,6 @@ import { createTenants } from "../gateway/tenants.ts";
 import type { Progress } from "../progress.ts";
 import { markdownTable } from "../report/tables.ts";
 import { quantile } from "../statistics.ts";
-import { startUpstream } from "../upstream/upstream.ts";
 
 /** The streams of a case are opened within this time. */
 const openedWithinMs = 300;
@@ -27,7 +26,7 @@ type Slowness = { commitDelayMs: number } | { stoppedMs: number };
 type Case = { slowness: Slowness; streams: number; isCold: boolean; isBusy: boolean };
 type Answer = { status: number; ms: number };
 
-const cases: Case[] = [{ commitDelayMs: 20 }, { commitDelayMs: 100 }, { stoppedMs: 300 }].flatMap((slowness) =>
+const allCases: Case[] = [{ commitDelayMs: 20 }, { commitDelayMs: 100 }, { stoppedMs: 300 }].flatMap((slowness) =>
   [300, 2_000].flatMap((streams) =>
     [false, true].flatMap((isCold) => [false, true].map((isBusy) => ({ slowness, streams, isCold, isBusy }))),
   ),
@@ -35,7 +34,7 @@ const cases: Case[] = [{ commitDelayMs: 20 }, { commitDelayMs: 100 }, { stoppedM
 
 /** Returns the cases to measure. A quick run measures the most difficult ones only. */
 export function slowCommitCases({ quick }: { quick: boolean }): Case[] {
-  return cases.filter(({ streams, isCold, isBusy }) => !quick || (streams === 300 && isCold && isBusy));
+  return allCases.filter(({ streams, isCold, isBusy }) => !quick || (streams === 300 && isCold && isBusy));
 }
 
 type Given = {
@@ -44,7 +43,7 @@ type Given = {
   client: pg.Client;
   progress: Progress;
   signal: AbortSignal;
-  quick: boolean;
+  cases: readonly Case[];
 };
 
 /**
@@ -52,21 +51,16 @@ type Given = {
  * the refused calls, the times to the first byte and the times until everything was settled.
  */
 export async function measureSlowCommits(given: Given): Promise<string> {
-  const { stack, stackFile, client, progress, signal } = given;
+  const { stack, stackFile, client, progress, signal, cases } = given;
   const { keys } = await createTenants(client, { stack, count: 2 });
-  const upstream = await startUpstream(Number(new URL(stack.provider).port));
   const rows: string[][] = [];
-  try {
-    await withDatabase(await superuserUrl(stackFile), async (superuser) => {
-      for (const one of slowCommitCases(given)) {
-        signal.throwIfAborted();
-        progress.begin(`slow commits: ${describe(one).join(", ")}`);
-        rows.push(await measureCase(one, { ...given, superuser, keys }));
-      }
-    });
-  } finally {
-    await upstream.stop();
-  }
+  await withDatabase(await superuserUrl(stackFile), async (superuser) => {
+    for (const one of cases) {
+      signal.throwIfAborted();
+      progress.begin(`slow commits: ${describe(one).join(", ")}`);
+      rows.push(await measureCase(one, { ...given, superuser, keys }));
+    }
+  });
   return markdownTable(
     [
       "commits",
@@ -191,7 +185,7 @@ async function isServing(port: number): Promise<boolean> {
   return (await post(port, { key: "", body: "{}" })).status === 401;
 }
 
-const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY });
+const agent = new Agent({ maxSockets: Number.POSITIVE_INFINITY });
 
 /** Sends a call. Returns its status, and the time until the first byte of its answer. */
 function post(port: number, { key, body }: { key: string; body: string }): Promise<Answer> {
@@ -218,7 +212,7 @@ function post(port: number, { key, body }: { key: string; body: string }): Promi
 
 function figures(answers: readonly Answer[]): string[] {
   return [
-    refused(answers),
+    failures(answers),
     ...[0.5, 0.99, 1].map((share) =>
       seconds(
         quantile(
@@ -232,7 +226,7 @@ function figures(answers: readonly Answer[]): string[] {
 
 function otherFigures(answers: readonly Answer[]): string[] {
   return [
-    refused(answers),
+    failures(answers),
     ...[0.5, 1].map((share) =>
       seconds(
         quantile(
@@ -244,5 +238,13 @@ function otherFigures(answers: readonly Answer[]): string[] {
   ];
 }
 
-const refused = (answers: readonly Answer[]) => String(answers.filter(({ status }) => status !== 200).length);
+/** Returns the number of failed calls with each status; 0 stands for a lost connection. */
+function failures(answers: readonly Answer[]): string {
+  const failed = Map.groupBy(
+    answers.filter(({ status }) => status !== 200),
+    ({ status }) => status,
+  );
+  return [...failed].map(([status, those]) => `${those.length} × ${status || "lost"}`).join(", ") || "0";
+}
+
 const seconds = (ms: number) => `${(ms / 1_000).toFixed(2)} s`;

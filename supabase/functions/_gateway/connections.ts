@@ -48,11 +48,19 @@ export type Connections = {
  * Creates a connection pool that connects on the first call. Each statement is its own transaction, so any pooler
  * works.
  */
-export function createConnections({ url, connections = 8 }: { url: string; connections?: number }): Connections {
+export function createConnections({
+  url,
+  connections = 8,
+  waitMs = databaseWaitMs,
+}: {
+  url: string;
+  connections?: number;
+  waitMs?: number | undefined;
+}): Connections {
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
-    connectionTimeoutMillis: databaseWaitMs,
+    connectionTimeoutMillis: waitMs,
     stream: openSocket,
     idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
@@ -61,7 +69,7 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
   // fails by itself.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
-  const turns = createTurns(connections);
+  const turns = createTurns({ count: connections, waitMs });
   let usesNames = true;
 
   /**
@@ -138,18 +146,18 @@ function openSocket(): Socket {
 }
 
 /** Lets `count` statements run at the same time. The others wait for their turn in order. */
-function createTurns(count: number): { take: () => Promise<void>; give: () => void } {
+function createTurns({ count, waitMs }: { count: number; waitMs: number }) {
   const waiting = new Set<() => void>();
   let free = count;
   return {
-    async take() {
+    async take(): Promise<void> {
       if (free > 0) {
         free -= 1;
         return;
       }
       if (waiting.size >= maxWaiting) throw new GatewayError("service_unavailable");
       await new Promise<void>((resolve, reject) => {
-        const limit = startTimeLimit(databaseWaitMs, () => {
+        const limit = startTimeLimit(waitMs, () => {
           waiting.delete(start);
           reject(new GatewayError("service_unavailable"));
         });
@@ -160,7 +168,7 @@ function createTurns(count: number): { take: () => Promise<void>; give: () => vo
         waiting.add(start);
       });
     },
-    give() {
+    give(): void {
       const [next] = waiting;
       if (!next) free += 1;
       else {

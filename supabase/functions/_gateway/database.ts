@@ -271,7 +271,10 @@ export function createDatabase(options: {
 
   const begins = createBatchQueue<RunRequest, unknown>({
     async send(calls, { waitMs, lockWaitMs }) {
-      const limits = { wait_ms: Math.floor(waitMs - answerMarginMs), lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs) };
+      const limits = {
+        wait_ms: Math.floor(waitMs - answerMarginMs),
+        lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs),
+      };
       return JSON.parse(await call("ai.begin_runs", { ...limits, calls }, waitMs));
     },
     laneOf: (request) => request.workspace ?? workspaces.get(callerOf(request)) ?? callerOf(request),
@@ -306,7 +309,8 @@ export function createDatabase(options: {
       throw refusalError(answer, request.size_fields);
     },
     async releaseOrphanedRuns(tails, askedMsAgo) {
-      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
+      // The statement may wait for a connection first.
+      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo + databaseWaitMs) };
       return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
     async extendRun(run, step) {

@@ -305,7 +305,7 @@ describe("batched calls that begin and settle runs", () => {
     await holder.hold(tenant);
     const before = line.calls().length;
     const waiting = beginTogether(tenant, 100);
-    await expect.poll(() => line.calls().length - before, { timeout: 10_000 }).toBeGreaterThan(2);
+    await expect.poll(() => line.calls().length - before).toBeGreaterThan(1);
     expect(await beginTogether(other, 4)).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
     await holder.letGo();

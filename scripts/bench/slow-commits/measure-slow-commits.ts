@@ -47,7 +47,7 @@ type Given = {
 };
 
 /**
- * Opens many streams of one key while commits are slow, with calls of another workspace beside them. Returns a table of
+ * Opens many streams of one key while commits are slow, and calls of another workspace meanwhile. Returns a table of
  * the refused calls, the times to the first byte and the times until everything was settled.
  */
 export async function measureSlowCommits(given: Given): Promise<string> {

@@ -56,7 +56,7 @@ export function bodyMemoryWithin(limitBytes: number): BodyMemory {
   return ofIsolate.memory;
 }
 
-/** Returns the memory that waiting calls may use besides large bodies. */
+/** Returns the memory that waiting calls may use, in addition to that of large bodies. */
 export function waitingMemoryWithin(limitBytes: number): number {
   return (limitBytes - otherBytes) / 4;
 }

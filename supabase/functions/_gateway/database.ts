@@ -19,58 +19,32 @@ export type RunRoute = Tariff & {
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
-/** All text fields of a run share one schema instance, which keeps parsing fast. */
-const textSchema = z.string();
-const route = z.object({
-  position: z.number(),
-  provider: textSchema,
-  model: textSchema,
-  prices: z.array(
-    z.object({
-      service_tier: textSchema.optional(),
-      min_input_tokens: z.number(),
-      input: textSchema,
-      cached_input: textSchema.optional(),
-      cache_write: textSchema.optional(),
-      cache_write_1h: textSchema.optional(),
-      output: textSchema,
-      audio_input: textSchema.optional(),
-      audio_output: textSchema.optional(),
-      image_input: textSchema.optional(),
-      request_fee: textSchema.optional(),
-    }),
-  ),
-  tier_multipliers: z.record(z.string(), z.number()).optional(),
-  trusts_stated_cost: z.boolean().optional(),
-  time_limits: z
-    .object({ first_byte: z.number().optional(), idle: z.number().optional(), total: z.number().optional() })
-    .optional(),
-});
-const begunRun = z.object({
-  run_id: textSchema,
-  created_at: textSchema,
-  workspace_id: textSchema,
-  model: textSchema,
-  context_window: z.number().nullish(),
-  voice: textSchema.nullish(),
-  routes: z.array(route).min(1),
-  credits_per_usd: textSchema,
-  exempt: z.boolean(),
-  reserved_usd: textSchema,
-  reserved_credits: textSchema,
+/** An open run, as returned by `ai.begin_run`. */
+export type Run = {
+  run_id: string;
+  created_at: string;
+  workspace_id: string;
+  model: string;
+  context_window?: number | null;
+  voice?: string | null;
+  routes: RunRoute[];
+  credits_per_usd: string;
+  exempt: boolean;
+  reserved_usd: string;
+  reserved_credits: string;
   /** The tokens that the run reserved in the rate-limit window, or null without a token limit. */
-  reserved_tokens: z.number().nullish(),
+  reserved_tokens?: number | null;
   /** The output limit that applies to a chat: the limit that the client sent, or a default that fits the model. */
-  output_limit: z.number().nullish(),
-  cost_visible: z.boolean(),
-  capture: z.boolean(),
-  limits: toldLimits,
+  output_limit?: number | null;
+  cost_visible: boolean;
+  capture: boolean;
+  limits: z.infer<typeof toldLimits>;
   /** Null if the caller does not use a key. */
-  key_name: textSchema.nullish(),
+  key_name?: string | null;
   /** Whether the key refuses calls with fields that would not reach the provider. */
-  strict: z.boolean().optional(),
-});
-const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
+  strict?: boolean;
+};
+const extendedRun = z.object({ reserved_usd: z.string(), reserved_credits: z.string() });
 const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
@@ -83,8 +57,6 @@ const storedRecord = z.object({
 });
 const storedRecords = z.object({ results: z.array(storedRecord) });
 
-/** An open run, as returned by `ai.begin_run`. */
-export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
 
@@ -299,7 +271,7 @@ export function createDatabase(options: {
     async beginRun(request) {
       const answer = await checking(request, begins.ask(request));
       if (!isRefusal(answer)) {
-        const run = begunRun.parse(answer);
+        const run = answer as Run;
         if (workspaces.size >= maxKnownWorkspaces) workspaces.clear();
         workspaces.set(callerOf(request), run.workspace_id);
         return run;

@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers";
 import { z } from "zod";
 import type { Tariff } from "../_shared/money.ts";
 import type { Credential } from "./admission/credentials.ts";
-import { toldLimits } from "./admission/rate-limits.ts";
+import type { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";

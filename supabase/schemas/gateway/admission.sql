@@ -32,12 +32,12 @@ declare
     when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
     else calls
   end;
+  lock_limit text := set_config(
+    'lock_timeout', coalesce(asked ->> 'lock_wait_ms', current_setting('lock_timeout')), true
+  );
 begin
   if jsonb_array_length(asked -> 'calls') > 1 and jsonb_path_exists(asked, '$.calls[*].idempotency_key') then
     raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
-  end if;
-  if asked ->> 'lock_wait_ms' is not null then
-    perform set_config('lock_timeout', asked ->> 'lock_wait_ms', true);
   end if;
   return '[' || array_to_string(
     ai.begin_calls(asked -> 'calls', (asked ->> 'wait_ms')::integer * interval '1 millisecond'), ','
@@ -51,19 +51,18 @@ create or replace function ai.begin_calls(calls jsonb, wait_limit interval) retu
   language plpgsql volatile security invoker
 as $$
 declare
-  answers text[];
-begin
   -- Gets the transaction's id before any lock is waited for. The sweep knows by this id whether a run that began earlier
   -- may still appear, and allows 5 seconds between the start of the transaction and its id.
-  perform pg_current_xact_id();
+  transaction_id xid8 := pg_current_xact_id();
+  answers text[];
+begin
   if clock_timestamp() - now() > interval '4 seconds' then
     raise exception 'too late for a transaction to begin a run' using errcode = 'query_canceled';
   end if;
   -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
   -- still begin.
-  for place in 0..jsonb_array_length(calls) - 1 loop
-    perform pg_advisory_xact_lock(hashtextextended(calls -> place ->> 'run_id_suffix', 1));
-  end loop;
+  perform pg_advisory_xact_lock(s.key)
+  from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
   answers := ai.admit_calls(calls);
   if clock_timestamp() - statement_timestamp() > wait_limit then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';

@@ -16,7 +16,8 @@ const idleConnectionMs = 60_000;
 export const databaseWaitMs = 20_000;
 /** Longer than any statement timeout of the gateway's database role. */
 export const answerTimeoutMs = 12_000;
-/** Message of the error for a statement without an answer. */
+/** Messages of errors that are due to load: pg-pool's own when no connection becomes free, and ours. */
+const noFreeConnection = "timeout exceeded when trying to connect";
 const noAnswer = "The statement was not answered in time.";
 /**
  * SQLSTATEs of statements that Postgres rolled back because others held what they waited for: lock_not_available,
@@ -69,7 +70,6 @@ export function createConnections({
   // fails by itself.
   pool.on("error", () => {});
   pool.on("connect", (client) => void client.on("error", () => {}));
-  const turns = createTurns({ count: connections, waitMs });
   let usesNames = true;
 
   /**
@@ -95,17 +95,11 @@ export function createConnections({
    * session usable.
    */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
-    await turns.take();
-    const client = await pool.connect().catch((error) => {
-      turns.give();
-      throw error;
-    });
+    const client = await pool.connect();
     let isReleased = false;
     function release(isClosed: boolean): void {
-      if (isReleased) return;
+      if (!isReleased) client.release(isClosed);
       isReleased = true;
-      client.release(isClosed);
-      turns.give();
     }
     let isLate = false;
     const limit = startTimeLimit(limitMs, () => {
@@ -128,10 +122,11 @@ export function createConnections({
 
   return {
     async call(name, argument, limitMs = answerTimeoutMs) {
+      if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
       try {
         return await ask(`select ${name}($1)::text`, JSON.stringify(argument), limitMs);
       } catch (cause) {
-        throw cause instanceof GatewayError ? cause : new GatewayError("service_unavailable", { cause });
+        throw new GatewayError("service_unavailable", { cause });
       }
     },
     close: () => pool.end(),
@@ -145,40 +140,6 @@ function openSocket(): Socket {
   return socket.once("connect", limit.end).once("close", limit.end);
 }
 
-/** Lets `count` statements run at the same time. The others wait for their turn in order. */
-function createTurns({ count, waitMs }: { count: number; waitMs: number }) {
-  const waiting = new Set<() => void>();
-  let free = count;
-  return {
-    async take(): Promise<void> {
-      if (free > 0) {
-        free -= 1;
-        return;
-      }
-      if (waiting.size >= maxWaiting) throw new GatewayError("service_unavailable");
-      await new Promise<void>((resolve, reject) => {
-        const limit = startTimeLimit(waitMs, () => {
-          waiting.delete(start);
-          reject(new GatewayError("service_unavailable"));
-        });
-        function start(): void {
-          limit.end();
-          resolve();
-        }
-        waiting.add(start);
-      });
-    },
-    give(): void {
-      const [next] = waiting;
-      if (!next) free += 1;
-      else {
-        waiting.delete(next);
-        next();
-      }
-    },
-  };
-}
-
 /** Returns the error of a call whose statement did not answer in time. */
 export function unanswered(headers: Record<string, string>): GatewayError {
   return new GatewayError("service_unavailable", { cause: new Error(noAnswer), headers });
@@ -186,7 +147,7 @@ export function unanswered(headers: Record<string, string>): GatewayError {
 
 /** Returns whether Postgres rolled back the statement because it waited too long for others. A retry may succeed. */
 export function isContended(error: unknown): boolean {
-  return contentionErrors.has(sqlState(error)) && severityOf(error) === "ERROR";
+  return contentionErrors.has(sqlState(error));
 }
 
 /**
@@ -210,7 +171,7 @@ export function isUnanswered(error: unknown): boolean {
 export function isCallerUnread(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : undefined;
   if (!(cause instanceof Error)) return false;
-  if (!(cause instanceof pg.DatabaseError)) return cause.message !== noAnswer;
+  if (!(cause instanceof pg.DatabaseError)) return cause.message !== noFreeConnection && cause.message !== noAnswer;
   // Class 53 is Insufficient Resources, such as too_many_connections (PostgreSQL, Appendix A).
   if (cause.severity !== "ERROR") return !cause.code?.startsWith("53");
   return /\buser_caller\(/.test(cause.where ?? "");

@@ -3,6 +3,7 @@ import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { withDatabase } from "../../local-stack/database.ts";
+import { restartWindowMs } from "../../local-stack/runner/supervise.ts";
 import { stallPostgres } from "../../soak/faults/pulses.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/superuser.ts";
@@ -167,9 +168,16 @@ function functionsOf(stackFile: string): { pid: number; port: number } {
   return { pid: found.pid, port: found.port };
 }
 
+const maxRestarts = 3;
+const restarts: number[] = [];
+
 /** Ends the functions' process and waits until the stack has started a new one. */
 async function restartFunctions(stackFile: string): Promise<void> {
   const { pid } = functionsOf(stackFile);
+  // The stack gives up on a service that ends more often.
+  const sinceMs = performance.now() - (restarts.at(-maxRestarts) ?? Number.NEGATIVE_INFINITY);
+  if (sinceMs < restartWindowMs) await sleep(restartWindowMs - sinceMs);
+  restarts.push(performance.now());
   process.kill(pid, "SIGTERM");
   const deadline = performance.now() + restartLimitMs;
   while (performance.now() < deadline) {

@@ -5,8 +5,12 @@ import { startTimeLimit } from "./time-limit.ts";
 
 /** Maximum number of statements that wait for a connection. More are refused. */
 const maxWaiting = 1_000;
-/** A host that accepts no connection within this time is down. One that accepts it may be slow after that. */
-const reachTimeoutMs = 1_000;
+/**
+ * A host that accepts no connection within this time is down. One that accepts it may be slow after that. The time is
+ * counted in parts, between which sockets are read, so that a busy process does not take a host for down.
+ */
+const reachPartMs = 250;
+const reachParts = 4;
 /** Idle connections are kept for a while, because each new Postgres backend must plan every statement again. */
 const idleConnectionMs = 60_000;
 /**
@@ -136,7 +140,12 @@ export function createConnections({
 /** Opens a socket for a connection. Destroys it if the host does not accept the connection in time. */
 function openSocket(): Socket {
   const socket = new Socket();
-  const limit = startTimeLimit(reachTimeoutMs, () => socket.destroy(new Error("The database's host was not reached.")));
+  let partsLeft = reachParts;
+  const limit = startTimeLimit(reachPartMs, () => {
+    partsLeft -= 1;
+    if (partsLeft > 0) limit.restart(reachPartMs);
+    else socket.destroy(new Error("The database's host was not reached."));
+  });
   return socket.once("connect", limit.end).once("close", limit.end);
 }
 

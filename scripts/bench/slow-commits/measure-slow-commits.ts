@@ -169,14 +169,15 @@ function functionsOf(stackFile: string): { pid: number; port: number } {
 }
 
 const maxRestarts = 3;
+const windowMs = restartWindowMs + 10_000;
 const restarts: number[] = [];
 
 /** Ends the functions' process and waits until the stack has started a new one. */
 async function restartFunctions(stackFile: string): Promise<void> {
   const { pid } = functionsOf(stackFile);
-  // The stack gives up on a service that ends more often.
+  // The stack gives up on a service that ends more often. It may take some seconds to end.
   const sinceMs = performance.now() - (restarts.at(-maxRestarts) ?? Number.NEGATIVE_INFINITY);
-  if (sinceMs < restartWindowMs) await sleep(restartWindowMs - sinceMs);
+  if (sinceMs < windowMs) await sleep(windowMs - sinceMs);
   restarts.push(performance.now());
   process.kill(pid, "SIGTERM");
   const deadline = performance.now() + restartLimitMs;

@@ -21,6 +21,7 @@ import { writeDocument, writeResults } from "./report/files.ts";
 import { busyWarning, describeMachine, machineText } from "./report/machine.ts";
 import { goalTable } from "./report/tables.ts";
 import { reportRows } from "./reports/reports.ts";
+import { measureSlowCommits, slowCommitCases } from "./slow-commits/measure-slow-commits.ts";
 import { measureWebGrowth, measureWebPages, measureWebReports } from "./web/measure-web.ts";
 import { pageRows } from "./web/page-rows.ts";
 
@@ -30,8 +31,8 @@ import { pageRows } from "./web/page-rows.ts";
  */
 const without = ["provider", "mail", "oidc", "notes"];
 /**
- * The services to leave out for `growth`, `plans` and `calls`. The stack's own provider stays, because the chat calls
- * of `growth` and `calls` need it.
+ * The services to leave out for `growth`, `plans`, `calls` and `slow-commits`. The stack's own provider stays, because
+ * their chat calls need it.
  */
 const withoutAlone = ["mail", "oidc", "notes"];
 
@@ -53,7 +54,7 @@ try {
   progress.begin("a stack");
   const kept = await openKept();
   const { dataDir } = kept ?? {};
-  const alone = kept || options.parts.has("calls");
+  const alone = kept || options.parts.has("calls") || options.parts.has("slow-commits");
   stack = await startStack({}, { without: alone ? withoutAlone : without, signal, durable: true, dataDir });
   await measure(stack, kept);
 } catch (error) {
@@ -76,7 +77,11 @@ function allSteps(): number {
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
   const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
-  const alone = (parts.has("calls") ? 3 : 0) + (parts.has("plans") ? 1 : 0) + (parts.has("bodies") ? bursts.length : 0);
+  const alone =
+    (parts.has("calls") ? 3 : 0) +
+    (parts.has("plans") ? 1 : 0) +
+    (parts.has("bodies") ? bursts.length : 0) +
+    (parts.has("slow-commits") ? slowCommitCases(options).length : 0);
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
@@ -85,6 +90,9 @@ async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], st
   const texts: string[] = [];
   if (options.parts.has("calls")) texts.push(await measureOneWorkspace(given));
   if (options.parts.has("bodies")) texts.push(await measureBodies(given));
+  if (options.parts.has("slow-commits")) {
+    texts.push(await measureSlowCommits({ ...given, stackFile, cases: slowCommitCases(options) }));
+  }
   if (options.parts.has("plans")) {
     progress.begin("plans");
     texts.push(await withDatabase(await superuserUrl(stackFile), explainFrequentStatements));

@@ -5,8 +5,8 @@ export const usage = `npm run bench -- [options]
   --quick       one short round over fewer workspaces and runs; its figures are not judged
   --peers       measures Portkey (from npm) and LiteLLM (from PyPI) in the same rounds
   --only A      runs one part: gateway, reports or web; or what runs only alone: growth, which continues where it was
-                stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace), or
-                bodies (bursts of large requests)
+                stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace),
+                bodies (bursts of large requests), or slow-commits (many streams of one key while commits are slow)
   --against C   with --only gateway: starts the stack of commit C too, alternates loads with it, and prints the ratios.
                 Its code is built below .local/against/ the first time; --peers adds Portkey to the same rounds
   --largest     of growth, measures the largest size only, and keeps the database for the next time
@@ -16,7 +16,7 @@ export const usage = `npm run bench -- [options]
 /** Parts that run without --only. */
 export const parts = ["gateway", "reports", "web"] as const;
 /** Parts that run only if named. */
-const partsAlone = ["growth", "plans", "calls", "bodies"] as const;
+const partsAlone = ["growth", "plans", "calls", "bodies", "slow-commits"] as const;
 export type Part = (typeof parts)[number] | (typeof partsAlone)[number];
 
 export type Options = {

@@ -1,6 +1,8 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+drop function ai.begin_calls(jsonb);
+
 drop function ai.billing_provider(ai.usage_daily);
 
 drop function ai.budget_scopes(uuid, uuid, uuid);
@@ -16,6 +18,9 @@ drop function ai.complete_idempotency_keys(ai.closed_run[]);
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.exceeds_caller_timeout();
 
 drop function ai.grant_credits(text, uuid, numeric, text);
 
@@ -6177,6 +6182,77 @@ create or replace function ai.reject_cost_import_change() returns trigger
 as $$
 begin
   raise exception 'a cost import is immutable' using errcode = 'restrict_violation';
+end
+$$;
+
+-- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
+-- routes and prices, or {refused: code, …}, as JSON text.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
+-- call.
+create or replace function ai.begin_run(call jsonb) returns text
+  language plpgsql volatile security definer set search_path = ''
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set jit = off
+  set lock_timeout = '1s'
+as $$
+begin
+  return (ai.begin_calls(jsonb_build_array(call), interval '1.2 seconds'))[1];
+end
+$$;
+
+-- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
+-- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
+-- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
+-- Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.begin_runs(calls jsonb) returns text
+  language plpgsql volatile security definer set search_path = '' set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off set jit = off
+as $$
+declare
+  asked jsonb := case jsonb_typeof(calls)
+    when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
+    else calls
+  end;
+  lock_limit text := set_config(
+    'lock_timeout', coalesce(asked ->> 'lock_wait_ms', current_setting('lock_timeout')), true
+  );
+begin
+  if jsonb_array_length(asked -> 'calls') > 1 and jsonb_path_exists(asked, '$.calls[*].idempotency_key') then
+    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
+  end if;
+  return '[' || array_to_string(
+    ai.begin_calls(asked -> 'calls', (asked ->> 'wait_ms')::integer * interval '1 millisecond'), ','
+  ) || ']';
+end
+$$;
+
+-- Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the
+-- result.
+create or replace function ai.begin_calls(calls jsonb, wait_limit interval) returns text[]
+  language plpgsql volatile security invoker
+as $$
+declare
+  -- Gets the transaction's id before any lock is waited for. The sweep knows by this id whether a run that began earlier
+  -- may still appear, and allows 5 seconds between the start of the transaction and its id.
+  transaction_id xid8 := pg_current_xact_id();
+  answers text[];
+begin
+  if clock_timestamp() - now() > interval '4 seconds' then
+    raise exception 'too late for a transaction to begin a run' using errcode = 'query_canceled';
+  end if;
+  -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
+  -- still begin.
+  perform pg_advisory_xact_lock(s.key)
+  from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
+  answers := ai.admit_calls(calls);
+  if clock_timestamp() - statement_timestamp() > wait_limit then
+    raise exception 'too late for a run to begin' using errcode = 'query_canceled';
+  end if;
+  return answers;
 end
 $$;
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addKey, admitAll, type Begun, begin, books, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import type { Database } from "./database.ts";
 import { openPool } from "./pools.ts";
+import { openLine, untilItWaits } from "./race-fixtures.ts";
 
 let db: Database;
 let close: () => Promise<void>;
@@ -435,5 +436,50 @@ describe("ai.release_orphaned_runs", () => {
     await Promise.all([holder, begun]);
     expect(await giveBack([tail])).toEqual([]);
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
+  });
+});
+
+describe("the time that ai.begin_runs may take", () => {
+  const run = (calls: readonly object[], limits: object) =>
+    db.query("select ai.begin_runs($1) as answer", [JSON.stringify({ calls, ...limits })]);
+
+  test("rolls back an admission that took longer than its gateway waits, and one whose transaction began long ago", async () => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const late = { code: "57014" };
+    await expect(run([chatCall(tenant)], { wait_ms: -1 })).rejects.toMatchObject(late);
+    const holder = await openLine("postgres");
+    try {
+      await holder.client.query("begin");
+      await holder.client.query("select pg_sleep(4.1)");
+      const asked = [JSON.stringify({ calls: [chatCall(tenant)], wait_ms: 20_000 })];
+      await expect(holder.client.query("select ai.begin_runs($1)", asked)).rejects.toMatchObject(late);
+    } finally {
+      await holder.client.end();
+    }
+    expect(await books(db, tenant)).toMatchObject({ open: 0 });
+  });
+
+  test("waits for a lock as long as the gateway says", async () => {
+    const tenant = await createTenant(db, { credits: "100" });
+    const holder = await openLine("postgres");
+    try {
+      await holder.client.query("begin");
+      await holder.client.query("select from ai.credit_accounts where workspace_id = $1 for update", [
+        tenant.workspaceId,
+      ]);
+      const calls = [chatCall(tenant)];
+      await expect(run(calls, { wait_ms: 20_000, lock_wait_ms: 10 })).rejects.toMatchObject({ code: "55P03" });
+      const waiting = run(calls, { wait_ms: 20_000 });
+      await untilItWaits(db, { work: waiting, blocker: holder.pid });
+      const blocked =
+        "select backend_xid is not null as fenced from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
+      // The sweep needs the transaction's id before the wait.
+      expect(await db.query(blocked, [holder.pid])).toEqual([{ fenced: true }]);
+      await holder.client.query("rollback");
+      expect(await waiting).toHaveLength(1);
+      expect(await books(db, tenant)).toMatchObject({ open: 1 });
+    } finally {
+      await holder.client.end();
+    }
   });
 });

@@ -175,7 +175,9 @@ describe("the gateway's database", () => {
     }
   });
 
-  test("the gateway answers service_unavailable within two seconds if the database hangs, and the refused run does not begin later", async () => {
+  test("the gateway answers service_unavailable if the database hangs for longer than calls wait, and the refused run does not begin later", async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 1, waitMs: 1_000 });
     await database.beginRun(request());
     const holder = owner.db.query(
       `do $$ begin
@@ -184,9 +186,10 @@ describe("the gateway's database", () => {
        end $$`,
     );
     await new Promise((resolve) => setTimeout(resolve, 100));
-    const startedAt = performance.now();
-    await expect(database.beginRun(request())).rejects.toMatchObject({ code: "service_unavailable" });
-    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    await expect(database.beginRun(request())).rejects.toMatchObject({
+      code: "service_unavailable",
+      headers: { "retry-after": expect.any(String) },
+    });
     await holder;
     expect(await books(owner.db, tenant)).toMatchObject({ open: 1 });
   });
@@ -202,7 +205,7 @@ describe("the gateway's database", () => {
       },
     });
     line.cut();
-    settlements.add(outcome(run));
+    settlements.add(outcome(run), { workspaceId: tenant.workspaceId, promptly: false });
     setTimeout(() => line.mend(), 300);
     await Promise.all(kept);
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.93850000", reserved: "0.00000000", open: 0 });
@@ -230,7 +233,7 @@ describe("batched calls that begin and settle runs", () => {
   let other: Tenant;
   let holder: Awaited<ReturnType<typeof openHolder>>;
 
-  /** Opens a connection that can lock a tenant's balance. A batch waits 100 ms for that lock. */
+  /** Opens a connection that can lock a tenant's balance. */
   async function openHolder() {
     const { client, pid } = await openRaceLine("postgres");
     return {
@@ -287,25 +290,27 @@ describe("batched calls that begin and settle runs", () => {
 
   test("a person's call that gets no connection in time is answered with service_unavailable", async () => {
     await database.close();
-    database = createDatabase({ url: line.url, connections: 1 });
+    database = createDatabase({ url: line.url, connections: 1, waitMs: 500 });
+    const run = await beginRun();
     await holder.hold(tenant);
-    const keyed = () => database.beginRun({ ...request(), idempotency_key: randomUUID(), fingerprint: "f" });
-    // Each of these waits for the lock, one after the other on the only connection.
-    const waiting = Promise.allSettled([keyed(), keyed(), keyed(), keyed()]);
+    // Waits for the lock on the only connection.
+    const waiting = database.settleRuns([outcome(run)]);
     const credential = { source: "app_token", hash: tenant.keyHash } as const;
     await expect(database.checkCredential({ credential })).rejects.toMatchObject({ code: "service_unavailable" });
     await holder.letGo();
     await waiting;
   });
 
-  test("a batch that waits for a tenant's lock does not delay other batches, and its calls succeed once the lock is released", async () => {
-    const { waiting, behind } = await beginBoth();
-    expect(await behind).toEqual(all(4, "fulfilled"));
+  test("calls of a workspace whose lock is held wait for it, however often it times out, and delay no other workspace", async () => {
+    await holder.hold(tenant);
+    const before = line.calls().length;
+    const waiting = beginTogether(tenant, 100);
+    await expect.poll(() => line.calls().length - before).toBeGreaterThan(1);
+    expect(await beginTogether(other, 4)).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
-    await new Promise((resolve) => setTimeout(resolve, 150));
     await holder.letGo();
-    expect(await waiting).toEqual(all(2, "fulfilled"));
-    expect(await open()).toEqual([2, 6]);
+    expect(await waiting).toEqual(all(100, "fulfilled"));
+    expect(await open()).toEqual([100, 6]);
   });
 
   test("a batch leaves no reservation for calls that fail because the connection broke before the answer", async () => {
@@ -322,7 +327,7 @@ describe("batched calls that begin and settle runs", () => {
     expect(await beginTogether(tenant, 2)).toEqual(all(2, "fulfilled"));
   });
 
-  test("a batch is retried call by call if the server ends its connection", async () => {
+  test("a batch is retried if the server ends its connection", async () => {
     const { waiting, behind } = await beginBoth();
     await owner.db.query("select pg_terminate_backend($1)", [await waitingProcess()]);
     await holder.letGo();
@@ -331,6 +336,8 @@ describe("batched calls that begin and settle runs", () => {
   });
 
   test("a batch leaves no reservation for calls that fail while its Postgres process is suspended", async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 4, waitMs: 1_000 });
     const kept = releaseOrphans();
     await holder.hold(tenant);
     const waiting = beginTogether(tenant, 2);
@@ -339,9 +346,7 @@ describe("batched calls that begin and settle runs", () => {
     process.kill(server, "SIGSTOP");
     try {
       await holder.letGo();
-      const startedAt = performance.now();
       expect(await waiting).toEqual(all(2, "rejected"));
-      expect(performance.now() - startedAt).toBeLessThan(2_000);
       // Waits long enough for the first attempt to release the orphaned runs. That attempt finds no runs, because the
       // server is suspended.
       await new Promise((resolve) => setTimeout(resolve, 500));
@@ -370,7 +375,8 @@ describe("batched calls that begin and settle runs", () => {
       report: (error) => reported.push(error),
     });
     for (const [place, run] of answers.entries()) {
-      settlements.add({ ...outcome(run), ...(place === 1 ? { error_code: "\u0000" } : {}) });
+      const ended = { workspaceId: tenant.workspaceId, promptly: false };
+      settlements.add({ ...outcome(run), ...(place === 1 ? { error_code: "\u0000" } : {}) }, ended);
     }
     await settlements.flush();
     expect(await books(owner.db, tenant)).toMatchObject({ balance: "99.87700000", open: 1 });

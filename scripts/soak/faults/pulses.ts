@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const stoppedMs = 180;
+const defaultStoppedMs = 180;
 const runningMs = 120;
 
 /** Returns the children of a process, according to /proc. */
@@ -31,12 +31,12 @@ function signal(pids: readonly number[], name: NodeJS.Signals): void {
 
 /**
  * Simulates a disk that stalls. Stops Postgres's child processes (backends, WAL writer, checkpointer) for 180 ms of
- * every 300 ms, so that commits wait while holding their locks. Always resumes the processes. Needs Linux's /proc, but
+ * every 300 ms, or for `stoppedMs` each time, so that commits wait while holding their locks. Always resumes the processes. Needs Linux's /proc, but
  * not root.
  */
 export async function stallPostgres(
   pid: number,
-  { forMs, ended }: { forMs: number; ended: AbortSignal },
+  { forMs, ended, stoppedMs = defaultStoppedMs }: { forMs: number; ended: AbortSignal; stoppedMs?: number },
 ): Promise<void> {
   const until = Date.now() + forMs;
   let stopped: number[] = [];

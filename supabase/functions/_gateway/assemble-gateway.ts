@@ -6,7 +6,7 @@ import { createDatabase } from "./database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
-import { bodyMemoryWithin } from "./http/body-memory.ts";
+import { bodyMemoryWithin, waitingMemoryWithin } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
@@ -34,7 +34,11 @@ export function assembleGateway(
 ): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, limits } =
     environment;
-  const database = createDatabase({ url: databaseUrl, connections });
+  const database = createDatabase({
+    url: databaseUrl,
+    connections,
+    waitingBytes: waitingMemoryWithin(environment.memoryLimitBytes),
+  });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
     waitUntil,

@@ -1,146 +1,289 @@
-import { wasUndone } from "./connections.ts";
+import { isContended, unanswered, wasUndone } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
-import { startTimeLimit } from "./time-limit.ts";
+import { startTimeLimit, type TimeLimit } from "./time-limit.ts";
 
 /**
  * Running one batch at a time makes batches largest. A batch that takes longer than this, for example because it waits
- * for a lock or the disk, lets a second batch start.
+ * for a lock or the disk, lets the next batch start.
  */
 const lateMs = 10;
-const maxBatchesUnderWay = 2;
-/**
- * Maximum number of single calls that run at once. They may wait longer for locks than batches do, and must leave
- * connections for batches.
- */
-const maxSinglesUnderWay = 4;
+/** A lane with this many waiting calls fills a batch of its own, so that its locks delay no other lane. */
+const ownBatchCalls = 8;
+/** A batch waits for each lock for this many times the duration of a recent undisturbed batch, but for this minimum. */
+const lockWaitFactor = 4;
+const minLockWaitMs = 100;
+/** The number of latest batches of which the fastest is taken as undisturbed, and its duration before the first one. */
+const recentBatches = 8;
+const firstBatchMs = 250;
+/** The part of the memory that one lane may use. */
+const lanePart = 3 / 4;
+const retryAfterSeconds = "5";
 
 /** Groups concurrent calls into batches, with one statement for each batch. */
 export type BatchQueue<Call, Answer> = {
   /**
    * Queues a call and returns its answer.
-   * @throws GatewayError `service_unavailable` if too many calls are waiting or this call has waited too long
+   * @throws GatewayError `service_unavailable` if the waiting calls take too much memory, or this call has waited too long
    */
   ask: (call: Call) => Promise<Answer>;
   /** Sends the waiting calls immediately. */
   flush: () => void;
 };
 
+/** How long a statement may take, and how long it may wait for each lock; undefined for as long as its role may. */
+export type StatementLimits = { waitMs: number; lockWaitMs: number | undefined };
+
 type Waiting<Call, Answer> = {
   call: Call;
-  since: number;
+  lane: Lane<Call, Answer>;
+  bytes: number;
+  state: "waiting" | "sent" | "ended";
+  expiresAt: number;
+  limit: TimeLimit;
+  /** The size of the largest batch that the call may be in. Halved when Postgres rolls back a batch. */
+  maxBatch: number;
+  hasFailed: boolean;
   resolve: (answer: Answer) => void;
   reject: (error: unknown) => void;
 };
 
 /**
- * Creates a queue that sends calls in batches. Calls that arrive while a batch is running are sent together in the next
- * one. When Postgres rolls back a batch, its calls are retried one by one, so that only the bad call fails.
- * @param options.askMany returns the answers in the order of the calls
- * @param options.isSingle whether a call is never part of a batch
+ * The calls that change the same rows. At most one batch at a time has calls of a lane, because a second one would only
+ * wait for the first one's locks.
+ */
+type Lane<Call, Answer> = {
+  name: string;
+  /**
+   * `shared`: its batches may have calls of other lanes. `alone`: not, since such a batch waited too long for a lock.
+   * `patient`: a batch of its own waited too long, so the next one waits as long as it may.
+   */
+  state: "shared" | "alone" | "patient";
+  isRunning: boolean;
+  bytes: number;
+  waiting: Waiting<Call, Answer>[];
+};
+
+type Batch<Call, Answer> = { calls: Waiting<Call, Answer>[]; lanes: Lane<Call, Answer>[]; isPatient: boolean };
+
+/**
+ * Creates a queue that sends calls in batches. Calls that arrive while their lane's batch is running are sent together
+ * in the next one. If a batch waits too long for a lock, each of its lanes continues alone. If Postgres rolls back a
+ * batch for another reason, its halves are retried separately, so that only the bad call fails.
+ * @param options.send returns the answers in the order of the calls
+ * @param options.laneOf returns the name of a call's lane
+ * @param options.maxBatchOf the size of the largest batch that a call may be in, if it is less than `maxBatch`
+ * @param options.maxBatches maximum number of concurrent batches; half of them may be patient
+ * @param options.waitMs how long a call waits for its answer
  * @param options.gather waits for more calls while a batch is not full, then calls `start`
+ * @param options.memory the memory that the calls may use together
  */
 export function createBatchQueue<Call, Answer>(options: {
-  askMany: (calls: readonly Call[]) => Promise<readonly Answer[]>;
-  askOne: (call: Call) => Promise<Answer>;
-  isSingle?: (call: Call) => boolean;
+  send: (calls: readonly Call[], limits: StatementLimits) => Promise<readonly Answer[]>;
+  laneOf: (call: Call) => string;
   maxBatch: number;
-  gather: (start: () => void) => void;
-  maxWaiting?: number;
-  maxWaitMs?: number;
-  now?: () => number;
+  maxBatchOf?: (call: Call) => number;
+  maxBatches: number;
+  waitMs: number;
+  gather?: (start: () => void) => void;
+  memory?: { bytes: number; bytesOf: (call: Call) => number };
 }): BatchQueue<Call, Answer> {
-  const { maxBatch, maxWaiting = Infinity, maxWaitMs = Infinity, now = () => performance.now() } = options;
-  const batched: Waiting<Call, Answer>[] = [];
-  const singles: Waiting<Call, Answer>[] = [];
-  let batchesUnderWay = 0;
-  /**
-   * The latest batch, while it is unanswered and has run for less than `lateMs`. No other batch starts during this
-   * time.
-   */
-  let promptBatch: object | undefined;
-  let singlesUnderWay = 0;
+  const { maxBatch, maxBatches, waitMs, memory } = options;
+  const gather = options.gather ?? ((start) => start());
+  /** The lanes with calls, the least recently served first. */
+  const lanes = new Map<string, Lane<Call, Answer>>();
+  const running = new Set<Batch<Call, Answer>>();
+  /** The latest batch, while it has run for less than `lateMs`. No other batch starts during this time. */
+  let promptBatch: Batch<Call, Answer> | undefined;
+  let waitingCalls = 0;
+  let usedBytes = 0;
   let isGathering = false;
-  /** Whether the next batch starts without waiting for more calls, as soon as the running batches allow it. */
+  /** Whether the waiting calls are sent without waiting for more. */
   let isDue = false;
-
-  function take(queue: Waiting<Call, Answer>[], count: number): Waiting<Call, Answer>[] {
-    while (queue[0] && now() - queue[0].since > maxWaitMs) {
-      queue.shift()?.reject(new GatewayError("service_unavailable"));
-    }
-    return queue.splice(0, count);
-  }
-
-  const mayStart = () => promptBatch === undefined && batchesUnderWay < maxBatchesUnderWay && batched.length > 0;
+  const recentMs = [firstBatchMs];
 
   function schedule(): void {
-    if (!mayStart()) return;
-    if (isDue || batched.length >= maxBatch) startBatch();
-    else if (!isGathering) {
-      isGathering = true;
-      options.gather(() => {
-        isGathering = false;
-        flush();
-      });
+    while (waitingCalls > 0 && promptBatch === undefined && running.size < maxBatches) {
+      if (!isDue && waitingCalls < maxBatch) {
+        if (!isGathering) {
+          isGathering = true;
+          gather(() => {
+            isGathering = false;
+            flush();
+          });
+        }
+        return;
+      }
+      const batch = takeBatch();
+      if (!batch) return;
+      void run(batch);
     }
   }
 
   function flush(): void {
-    isDue = batched.length > 0;
+    isDue = waitingCalls > 0;
     schedule();
   }
 
-  function startBatch(): void {
-    const batch = take(batched, maxBatch);
-    isDue &&= batched.length > 0;
-    if (batch.length > 0) void answerBatch(batch);
+  function isReady(lane: Lane<Call, Answer>): boolean {
+    if (lane.isRunning || lane.waiting.length === 0) return false;
+    const patientBatches = [...running].filter(({ isPatient }) => isPatient).length;
+    return lane.state !== "patient" || patientBatches < Math.ceil(maxBatches / 2);
   }
 
-  async function answerBatch(batch: readonly Waiting<Call, Answer>[]): Promise<void> {
-    batchesUnderWay += 1;
+  const isShared = (lane: Lane<Call, Answer>) => lane.state === "shared" && lane.waiting.length < ownBatchCalls;
+
+  /** Takes the calls of the lane that was served least recently, and of other lanes if all of them may share a batch. */
+  function takeBatch(): Batch<Call, Answer> | undefined {
+    const batch: Batch<Call, Answer> = { calls: [], lanes: [], isPatient: false };
+    let size = maxBatch;
+    for (const lane of [...lanes.values()]) {
+      if (!isReady(lane) || (batch.calls.length > 0 && !isShared(lane))) continue;
+      const isAlone = !isShared(lane);
+      for (let next = lane.waiting[0]; next; next = lane.waiting[0]) {
+        if (batch.calls.length >= Math.min(size, next.maxBatch)) break;
+        size = Math.min(size, next.maxBatch);
+        batch.calls.push(next);
+        lane.waiting.shift();
+        next.state = "sent";
+        lane.isRunning = true;
+      }
+      if (!lane.isRunning) continue;
+      batch.lanes.push(lane);
+      lanes.delete(lane.name);
+      lanes.set(lane.name, lane);
+      batch.isPatient = lane.state === "patient";
+      if (isAlone || batch.calls.length >= size) break;
+    }
+    waitingCalls -= batch.calls.length;
+    isDue &&= waitingCalls > 0;
+    return batch.calls.length > 0 ? batch : undefined;
+  }
+
+  async function run(batch: Batch<Call, Answer>): Promise<void> {
+    running.add(batch);
     promptBatch = batch;
     function endPrompt(): void {
       if (promptBatch === batch) promptBatch = undefined;
       schedule();
     }
     const late = startTimeLimit(lateMs, endPrompt);
+    const startedAt = performance.now();
+    const limits: StatementLimits = {
+      waitMs: Math.max(...batch.calls.map(({ expiresAt }) => expiresAt)) - startedAt,
+      lockWaitMs: batch.isPatient ? undefined : Math.max(minLockWaitMs, lockWaitFactor * Math.min(...recentMs)),
+    };
     try {
-      const answers = await options.askMany(batch.map(({ call }) => call));
-      for (const [place, { resolve }] of batch.entries()) resolve(answers[place] as Answer);
+      const answers = await options.send(
+        batch.calls.map(({ call }) => call),
+        limits,
+      );
+      recentMs.push(performance.now() - startedAt);
+      if (recentMs.length > recentBatches) recentMs.shift();
+      for (const [place, call] of batch.calls.entries()) {
+        if (end(call)) call.resolve(answers[place] as Answer);
+      }
     } catch (error) {
-      if (wasUndone(error)) singles.push(...batch);
-      else for (const { reject } of batch) reject(error);
-      startSingles();
+      fail(batch, error);
     }
     late.end();
-    batchesUnderWay -= 1;
+    running.delete(batch);
+    for (const lane of batch.lanes) {
+      lane.isRunning = false;
+      forgetEmpty(lane);
+    }
     endPrompt();
   }
 
-  function startSingles(): void {
-    while (singlesUnderWay < maxSinglesUnderWay) {
-      const [single] = take(singles, 1);
-      if (!single) return;
-      singlesUnderWay += 1;
-      void options
-        .askOne(single.call)
-        .then(single.resolve, single.reject)
-        .then(() => {
-          singlesUnderWay -= 1;
-          startSingles();
-        });
+  /** Sends the calls of a failed batch again if Postgres rolled it back. */
+  function fail({ calls, lanes: failed }: Batch<Call, Answer>, error: unknown): void {
+    const contended = isContended(error);
+    if (contended) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
+    const half = Math.ceil(calls.length / 2);
+    // Puts the calls back in their order.
+    for (const call of calls.toReversed()) {
+      if (call.state === "ended") continue;
+      if (!contended && (!wasUndone(error) || (call.hasFailed && calls.length === 1))) {
+        end(call);
+        call.reject(error);
+        continue;
+      }
+      if (!contended) {
+        call.maxBatch = half;
+        call.hasFailed = true;
+      }
+      call.state = "waiting";
+      call.lane.waiting.unshift(call);
+      waitingCalls += 1;
+      isDue = true;
     }
+  }
+
+  /** Ends a call unless it has ended. Returns whether it had not. */
+  function end(call: Waiting<Call, Answer>): boolean {
+    if (call.state === "ended") return false;
+    call.state = "ended";
+    call.limit.end();
+    usedBytes -= call.bytes;
+    call.lane.bytes -= call.bytes;
+    return true;
+  }
+
+  function expire(call: Waiting<Call, Answer>): void {
+    const { lane, state } = call;
+    if (!end(call)) return;
+    if (state === "waiting") {
+      lane.waiting.splice(lane.waiting.indexOf(call), 1);
+      waitingCalls -= 1;
+      forgetEmpty(lane);
+    }
+    call.reject(state === "waiting" ? overloaded() : unanswered({ "retry-after": retryAfterSeconds }));
+  }
+
+  function forgetEmpty(lane: Lane<Call, Answer>): void {
+    if (!lane.isRunning && lane.waiting.length === 0) lanes.delete(lane.name);
+  }
+
+  function openLane(name: string): Lane<Call, Answer> {
+    let lane = lanes.get(name);
+    if (!lane) {
+      lane = { name, state: "shared", isRunning: false, bytes: 0, waiting: [] };
+      lanes.set(name, lane);
+    }
+    return lane;
   }
 
   return {
     ask(call) {
-      const queue = options.isSingle?.(call) ? singles : batched;
-      if (queue.length >= maxWaiting) return Promise.reject(new GatewayError("service_unavailable"));
+      const lane = openLane(options.laneOf(call));
+      const bytes = memory?.bytesOf(call) ?? 0;
+      if (memory && (usedBytes + bytes > memory.bytes || lane.bytes + bytes > memory.bytes * lanePart)) {
+        forgetEmpty(lane);
+        return Promise.reject(overloaded());
+      }
+      usedBytes += bytes;
+      lane.bytes += bytes;
+      waitingCalls += 1;
       return new Promise((resolve, reject) => {
-        queue.push({ call, since: now(), resolve, reject });
-        if (queue === singles) startSingles();
-        else schedule();
+        const waiting: Waiting<Call, Answer> = {
+          call,
+          lane,
+          bytes,
+          state: "waiting",
+          expiresAt: performance.now() + waitMs,
+          limit: startTimeLimit(waitMs, () => expire(waiting)),
+          maxBatch: options.maxBatchOf?.(call) ?? maxBatch,
+          hasFailed: false,
+          resolve,
+          reject,
+        };
+        lane.waiting.push(waiting);
+        schedule();
       });
     },
     flush,
   };
+}
+
+function overloaded(): GatewayError {
+  return new GatewayError("service_unavailable", { headers: { "retry-after": retryAfterSeconds } });
 }

@@ -32,14 +32,17 @@ const error = (severity: string, code: string, text: string) =>
  * Starts a server that speaks Postgres's wire protocol (PostgreSQL, Frontend/Backend Protocol). `answer` responds to
  * each statement.
  */
-async function listen(answer: (socket: Socket, statement: { name: string }) => void): Promise<void> {
+async function listen(
+  answer: (socket: Socket, statement: { name: string }) => void,
+  { authenticatesAfterMs = 0 } = {},
+): Promise<void> {
   server = createServer((socket) => {
     let isStarted = false;
     socket.on("error", () => undefined);
     socket.on("data", (chunk) => {
       if (!isStarted) {
         isStarted = true;
-        return void socket.write(authenticated);
+        return void setTimeout(() => socket.write(authenticated), authenticatesAfterMs);
       }
       if (String.fromCharCode(chunk[0] ?? 0) === "X") return;
       const parse = chunk[0] === "P".charCodeAt(0);
@@ -58,6 +61,23 @@ const failureOf = (work: Promise<unknown>) =>
     () => expect.fail("it was answered"),
     (failure: unknown) => failure,
   );
+
+test("waits for a server that accepts the connection but is slow to authenticate", async () => {
+  await listen((socket) => socket.write(row), { authenticatesAfterMs: 1_200 });
+  expect(await call()).toBe("ok");
+});
+
+test("fails without waiting if the server refuses or drops connections", async () => {
+  await listen((socket) => socket.write(row));
+  await new Promise((resolve) => server?.close(resolve));
+  expect(isUnanswered(await failureOf(call()))).toBe(true);
+  server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  await connections?.close();
+  connections = createConnections({ url: `postgres://gateway:secret@127.0.0.1:${port}/postgres` });
+  expect(isUnanswered(await failureOf(call()))).toBe(true);
+});
 
 // PgBouncer 1.18 sends FATAL with SQLSTATE 08P01 and then closes the connection (send_pooler_error in src/proto.c).
 test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot connect to server"])(

@@ -1,17 +1,33 @@
+import { Socket } from "node:net";
 import pg from "pg";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit } from "./time-limit.ts";
 
 /** Maximum number of statements that wait for a connection. More are refused. */
-const maxWaiting = 500;
-const connectTimeoutMs = 1_000;
+const maxWaiting = 1_000;
+/**
+ * A host that accepts no connection within this time is down. One that accepts it may be slow after that. The time is
+ * counted in parts, between which sockets are read, so that a busy process does not take a host for down.
+ */
+const reachPartMs = 250;
+const reachParts = 4;
 /** Idle connections are kept for a while, because each new Postgres backend must plan every statement again. */
 const idleConnectionMs = 60_000;
+/**
+ * How long a call waits for a slow database before it is refused. Clients wait about as long. The sweep, which closes
+ * runs without a heartbeat for 45 s, and the lookups of orphaned runs allow for it.
+ */
+export const databaseWaitMs = 20_000;
 /** Longer than any statement timeout of the gateway's database role. */
-const answerTimeoutMs = 12_000;
+export const answerTimeoutMs = 12_000;
 /** Messages of errors that are due to load: pg-pool's own when no connection becomes free, and ours. */
 const noFreeConnection = "timeout exceeded when trying to connect";
 const noAnswer = "The statement was not answered in time.";
+/**
+ * SQLSTATEs of statements that Postgres rolled back because others held what they waited for: lock_not_available,
+ * query_canceled, deadlock_detected and serialization_failure (PostgreSQL, Appendix A).
+ */
+const contentionErrors: ReadonlySet<unknown> = new Set(["55P03", "57014", "40P01", "40001"]);
 /**
  * invalid_sql_statement_name and duplicate_prepared_statement. The statement was not executed (PostgreSQL, Appendix A).
  */
@@ -37,11 +53,20 @@ export type Connections = {
  * Creates a connection pool that connects on the first call. Each statement is its own transaction, so any pooler
  * works.
  */
-export function createConnections({ url, connections = 8 }: { url: string; connections?: number }): Connections {
+export function createConnections({
+  url,
+  connections = 8,
+  waitMs = databaseWaitMs,
+}: {
+  url: string;
+  connections?: number;
+  waitMs?: number | undefined;
+}): Connections {
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
-    connectionTimeoutMillis: connectTimeoutMs,
+    connectionTimeoutMillis: waitMs,
+    stream: openSocket,
     idleTimeoutMillis: idleConnectionMs,
     application_name: "gatehouse-gateway",
   });
@@ -110,6 +135,28 @@ export function createConnections({ url, connections = 8 }: { url: string; conne
     },
     close: () => pool.end(),
   };
+}
+
+/** Opens a socket for a connection. Destroys it if the host does not accept the connection in time. */
+function openSocket(): Socket {
+  const socket = new Socket();
+  let partsLeft = reachParts;
+  const limit = startTimeLimit(reachPartMs, () => {
+    partsLeft -= 1;
+    if (partsLeft > 0) limit.restart(reachPartMs);
+    else socket.destroy(new Error("The database's host was not reached."));
+  });
+  return socket.once("connect", limit.end).once("close", limit.end);
+}
+
+/** Returns the error of a call whose statement did not answer in time. */
+export function unanswered(headers: Record<string, string>): GatewayError {
+  return new GatewayError("service_unavailable", { cause: new Error(noAnswer), headers });
+}
+
+/** Returns whether Postgres rolled back the statement because it waited too long for others. A retry may succeed. */
+export function isContended(error: unknown): boolean {
+  return contentionErrors.has(sqlState(error));
 }
 
 /**

@@ -2,10 +2,10 @@ import { setImmediate } from "node:timers";
 import { z } from "zod";
 import type { Tariff } from "../_shared/money.ts";
 import type { Credential } from "./admission/credentials.ts";
-import { toldLimits } from "./admission/rate-limits.ts";
+import type { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
 import { createBatchQueue } from "./batch-queue.ts";
-import { createConnections, isCallerUnread } from "./connections.ts";
+import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
 
@@ -19,58 +19,32 @@ export type RunRoute = Tariff & {
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
-/** All text fields of a run share one schema instance, which keeps parsing fast. */
-const textSchema = z.string();
-const route = z.object({
-  position: z.number(),
-  provider: textSchema,
-  model: textSchema,
-  prices: z.array(
-    z.object({
-      service_tier: textSchema.optional(),
-      min_input_tokens: z.number(),
-      input: textSchema,
-      cached_input: textSchema.optional(),
-      cache_write: textSchema.optional(),
-      cache_write_1h: textSchema.optional(),
-      output: textSchema,
-      audio_input: textSchema.optional(),
-      audio_output: textSchema.optional(),
-      image_input: textSchema.optional(),
-      request_fee: textSchema.optional(),
-    }),
-  ),
-  tier_multipliers: z.record(z.string(), z.number()).optional(),
-  trusts_stated_cost: z.boolean().optional(),
-  time_limits: z
-    .object({ first_byte: z.number().optional(), idle: z.number().optional(), total: z.number().optional() })
-    .optional(),
-});
-const begunRun = z.object({
-  run_id: textSchema,
-  created_at: textSchema,
-  workspace_id: textSchema,
-  model: textSchema,
-  context_window: z.number().nullish(),
-  voice: textSchema.nullish(),
-  routes: z.array(route).min(1),
-  credits_per_usd: textSchema,
-  exempt: z.boolean(),
-  reserved_usd: textSchema,
-  reserved_credits: textSchema,
+/** An open run, as returned by `ai.begin_run`. */
+export type Run = {
+  run_id: string;
+  created_at: string;
+  workspace_id: string;
+  model: string;
+  context_window?: number | null;
+  voice?: string | null;
+  routes: RunRoute[];
+  credits_per_usd: string;
+  exempt: boolean;
+  reserved_usd: string;
+  reserved_credits: string;
   /** The tokens that the run reserved in the rate-limit window, or null without a token limit. */
-  reserved_tokens: z.number().nullish(),
+  reserved_tokens?: number | null;
   /** The output limit that applies to a chat: the limit that the client sent, or a default that fits the model. */
-  output_limit: z.number().nullish(),
-  cost_visible: z.boolean(),
-  capture: z.boolean(),
-  limits: toldLimits,
+  output_limit?: number | null;
+  cost_visible: boolean;
+  capture: boolean;
+  limits: z.infer<typeof toldLimits>;
   /** Null if the caller does not use a key. */
-  key_name: textSchema.nullish(),
+  key_name?: string | null;
   /** Whether the key refuses calls with fields that would not reach the provider. */
-  strict: z.boolean().optional(),
-});
-const extendedRun = z.object({ reserved_usd: textSchema, reserved_credits: textSchema });
+  strict?: boolean;
+};
+const extendedRun = z.object({ reserved_usd: z.string(), reserved_credits: z.string() });
 const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
@@ -83,8 +57,6 @@ const storedRecord = z.object({
 });
 const storedRecords = z.object({ results: z.array(storedRecord) });
 
-/** An open run, as returned by `ai.begin_run`. */
-export type Run = z.infer<typeof begunRun>;
 /** The answer of an earlier call with the same idempotency key, as JSON. */
 export type KeptAnswer = { kept: string };
 
@@ -183,7 +155,10 @@ export type GatewayDatabase = {
    * Reserves another provider call for a run.
    * @throws GatewayError if the reservation is refused
    */
-  extendRun: (step: RunStep) => Promise<z.infer<typeof extendedRun>>;
+  extendRun: (
+    run: Pick<Run, "created_at" | "run_id" | "workspace_id">,
+    step: Omit<RunStep, "created_at" | "id">,
+  ) => Promise<z.infer<typeof extendedRun>>;
   /** Stores the content of a run, if its workspace captures content. */
   storeRunContent: (content: RunContent) => Promise<void>;
   settleRuns: (outcomes: readonly object[]) => Promise<void>;
@@ -217,13 +192,17 @@ export type GatewayDatabase = {
   close: () => Promise<void>;
 };
 
-/**
- * The time limit for starting a run. A call waits at most as long in the queue before that. If starting the run takes
- * too long, the database rolls back before this limit (`ai.exceeds_caller_timeout`).
- */
-const beginTimeoutMs = 1_500;
-const maxBeginBatch = 32;
-const maxWaitingBegins = 500;
+/** The database rolls back what takes longer than the gateway waits, this much earlier so that the answer arrives. */
+const answerMarginMs = 300;
+const maxBeginBatch = 128;
+/** Half of the connections at most, so that others remain for settlements. */
+const maxBeginBatches = 4;
+const maxExtensions = 2;
+/** The memory of a waiting call: its objects, and its body as bytes and as parsed values. */
+const callBytes = 8_192;
+const bodyFactor = 3;
+/** The number of callers whose workspace is remembered. */
+const maxKnownWorkspaces = 10_000;
 /** Maximum length of a refusal, in characters. */
 const longestRefusal = 4_096;
 
@@ -245,36 +224,70 @@ async function checking<Answer>({ credential }: Caller, statement: Promise<Answe
  * @throws GatewayError `service_unavailable` from every method while the database is unavailable or
  * overloaded. Those that check a person's session or app token throw `AUTH_UNAVAILABLE` if the account can't be read.
  */
-export function createDatabase(options: { url: string; connections?: number }): GatewayDatabase {
+export function createDatabase(options: {
+  url: string;
+  connections?: number;
+  waitMs?: number;
+  waitingBytes?: number;
+}): GatewayDatabase {
+  const { waitMs = databaseWaitMs, waitingBytes = Number.POSITIVE_INFINITY } = options;
   const { call, close } = createConnections(options);
   const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
 
+  /**
+   * The workspaces of callers, from the answers to their calls. Their calls lock the same rows, so they share a lane. A
+   * missing or wrong entry only makes calls wait for each other in the database.
+   */
+  const workspaces = new Map<string, string>();
+  const callerOf = ({ credential }: Caller) => ("hash" in credential ? credential.hash : credential.claims.sub);
+
   const begins = createBatchQueue<RunRequest, unknown>({
-    askMany: async (requests) => JSON.parse(await call("ai.begin_runs", requests, beginTimeoutMs)),
-    askOne: async (request) => JSON.parse(await call("ai.begin_run", request, beginTimeoutMs)),
-    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
-    isSingle: ({ idempotency_key }) => idempotency_key !== undefined,
+    async send(calls, { waitMs, lockWaitMs }) {
+      const limits = {
+        wait_ms: Math.floor(waitMs - answerMarginMs),
+        lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs),
+      };
+      return JSON.parse(await call("ai.begin_runs", { ...limits, calls }, waitMs));
+    },
+    laneOf: (request) => request.workspace ?? workspaces.get(callerOf(request)) ?? callerOf(request),
     maxBatch: maxBeginBatch,
+    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
+    maxBatchOf: ({ idempotency_key }) => (idempotency_key === undefined ? maxBeginBatch : 1),
+    maxBatches: maxBeginBatches,
+    waitMs,
     // Requests that arrive in the same turn of the event loop join the batch.
     gather: setImmediate,
-    maxWaiting: maxWaitingBegins,
-    maxWaitMs: beginTimeoutMs,
+    memory: { bytes: waitingBytes, bytesOf: ({ input_bytes }) => callBytes + bodyFactor * input_bytes },
+  });
+  const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: RunStep }, unknown>({
+    send: async (steps, limits) => [JSON.parse(await call("ai.extend_run", steps[0]?.step ?? {}, limits.waitMs))],
+    laneOf: ({ run }) => run.workspace_id,
+    maxBatch: 1,
+    maxBatches: maxExtensions,
+    waitMs,
   });
 
   return {
     async beginRun(request) {
       const answer = await checking(request, begins.ask(request));
-      if (!isRefusal(answer)) return begunRun.parse(answer);
+      if (!isRefusal(answer)) {
+        const run = answer as Run;
+        if (workspaces.size >= maxKnownWorkspaces) workspaces.clear();
+        workspaces.set(callerOf(request), run.workspace_id);
+        return run;
+      }
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer, request.size_fields);
     },
     async releaseOrphanedRuns(tails, askedMsAgo) {
-      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo) };
+      // The statement may wait for a connection first.
+      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo + databaseWaitMs) };
       return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
     },
-    async extendRun(step) {
-      return extendedRun.parse(admitted(JSON.parse(await call("ai.extend_run", step)), step.size_fields));
+    async extendRun(run, step) {
+      const answer = await extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
+      return extendedRun.parse(admitted(answer, step.size_fields));
     },
     async storeRunContent(content) {
       await call("ai.store_run_content", content);

@@ -6,45 +6,60 @@
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- Limits the wait for each lock. ai.exceeds_caller_timeout limits the wait for all locks together.
   set lock_timeout = '1s'
 as $$
 begin
-  return (ai.begin_calls(jsonb_build_array(call)))[1];
+  return (ai.begin_calls(jsonb_build_array(call), interval '1.2 seconds'))[1];
 end
 $$;
 
--- Admits or refuses several calls independently. Returns a JSON array with the result of begin_run for each call, in
--- the order of the calls. Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
+-- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
+-- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
+-- Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- If a batch waits longer for a lock, it fails and each of its calls is retried separately. The lock then delays only
-  -- the calls that need it.
-  set lock_timeout = '100ms'
 as $$
+declare
+  batch jsonb := case jsonb_typeof(calls)
+    when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
+    else calls
+  end;
+  lock_limit text := set_config(
+    'lock_timeout', coalesce(batch ->> 'lock_wait_ms', current_setting('lock_timeout')), true
+  );
 begin
-  if jsonb_path_exists(calls, '$[*].idempotency_key') then
+  if jsonb_array_length(batch -> 'calls') > 1 and jsonb_path_exists(batch, '$.calls[*].idempotency_key') then
     raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
   end if;
-  return '[' || array_to_string(ai.begin_calls(calls), ',') || ']';
+  return '[' || array_to_string(
+    ai.begin_calls(batch -> 'calls', (batch ->> 'wait_ms')::integer * interval '1 millisecond'), ','
+  ) || ']';
 end
 $$;
 
 -- Admits calls with ai.admit_calls. Raises query_canceled if that took so long that the gateway no longer waits for the
 -- result.
-create or replace function ai.begin_calls(calls jsonb) returns text[]
+create or replace function ai.begin_calls(calls jsonb, wait_limit interval) returns text[]
   language plpgsql volatile security invoker
 as $$
 declare
+  -- Gets the transaction's id before any lock is waited for. The sweep knows by this id whether a run that began earlier
+  -- may still appear, and allows 5 seconds between the start of the transaction and its id.
+  transaction_id xid8 := pg_current_xact_id();
   answers text[];
 begin
+  if clock_timestamp() - now() > interval '4 seconds' then
+    raise exception 'too late for a transaction to begin a run' using errcode = 'query_canceled';
+  end if;
   -- Locks each run until the transaction ends. ai.release_orphaned_runs tries the same locks to see which runs may
   -- still begin.
   perform pg_advisory_xact_lock(s.key)
   from (select hashtextextended(c ->> 'run_id_suffix', 1) as key from jsonb_array_elements(calls) as c order by key) as s;
   answers := ai.admit_calls(calls);
-  if ai.exceeds_caller_timeout() then
+  if clock_timestamp() - statement_timestamp() > wait_limit then
     raise exception 'too late for a run to begin' using errcode = 'query_canceled';
   end if;
   return answers;
@@ -154,12 +169,4 @@ as $$
       where r.created_at = earlier.run_created_at and r.id = earlier.run_id
     ))
   end
-$$;
-
--- Returns whether a statement has waited so long in total that the gateway is about to time out. The gateway waits for
--- 1.5 s.
-create or replace function ai.exceeds_caller_timeout() returns boolean
-  language sql volatile security invoker
-as $$
-  select clock_timestamp() - statement_timestamp() > interval '1.2 seconds'
 $$;

@@ -109,7 +109,8 @@ begin
   -- The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) >= progress.marked_xid or pg_snapshot_xmax(snapshot) < progress.marked_xid then
     if progress.marked_at <= now() then
-      -- The 5 seconds leave a margin for admissions, which are rolled back if they take longer than 1.2 seconds.
+      -- The 5 seconds allow for admissions, which get their transaction id at most 4 seconds after the run's created_at
+      -- (ai.begin_calls), however long they wait for locks or the disk.
       whole_until := progress.marked_at - interval '5 seconds';
     end if;
     progress.marked_at := now();

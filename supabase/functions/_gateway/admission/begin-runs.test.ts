@@ -56,7 +56,7 @@ describe("Runs whose begin request was not answered", () => {
     { undecidedLooks: 0, times: [250, 750, 1_750, 4_750] },
     { undecidedLooks: 3, times: [250, 750, 1_750, 4_750] },
     { undecidedLooks: 4, times: [250, 750, 1_750, 4_750, 14_750] },
-    { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750] },
+    { undecidedLooks: 9, times: [250, 750, 1_750, 4_750, 14_750, 24_750, 34_750, 44_750, 54_750] },
   ])(
     "looks up an undecided run at $times ms if its first $undecidedLooks lookups bring no decision",
     async ({ undecidedLooks, times }) => {

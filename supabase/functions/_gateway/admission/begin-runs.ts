@@ -1,7 +1,7 @@
-import { isUnanswered } from "../connections.ts";
+import { databaseWaitMs, isUnanswered } from "../connections.ts";
 import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.ts";
 
-/** Delay before each lookup of a run whose start got no answer. After the last lookup, the sweeper takes over. */
+/** Delay before each lookup of a run whose start got no answer. The last one repeats while it may still begin. */
 const lookDelaysMs = [250, 500, 1_000, 3_000, 10_000];
 /** Minimum number of lookups. If a run is not found, a stalled server may still begin the run later. */
 const leastLooks = 4;
@@ -9,8 +9,8 @@ const leastLooks = 4;
  * Delay before the next lookup if the database did not answer. An unanswered lookup does not count toward `leastLooks`.
  */
 const againMs = 1_000;
-/** How long to keep looking up a run if the database does not answer. */
-const longestMs = 60_000;
+/** How long to keep looking up a run. A batch may run on for as long as its youngest call waits. */
+const longestMs = databaseWaitMs + 40_000;
 /** Maximum number of runs that one statement looks up. */
 const maxLooked = 100;
 
@@ -51,8 +51,9 @@ export function createBegin(options: {
         const known = new Set(undecided);
         for (const one of some) {
           one.looks += 1;
-          const isOver = one.looks >= (known.has(one.tail) ? lookDelaysMs.length : leastLooks);
-          one.dueAt = isOver ? Number.POSITIVE_INFINITY : performance.now() + (lookDelaysMs[one.looks] ?? 0);
+          const isOver = one.looks >= leastLooks && !known.has(one.tail);
+          const delayMs = lookDelaysMs[one.looks] ?? lookDelaysMs.at(-1) ?? 0;
+          one.dueAt = isOver ? Number.POSITIVE_INFINITY : performance.now() + delayMs;
         }
       }
       unheard = unheard.filter(({ givenUpAt, dueAt }) => dueAt < givenUpAt + longestMs);

@@ -56,6 +56,11 @@ export function bodyMemoryWithin(limitBytes: number): BodyMemory {
   return ofIsolate.memory;
 }
 
+/** Returns the memory that waiting calls may use, in addition to that of large bodies. */
+export function waitingMemoryWithin(limitBytes: number): number {
+  return (limitBytes - otherBytes) / 4;
+}
+
 export function createBodyMemory(totalBytes: number): BodyMemory {
   let used = 0;
   let waitingInAll = 0;

@@ -8,7 +8,7 @@ export type CountsSoFar = { route?: number; input_tokens: number; output_tokens:
 type UseSoFar = CountsSoFar & { cost_usd: string };
 
 /** Interval of the heartbeats for open runs. The sweeper closes runs without a heartbeat for 45 s. */
-const touchIntervalMs = 15_000;
+export const touchIntervalMs = 15_000;
 
 export type OpenRuns = {
   /**

@@ -160,7 +160,7 @@ export function openRun(
       platform = metadata;
       content.keepAnswer(
         () => end.answer?.text(metadata),
-        () => settlements.add(outcome, { promptly: isNearTokenLimit(run) }),
+        () => settlements.add(outcome, { workspaceId: run.workspace_id, promptly: isNearTokenLimit(run) }),
       );
       gateway.telemetry.run?.({
         ...about,

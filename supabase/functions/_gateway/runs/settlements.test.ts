@@ -3,6 +3,8 @@ import { describe, expect, test, vi } from "vitest";
 import { GatewayError } from "../http/errors.ts";
 import { batchSize, createSettlements, type Outcome } from "./settlements.ts";
 
+const ended = { workspaceId: "one", promptly: false };
+
 function outcome(id: string): Outcome {
   return {
     created_at: "2026-01-01T00:00:00Z",
@@ -40,7 +42,7 @@ describe("Settlements", () => {
     settlements.awaitOutcome(
       new Promise<void>((resolve) => {
         written = resolve;
-      }).then(() => settlements.add(outcome("late"))),
+      }).then(() => settlements.add(outcome("late"), ended)),
     );
     const flushed = settlements.flush();
     written();
@@ -50,7 +52,7 @@ describe("Settlements", () => {
 
   test("settlements are sent together, ordered by id, and keep the isolate alive until they are written", async () => {
     const { settlements, batches, kept } = collect();
-    for (const id of ["c", "a", "b"]) settlements.add(outcome(id));
+    for (const id of ["c", "a", "b"]) settlements.add(outcome(id), ended);
     expect(batches).toEqual([]);
     expect(kept).toHaveLength(3);
     await Promise.all(kept);
@@ -59,10 +61,10 @@ describe("Settlements", () => {
 
   test(`sends settlements immediately when ${batchSize} are waiting, but not when there is one fewer`, async () => {
     const { settlements, batches, kept } = collect();
-    for (let n = 1; n < batchSize; n++) settlements.add(outcome(`id-${n}`));
+    for (let n = 1; n < batchSize; n++) settlements.add(outcome(`id-${n}`), ended);
     await Promise.resolve();
     expect(batches).toEqual([]);
-    settlements.add(outcome("last"));
+    settlements.add(outcome("last"), ended);
     await Promise.resolve();
     expect(batches.map((batch) => batch.length)).toEqual([batchSize]);
     await Promise.all(kept);
@@ -70,8 +72,8 @@ describe("Settlements", () => {
 
   test("sends all waiting settlements immediately when one of them must be written promptly", async () => {
     const { settlements, batches, kept } = collect();
-    settlements.add(outcome("waits"));
-    settlements.add(outcome("prompt"), { promptly: true });
+    settlements.add(outcome("waits"), ended);
+    settlements.add(outcome("prompt"), { ...ended, promptly: true });
     await Promise.resolve();
     expect(batches).toEqual([["prompt", "waits"]]);
     await Promise.all(kept);
@@ -90,11 +92,13 @@ describe("Settlements", () => {
         throw error;
       },
     });
-    for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`${n}`));
+    for (const workspaceId of ["one", "other"]) {
+      for (let n = 0; n < batchSize; n++) settlements.add(outcome(`${workspaceId} ${n}`), { ...ended, workspaceId });
+    }
     await new Promise((resolve) => setTimeout(resolve, 100));
-    settlements.add(outcome("due"));
+    settlements.add(outcome("due"), ended);
     await new Promise((resolve) => setTimeout(resolve, 120));
-    settlements.add(outcome("later"));
+    settlements.add(outcome("later"), ended);
     expect(batches).toHaveLength(2);
     const flushed = settlements.flush();
     for (const answer of answers.splice(0)) answer();
@@ -118,8 +122,8 @@ describe("Settlements", () => {
         throw error;
       },
     });
-    for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`retried-${n}`));
-    settlements.add(outcome("sound"));
+    for (let n = 0; n < 2 * batchSize; n++) settlements.add(outcome(`retried-${n}`), ended);
+    settlements.add(outcome("sound"), ended);
     await Promise.all(kept);
     expect(batches[0]).toEqual(["sound"]);
     expect(batches.flat()).toHaveLength(2 * batchSize + 1);
@@ -139,7 +143,7 @@ describe("Settlements", () => {
         waitUntil: () => {},
         report: (error) => reported.push(error),
       });
-      settlements.add(outcome("a"));
+      settlements.add(outcome("a"), ended);
       const flushed = settlements.flush();
       await vi.advanceTimersByTimeAsync(120_000);
       await flushed;
@@ -165,7 +169,7 @@ describe("Settlements", () => {
       waitUntil: () => {},
       report: (error) => reported.push(error),
     });
-    for (const id of ["a", "bad", "c"]) settlements.add(outcome(id));
+    for (const id of ["a", "bad", "c"]) settlements.add(outcome(id), ended);
     await settlements.flush();
     expect(written).toEqual(["a", "c"]);
     expect(reported).toHaveLength(1);
@@ -173,14 +177,14 @@ describe("Settlements", () => {
 
   test("settlements are retried while the database is unavailable", async () => {
     const { settlements, batches, kept } = collect(2);
-    settlements.add(outcome("a"));
+    settlements.add(outcome("a"), ended);
     await Promise.all(kept);
     expect(batches).toEqual([["a"]]);
   });
 
   test("a flush writes all settlements", async () => {
     const { settlements, batches } = collect();
-    settlements.add(outcome("a"));
+    settlements.add(outcome("a"), ended);
     await settlements.flush();
     expect(batches).toEqual([["a"]]);
   });

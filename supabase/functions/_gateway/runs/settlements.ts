@@ -2,7 +2,7 @@ import type { Attempt } from "../../_shared/attempt.ts";
 import type { RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { createBatchQueue } from "../batch-queue.ts";
-import { sqlState } from "../connections.ts";
+import { databaseWaitMs, sqlState } from "../connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
 /** The outcome of a run, as passed to `ai.settle_runs`, with the usage and cost of all its provider calls. */
@@ -43,16 +43,19 @@ export type Settlements = {
    * Adds an outcome, which is soon written in a batch. With `promptly`, it is written without waiting for other
    * outcomes.
    */
-  add: (outcome: Outcome, options?: { promptly: boolean }) => void;
+  add: (outcome: Outcome, options: { workspaceId: string; promptly: boolean }) => void;
   /** Registers work that will add an outcome, so that a flush waits for it. */
   awaitOutcome: (work: Promise<unknown>) => void;
   /** Resolves when all outcomes added so far are written. */
   flush: () => Promise<void>;
 };
 
+type Ended = { outcome: Outcome; workspaceId: string };
+
 /** A batch is sent after 50 ms, or earlier when it has 100 outcomes. */
 const batchWindowMs = 50;
 export const batchSize = 100;
+const maxSettleBatches = 2;
 /**
  * Delays between retries. The last one repeats. If the sweeper closes the run in the meantime, a later retry corrects
  * the run's cost.
@@ -71,22 +74,25 @@ export function createSettlements(options: {
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
 }): Settlements {
-  const queue = createBatchQueue<Outcome, void>({
-    async askMany(outcomes) {
+  const queue = createBatchQueue<Ended, void>({
+    async send(ended) {
+      const outcomes = ended.map(({ outcome }) => outcome);
       await options.settle(outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1)));
       return [];
     },
-    askOne: (outcome) => options.settle([outcome]),
+    laneOf: ({ workspaceId }) => workspaceId,
     maxBatch: batchSize,
+    maxBatches: maxSettleBatches,
+    waitMs: databaseWaitMs,
     gather: (start) => void setTimeout(start, batchWindowMs),
   });
   const writing = new Set<Promise<void>>();
   const coming = new Set<Promise<unknown>>();
 
-  async function write(outcome: Outcome): Promise<void> {
+  async function write(ended: Ended): Promise<void> {
     for (let failures = 1; ; failures++) {
       try {
-        return await queue.ask(outcome);
+        return await queue.ask(ended);
       } catch (error) {
         // Postgres can't parse the outcome, so a retry would not help.
         const isHopeless = sqlState(error)?.startsWith(dataException);
@@ -98,8 +104,8 @@ export function createSettlements(options: {
   }
 
   return {
-    add(outcome, { promptly } = { promptly: false }) {
-      const written = write(outcome).finally(() => writing.delete(written));
+    add(outcome, { workspaceId, promptly }) {
+      const written = write({ outcome, workspaceId }).finally(() => writing.delete(written));
       if (promptly) queue.flush();
       writing.add(written);
       options.waitUntil(written);

@@ -134,9 +134,7 @@ function createLoop<Request extends Asked>(
     const { run } = open;
     const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit, hourWrites } = current().asked;
     const { input_tokens = 0, output_tokens = 0 } = open.usedSoFar();
-    const reserved = await gateway.database.extendRun({
-      created_at: run.created_at,
-      id: run.run_id,
+    const reserved = await gateway.database.extendRun(run, {
       input_bytes: inputBytes,
       hour_writes: hourWrites !== undefined,
       images,

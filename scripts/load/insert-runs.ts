@@ -18,7 +18,7 @@ export async function insertRuns(
 const insertSql = `
   with drawn as (
     select
-      now() - random() * $5::integer * interval '24 hours' as created_at,
+      now() - random() * $5::float8 * interval '24 hours' as created_at,
       random() < 0.7 as of_app,
       (array['demo-chat', 'demo-reasoning', 'demo-long', 'demo-embedding'])[1 + floor(random() * 4)::integer] as model,
       (array['chat', 'responses', 'embeddings', 'Summaries', 'Search'])[1 + floor(random() * 5)::integer] as feature,

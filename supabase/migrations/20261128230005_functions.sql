@@ -41,13 +41,22 @@ drop function ai.read_budgets(uuid, uuid, text[], integer);
 
 drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp with time zone, bigint, integer);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.rebuild_changed_usage_days(integer);
+
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.seal_completed_usage_days(integer);
+
 drop function ai.set_budget(text, uuid, uuid, numeric);
 
 drop function ai.usage_between(uuid, timestamp with time zone, timestamp with time zone);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.user_cost_since(ai.caller, timestamp with time zone);
 
 drop function private.account_sessions(uuid);
 
@@ -6741,77 +6750,6 @@ begin
 end
 $$;
 
--- Returns the cost of a caller's runs in the current UTC month. Includes the runs of earlier keys of the same lineage,
--- and open runs. A run counts in the month in which it began.
-create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  month timestamptz := date_trunc('month', now(), 'UTC');
-  spent record;
-begin
-  if caller.source = 'key' then
-    select * into spent from ai.key_cost_since(caller.workspace_id, array[caller.lineage_id], month);
-  else
-    select * into spent from ai.user_cost_since(caller, month);
-  end if;
-  return jsonb_build_object(
-    'since', ai.utc_text(month),
-    'requests', coalesce(spent.requests, 0),
-    'costUsd', case when cost_visible then trim_scale(coalesce(spent.cost_usd, 0)) end,
-    'billedCredits', trim_scale(coalesce(spent.billed_credits, 0)),
-    'unmeteredCredits', trim_scale(coalesce(spent.unmetered_credits, 0))
-  );
-end
-$$;
-
--- Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily
--- sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.
-create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
-  returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  -- Stable, so that all its statements share one snapshot and each run counts once.
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  sealed_before date := (select s.before from ai.usage_sealed_days s);
-  first_day date := (month at time zone 'UTC')::date;
-  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
-  changed_days date[] := array(
-    select distinct c.day from ai.usage_changed_days c
-    where c.workspace_id = workspace and c.day >= first_day and c.day < sealed_before
-  );
-begin
-  return query
-  select p.key_lineage_id, sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
-  from (
-    select u.key_lineage_id, u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
-    from ai.usage_daily u
-    where u.workspace_id = workspace
-      and u.day >= first_day
-      and u.day < sealed_before
-      and u.key_lineage_id = any (lineages)
-      and not u.day = any (changed_days)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from ai.runs r
-    where r.workspace_id = workspace and r.created_at >= live_from and r.key_lineage_id = any (lineages)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from unnest(changed_days) as d (day)
-    cross join lateral (
-      select x.*
-      from ai.runs x
-      where x.workspace_id = workspace
-        and x.created_at >= d.day::timestamp at time zone 'UTC'
-        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
-        and x.key_lineage_id = any (lineages)
-      offset 0
-    ) as r
-  ) as p
-  group by p.key_lineage_id;
-end
-$$;
-
 -- Reserves the maximum cost of another provider call of an open run. Requires that the run's key is not revoked, that
 -- its app's registration is still valid, and that rate limits, budgets and balance have room. A key that expires
 -- meanwhile does not end a run, which ends with the longest call at the latest. Returns everything that is reserved for
@@ -8638,6 +8576,7 @@ $$;
 -- redirectUris, metadataUrl, freshSeconds }. metadataUrl is null for dynamic registration. Without a login within a day,
 -- the client is deleted. Of each kind, the newest 1,000 clients may wait for a login. A changed name or redirect URI
 -- withdraws the consents, because people agreed to what the document said before; logins stay.
+-- Definer: writes tables that the service role can only read.
 create or replace function private.save_self_registered_client(client jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -11535,16 +11474,24 @@ begin
   insert into ai.budgets as b (scope, subject_id, workspace_id, label, limit_usd, period_start, spent_usd)
   select
     set_budget.scope, subject, workspace, set_budget.label, set_budget.limit_usd, month,
-    coalesce(sum(r.cost_usd), 0)
-  from ai.runs r
-  where r.workspace_id = workspace
-    and r.created_at >= month::timestamp at time zone 'UTC'
-    and case set_budget.scope
-      when 'workspace' then true
-      when 'app' then r.app_id = subject
-      when 'member' then r.actor_id = subject
-      when 'label' then r.entity_id = set_budget.label
-      else r.key_lineage_id = subject
+    case
+      -- Sums may count a label as one of many (*).
+      when set_budget.scope = 'label' then (
+        select coalesce(sum(r.cost_usd), 0)
+        from ai.runs r
+        where r.workspace_id = workspace and r.entity_id = set_budget.label
+          and r.created_at >= month::timestamp at time zone 'UTC'
+      )
+      else (
+        select coalesce(sum(u.cost_usd), 0)
+        from ai.usage_between(workspace, month::timestamp at time zone 'UTC', 'infinity', set_budget.scope = 'member') u
+        where case set_budget.scope
+          when 'workspace' then true
+          when 'app' then u.app_id = subject
+          when 'member' then u.actor_id = subject
+          else u.key_lineage_id = subject
+        end
+      )
     end;
 end
 $$;
@@ -12978,8 +12925,8 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Daily sums don't count open runs separately, and don't include today.
-  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+  -- Sums don't count open runs separately, and don't include all runs of the mark's day.
+  if moment is null or of_status = 'running' or last_day >= (ai.usage_mark() at time zone 'UTC')::date then
     return moment;
   end if;
   select greatest(
@@ -12997,8 +12944,8 @@ begin
       order by u.day desc
       limit 1
     ),
-    -- Days that changed since they were summed.
-    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+    -- Days with changes that the sums don't include yet.
+    (select max(c.day) from ai.usage_changes c where c.workspace_id = workspace and c.day <= last_day)
   ) into day;
   if day is null or day < (starts_at at time zone 'UTC')::date then
     return null;
@@ -13164,164 +13111,333 @@ as $$
 #variable_conflict use_column
 declare
   detailed boolean := of_provider is not null;
-  live_from date := (select s.before from ai.usage_sealed_days s);
-  sums_from date := case
-    when detailed then (select least(s.detailed_from, s.before) from ai.usage_sealed_days s) else '-infinity'
-  end;
-  live_start timestamptz := greatest(first_day, live_from);
-  summed_start timestamptz := least(last_day + 1, sums_from);
+  summed record := ai.summed_range(first_day, last_day + 1, detailed);
   range_start timestamptz := first_day;
   range_end timestamptz := last_day + 1;
-  changed_days date[] := array(
-    select distinct c.day
-    from ai.usage_changed_days c
-    where c.day between first_day and last_day and c.day >= sums_from and c.day < live_from
-  );
 begin
   return query
-    with changed as (
-      select distinct c.workspace_id, c.day
-      from ai.usage_changed_days c
-      where c.day = any (changed_days)
-    ), parts as (
+    with parts as (
       -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
         sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
       from ai.usage_daily u
-      where u.day between greatest(first_day, sums_from) and least(last_day, live_from - 1) and u.day <> all (changed_days)
+      where u.day >= summed.first_day and u.day < summed.end_day
         and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
       group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
+        c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
+        sum(c.estimated_runs), sum(c.closed_runs)
+      from ai.usage_changes c
+      where c.run_created_at >= summed.first_moment and c.run_created_at < summed.end_moment
+        and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
+      group by 1, 2, c.provider_id, c.billing_name, c.billing_account
       union all
       select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
         u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
         sum(u.estimated_runs), sum(u.closed_runs)
-      from ai.usage_daily u
-      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
-        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
-      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
-      union all
-      select case when detailed then s.workspace_id end, case when detailed then s.day end, s.provider_id, s.billing_name,
-        s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens), sum(s.output_tokens), sum(s.cost_usd),
-        sum(s.estimated_runs), sum(s.closed_runs)
-      from changed c
-      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
-      where not detailed or s.closed_runs > 0 or ai.billing_provider(s.billing_name, s.provider_id) = of_provider
-      group by 1, 2, s.provider_id, s.billing_name, s.billing_account
-      union all
-      select case when detailed then r.workspace_id end, case when detailed then r.created_at::date end,
-        ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
-        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd),
-        count(*) filter (where ai.is_estimated(r.usage_source, r.swept)), count(*) filter (where r.swept)
       from (
-        select * from ai.runs l where l.created_at >= live_start and l.created_at < range_end
+        select * from ai.runs b where b.created_at >= range_start and b.created_at < summed.first_moment
         union all
-        select * from ai.runs o where o.created_at >= range_start and o.created_at < summed_start
+        select * from ai.runs a where a.created_at >= summed.end_moment and a.created_at < range_end
       ) as r
-      where not detailed or r.swept or ai.billing_provider(r.billing_name, ai.run_provider(r.routes, r.route)) = of_provider
-      group by 1, 2, 3, r.billing_name, r.billing_account
+      cross join lateral ai.run_usage(r) u
+      where not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
     )
     select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
       sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
     from parts p
-    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account;
+    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account
+    having sum(p.requests) > 0;
 end
 $$;
 
--- Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they
--- were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack
--- members and labels.
--- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.live_usage_ranges(
-  workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
-) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
-  language sql stable security invoker
+-- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
+-- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
+-- no sums exist.
+create or replace function ai.usage_mark() returns timestamptz
+  language sql stable security invoker set search_path = ''
 as $$
-  with bounds as (
-    select
-      s.before,
-      case when detailed then least(s.detailed_from, s.before) else '-infinity' end as sums_from,
-      (window_from at time zone 'UTC')::date as first_day,
-      (window_to at time zone 'UTC')::date as last_day
-    from ai.usage_sealed_days s
-  ), days as (
-    select c.day
-    from bounds b
-    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day
-    where c.day >= b.sums_from and c.day < b.before
-    union
-    -- Days that are only partly in the window.
-    select e.day
-    from bounds b
-    cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
-    where e.day >= b.sums_from and e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
-  ), ranges as (
-    select d.day::timestamp at time zone 'UTC' as first_moment, (d.day + 1)::timestamp at time zone 'UTC' as end_moment
-    from days d
-    union all
-    select '-infinity', b.sums_from::timestamp at time zone 'UTC' from bounds b
-    union all
-    select b.before::timestamp at time zone 'UTC', 'infinity' from bounds b
-  )
-  select
-    c.first_moment, c.end_moment, (c.first_moment at time zone 'UTC')::date,
-    ((c.end_moment - interval '1 microsecond') at time zone 'UTC')::date
-  from ranges r
-  cross join lateral (
-    select greatest(window_from, r.first_moment) as first_moment, least(window_to, r.end_moment) as end_moment
-  ) c
-  where c.first_moment < c.end_moment
+  select case
+    when p.summed_until > statement_timestamp() - interval '30 seconds'
+      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
+    else coalesce(p.summed_until, '-infinity')
+  end
+  from (select) as always
+  left join ai.usage_progress p on true
 $$;
 
--- Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary
--- lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of
--- summarized days.
--- Definer: the service role may not write the daily sums.
+-- Advances the mark and adds changed runs to the sums. Also sums again older days whose sums lack details. Passes the
+-- end of at most max_days days, and sums at most max_days older days. Only one caller works at a time; others return 0.
+-- Returns the number of days that it completed.
+-- Definer: the service role may not write the sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql volatile security definer set search_path = ''
 as $$
+declare
+  whole_until timestamptz := '-infinity';
+  mark timestamptz;
+  next_mark timestamptz;
+  summed integer := 0;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
     return 0;
   end if;
-  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days) + ai.detail_older_usage_days(max_days);
+  whole_until := ai.advance_usage_fence();
+  mark := ai.usage_mark_for_clock();
+  loop
+    next_mark := greatest(mark, least(whole_until, date_trunc('day', mark, 'UTC') + interval '24 hours'));
+    perform ai.sum_usage_until(next_mark);
+    exit when next_mark = mark or next_mark <> date_trunc('day', next_mark, 'UTC');
+    perform ai.seal_usage_day((mark at time zone 'UTC')::date);
+    mark := next_mark;
+    summed := summed + 1;
+    exit when summed >= max_days;
+  end loop;
+  return summed + ai.detail_older_usage_days(max_days);
 end
 $$;
 
--- Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized days.
-create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
+-- Returns a time up to which all runs are visible, less the time for which changes of a run are not recorded. Returns
+-- -infinity while a transaction from before the last fence is still open. Otherwise sets a new fence.
+create or replace function ai.advance_usage_fence() returns timestamptz
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  -- Waits until 15 minutes after a day's end. By then, all of the day's calls have committed, because the gateway's
-  -- statements take at most 10 seconds.
-  last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
-  next_day date;
-  sealed integer := 0;
+  snapshot pg_snapshot := pg_current_snapshot();
+  progress ai.usage_progress;
 begin
-  select s.before into next_day from ai.usage_sealed_days s;
-  while next_day < last_end and sealed < max_days loop
-    perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
-    next_day := next_day + 1;
-    sealed := sealed + 1;
-  end loop;
-  if sealed > 0 then
-    update ai.usage_sealed_days s
-    set before = next_day, detailed_from = coalesce(s.detailed_from, next_day - sealed)
-    where s.singleton;
+  -- Until 0.3.0: release 0.1.0 summed whole days and kept a list of changed days.
+  insert into ai.usage_progress (summed_until, detailed_from)
+  select
+    coalesce(d.day::timestamp at time zone 'UTC', '-infinity'), coalesce(d.day, '-infinity')
+  from (
+    select least((select s.before from ai.usage_sealed_days s), (select min(c.day) from ai.usage_changed_days c)) as day
+  ) d
+  on conflict do nothing;
+  select * into strict progress from ai.usage_progress;
+  -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
+  -- recorded. The second condition holds after a restore into another cluster.
+  if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
+    return '-infinity';
   end if;
-  return sealed;
+  update ai.usage_progress p set marked_at = now(), marked_xid = pg_current_xact_id() where p.singleton;
+  -- The clock may have been set back. Another 30 seconds allow for small steps of the clock.
+  return case when progress.marked_at <= now() then progress.marked_at - interval '1 minute' else '-infinity' end;
 end
 $$;
 
--- Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,
--- at most max_days. Returns the number of summarized days.
+-- Returns the mark, as set back where it is needed: to the first day of all runs if the sums are to be built from
+-- scratch (-infinity), and by at least a day if the clock was set back beyond it, because runs before the mark may have
+-- changed without a record.
+create or replace function ai.usage_mark_for_clock() returns timestamptz
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored timestamptz := (select p.summed_until from ai.usage_progress p);
+  mark timestamptz := ai.usage_mark();
+begin
+  if mark = '-infinity' then
+    mark := date_trunc('day', least((select min(r.created_at) from ai.runs r), now() - interval '24 hours'), 'UTC');
+  end if;
+  if mark <> stored then
+    update ai.usage_progress p set summed_until = mark where p.singleton;
+  end if;
+  return mark;
+end
+$$;
+
+-- Moves the mark forward to a time, or leaves it, and adds all changes of runs before the mark to the sums. The caller
+-- holds the roll-up's lock.
+create or replace function ai.sum_usage_until(next_mark timestamptz) returns void
+  language plpgsql volatile security invoker set search_path = '' set work_mem = '32MB'
+  -- Each stretch of time has its own plan, because generic plans would read every partition.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  mark timestamptz := (select p.summed_until from ai.usage_progress p);
+  first_day date := (mark at time zone 'UTC')::date;
+  parts ai.usage_daily[];
+  label_parts ai.usage_labels_daily[];
+begin
+  -- Reads runs and changes in one statement, and so in one snapshot. A change that is visible is part of the runs that
+  -- are summed here or later, so only changes of runs before the mark are added.
+  with changed as (
+    delete from ai.usage_changes returning *
+  ), used as materialized (
+    select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
+  )
+  select
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s)
+      || array(select u from changed c cross join lateral ai.changed_usage(c) u where c.run_created_at < mark),
+    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s)
+      || array(select u from changed c cross join lateral ai.changed_label_usage(c) u where c.run_created_at < mark)
+  into parts, label_parts;
+  -- The day has sums already if the mark was set back.
+  if mark = date_trunc('day', mark, 'UTC') and next_mark > mark then
+    delete from ai.usage_labels_daily l
+    using (select distinct u.workspace_id from ai.usage_daily u where u.day = first_day) w
+    where l.workspace_id = w.workspace_id and l.day = first_day;
+    delete from ai.usage_daily u where u.day = first_day;
+  end if;
+  perform ai.add_usage(parts);
+  perform ai.add_label_usage(label_parts);
+  update ai.usage_progress p set summed_until = next_mark where p.singleton and next_mark > mark;
+end
+$$;
+
+-- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its twelve dimensions.
+create or replace function ai.add_usage(parts ai.usage_daily[]) returns void
+  language sql volatile security invoker set search_path = ''
+  -- Statistics of today's rows are always old. These settings make every plan find rows by workspace and day.
+  set enable_seqscan = off
+as $$
+  merge into ai.usage_daily u
+  using (
+    with due as materialized (
+      select
+        p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
+        p.billing_name, p.billing_account, p.actor_id,
+        row(
+          p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode, p.billing_name,
+          p.billing_account, p.actor_id
+        )::text as dimensions,
+        sum(p.requests)::bigint as requests, sum(p.failed)::bigint as failed, sum(p.input_tokens)::bigint as input_tokens,
+        sum(p.output_tokens)::bigint as output_tokens, sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits,
+        sum(p.unmetered_credits) as unmetered_credits, sum(p.latency_ms)::bigint as latency_ms, sum(p.timed)::bigint as timed,
+        sum(p.latency_marks) as latency_marks, sum(p.first_token_marks) as first_token_marks,
+        sum(p.estimated_runs)::bigint as estimated_runs, sum(p.closed_runs)::bigint as closed_runs
+      from unnest(parts) p
+      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    ), stored as materialized (
+      select
+        s.ctid as place, s.workspace_id, s.day,
+        row(
+          s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode, s.billing_name,
+          s.billing_account, s.actor_id
+        )::text as dimensions
+      from (select distinct d.workspace_id, d.day from due d) w
+      cross join lateral (
+        select s.ctid, s.* from ai.usage_daily s where s.workspace_id = w.workspace_id and s.day = w.day
+      ) s
+    )
+    select d.*, s.place
+    from due d
+    left join stored s on s.workspace_id = d.workspace_id and s.day = d.day and s.dimensions = d.dimensions
+    where s.place is not null or d.requests <> 0
+  ) d
+  on u.ctid = d.place
+  when matched and u.requests + d.requests = 0 then delete
+  when matched then update set
+    requests = u.requests + d.requests,
+    failed = u.failed + d.failed,
+    input_tokens = u.input_tokens + d.input_tokens,
+    output_tokens = u.output_tokens + d.output_tokens,
+    cost_usd = u.cost_usd + d.cost_usd,
+    billed_credits = u.billed_credits + d.billed_credits,
+    unmetered_credits = u.unmetered_credits + d.unmetered_credits,
+    latency_ms = u.latency_ms + d.latency_ms,
+    timed = u.timed + d.timed,
+    latency_marks = u.latency_marks + d.latency_marks,
+    first_token_marks = u.first_token_marks + d.first_token_marks,
+    estimated_runs = u.estimated_runs + d.estimated_runs,
+    closed_runs = u.closed_runs + d.closed_runs
+  when not matched then insert (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs
+  ) values (
+    d.workspace_id, d.day, d.app_id, d.key_lineage_id, d.provider_id, d.model_id, d.feature, d.execution_mode, d.requests,
+    d.failed, d.input_tokens, d.output_tokens, d.cost_usd, d.billed_credits, d.unmetered_credits, d.latency_ms, d.timed,
+    d.latency_marks, d.first_token_marks, d.billing_name, d.billing_account, d.actor_id, d.estimated_runs, d.closed_runs
+  )
+$$;
+
+-- Adds parts to ai.usage_labels_daily. Once a workspace has 10,000 labels on a day, further labels go to the row *.
+create or replace function ai.add_label_usage(parts ai.usage_labels_daily[]) returns void
+  language sql volatile security invoker set search_path = '' set enable_seqscan = off
+as $$
+  with due as materialized (
+    select
+      p.workspace_id, p.day, p.label, sum(p.requests) as requests, sum(p.failed) as failed,
+      sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens, sum(p.cost_usd) as cost_usd,
+      sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed,
+      p.label in ('', '*') or exists (
+        select from ai.usage_labels_daily l where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label
+      ) as is_stored
+    from unnest(parts) p
+    group by p.workspace_id, p.day, p.label
+  ), named as (
+    select d.*,
+      case
+        when d.is_stored then d.label
+        -- A change of a run that is already part of the row *.
+        when d.requests <= 0 then '*'
+        when d.rank + (
+          select count(*) from ai.usage_labels_daily l
+          where l.workspace_id = d.workspace_id and l.day = d.day and l.label not in ('', '*')
+        ) <= 10000 then d.label
+        else '*'
+      end as name
+    from (
+      select e.*, row_number() over (
+        partition by e.workspace_id, e.day, e.is_stored order by e.requests <= 0, e.cost_usd desc, e.requests desc, e.label collate "C"
+      ) as rank
+      from due e
+    ) d
+  )
+  insert into ai.usage_labels_daily as l (
+    workspace_id, day, label, requests, failed, input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits,
+    latency_ms, timed
+  )
+  select
+    n.workspace_id, n.day, n.name, sum(n.requests), sum(n.failed), sum(n.input_tokens), sum(n.output_tokens),
+    sum(n.cost_usd), sum(n.billed_credits), sum(n.unmetered_credits), sum(n.latency_ms), sum(n.timed)
+  from named n
+  group by n.workspace_id, n.day, n.name
+  on conflict (workspace_id, day, label) do update set
+    requests = l.requests + excluded.requests,
+    failed = l.failed + excluded.failed,
+    input_tokens = l.input_tokens + excluded.input_tokens,
+    output_tokens = l.output_tokens + excluded.output_tokens,
+    cost_usd = l.cost_usd + excluded.cost_usd,
+    billed_credits = l.billed_credits + excluded.billed_credits,
+    unmetered_credits = l.unmetered_credits + excluded.unmetered_credits,
+    latency_ms = l.latency_ms + excluded.latency_ms,
+    timed = l.timed + excluded.timed;
+  -- Rows whose last run was deleted or got another label.
+  delete from ai.usage_labels_daily l
+  using (
+    select distinct p.workspace_id, p.day, n.label
+    from unnest(parts) p
+    cross join lateral (values (p.label), ('*')) as n (label)
+    where p.requests <= 0
+  ) p
+  where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label and l.requests = 0
+$$;
+
+-- Sums a finished day again for workspaces with more than 10,000 labels, so that its most expensive labels have rows.
+create or replace function ai.seal_usage_day(day date) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  select ai.rebuild_usage_day(seal_usage_day.day, array(
+    select l.workspace_id
+    from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
+    join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
+  ))
+$$;
+
+-- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most
+-- max_days. Returns the number of summed days.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  next_day date := (select least(s.detailed_from, s.before) from ai.usage_sealed_days s);
+  next_day date := (select p.detailed_from from ai.usage_progress p);
   first_run date;
   summed integer := 0;
 begin
@@ -13334,9 +13450,9 @@ begin
     perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
     summed := summed + 1;
   end loop;
-  update ai.usage_sealed_days s
+  update ai.usage_progress p
   set detailed_from = case when next_day > first_run then next_day else '-infinity' end
-  where s.singleton;
+  where p.singleton;
   return summed;
 end
 $$;
@@ -13350,6 +13466,68 @@ as $$
     from ai.runs r
     where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
   )
+$$;
+
+-- Replaces the sums of a day before the mark for the given workspaces. The caller holds the roll-up's lock.
+create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  day_start timestamptz := rebuild_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  parts ai.usage_daily[];
+  label_parts ai.usage_labels_daily[];
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+  )
+  select
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s),
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
+  into parts, label_parts;
+  delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  insert into ai.usage_daily select p.* from unnest(parts) p;
+  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+end
+$$;
+
+-- Returns what one run adds to the sums, in the format of ai.usage_daily. Includes a run in progress.
+-- Returns a set of one row and has no SET clause, so that Postgres inlines it.
+create or replace function ai.run_usage(run ai.runs) returns setof ai.usage_daily
+  language sql immutable security invoker parallel safe
+as $$
+  select
+    run.workspace_id, (run.created_at at time zone 'UTC')::date, run.app_id, run.key_lineage_id,
+    ai.run_provider(run.routes, run.route), run.model_id, run.feature::text, run.execution_mode::text,
+    1::bigint, case when run.status = 'failed' then 1 else 0 end::bigint, run.input_tokens, run.output_tokens,
+    run.cost_usd::numeric, run.billed_credits::numeric, run.unmetered_credits::numeric,
+    coalesce(run.latency_ms, 0)::bigint, case when run.latency_ms is not null then 1 else 0 end::bigint,
+    coalesce(ai.latency_mark(run.latency_ms), 0),
+    coalesce(ai.latency_mark(case when run.streamed then run.first_byte_ms end), 0),
+    run.billing_name, run.billing_account, run.actor_id,
+    case when ai.is_estimated(run.usage_source, run.swept) then 1 else 0 end::bigint,
+    case when run.swept then 1 else 0 end::bigint
+$$;
+
+-- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
+-- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
+create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
+  language sql stable security invoker
+as $$
+  select
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    sum(u.requests)::bigint, sum(u.failed)::bigint, sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint,
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.unmetered_credits), sum(u.latency_ms)::bigint, sum(u.timed)::bigint,
+    sum(u.latency_marks), sum(u.first_token_marks), u.billing_name, u.billing_account, u.actor_id,
+    sum(u.estimated_runs)::bigint, sum(u.closed_runs)::bigint
+  from ai.runs r
+  cross join lateral ai.run_usage(r) u
+  where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
+  group by 1, 2, 3, 4, 5, 6, 7, 8, u.billing_name, u.billing_account, u.actor_id
 $$;
 
 -- Sums a workspace's runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the format
@@ -13387,6 +13565,59 @@ as $$
     ) g
   ) n
   group by n.day, n.label
+$$;
+
+-- Returns a recorded change in the format of ai.usage_daily.
+create or replace function ai.changed_usage(change ai.usage_changes) returns setof ai.usage_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, change.app_id, change.key_lineage_id, change.provider_id, change.model_id,
+    change.feature, change.execution_mode, change.requests, change.failed, change.input_tokens, change.output_tokens,
+    change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed,
+    change.latency_marks, change.first_token_marks, change.billing_name, change.billing_account, change.actor_id,
+    change.estimated_runs, change.closed_runs
+$$;
+
+-- Returns a recorded change in the format of ai.usage_labels_daily.
+create or replace function ai.changed_label_usage(change ai.usage_changes) returns setof ai.usage_labels_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, coalesce(change.label, ''), change.requests, change.failed, change.input_tokens,
+    change.output_tokens, change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed
+$$;
+
+-- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
+-- row or unique key, so settlements never wait for each other here.
+-- Definer: the role that settles a run cannot write the changes.
+create or replace function ai.record_usage_change() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if tg_op = 'UPDATE' then
+    perform where old.created_at = new.created_at and old.entity_id is not distinct from new.entity_id
+      and (select u from ai.run_usage(old) u) is not distinct from (select u from ai.run_usage(new) u);
+    if found then
+      return null;
+    end if;
+  end if;
+  insert into ai.usage_changes (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs, run_created_at, label
+  )
+  select
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    s.sign * u.requests, s.sign * u.failed, s.sign * u.input_tokens, s.sign * u.output_tokens, s.sign * u.cost_usd,
+    s.sign * u.billed_credits, s.sign * u.unmetered_credits, s.sign * u.latency_ms, s.sign * u.timed,
+    s.sign * u.latency_marks, s.sign * u.first_token_marks, u.billing_name, u.billing_account, u.actor_id,
+    s.sign * u.estimated_runs, s.sign * u.closed_runs, (s.run).created_at, (s.run).entity_id
+  from (values (-1, old), (1, new)) as s (sign, run)
+  cross join lateral ai.run_usage(s.run) u
+  where (s.run).id is not null;
+  return null;
+end
 $$;
 
 -- Returns the details of the invitation with this token, or null if there is none. token_hash is the token's SHA-256 in
@@ -14056,6 +14287,22 @@ create or replace trigger revoke_keys_of_connection before delete on ai.agent_co
 
 create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
   for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();
+
+-- Changes of younger runs need no record, because the mark stays behind them. Uses the time of the write, because the
+-- start of its transaction may be long ago. The condition is short because Postgres reads it again for each statement.
+create or replace trigger record_usage_change after update on ai.runs
+  for each row when (least(old.created_at, new.created_at) < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires if a transaction inserts its run long after it began, or an operator inserts a run by hand.
+create or replace trigger record_usage_addition after insert on ai.runs
+  for each row when (new.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires when an operator deletes a run by hand. Our own code never deletes runs.
+create or replace trigger record_usage_deletion after delete on ai.runs
+  for each row when (old.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
 
 -- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
 -- end_unauthorized_connections and require_workspace_owner, which lock it.
@@ -15680,70 +15927,35 @@ as $$
   )
 $$;
 
--- Returns a workspace's usage in a half-open window, in rows that callers group. Reads daily sums for sealed, unchanged
--- days that are completely in the window, and runs for the rest. One statement reads both, so that each run counts
--- exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read from runs.
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
-create or replace function ai.usage_between(
-  workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
-)
-  returns setof ai.usage_daily
-  language sql stable security invoker
-as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, by_member)
-  )
-  select u.*
-  from ai.usage_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
-  union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
-$$;
-
--- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between.
+-- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
+-- first_day to before end_day. Days that are only partly in the window are read from runs, except that the sums of the
+-- mark's day end at the mark. If detailed, days whose sums lack members and labels are read from runs too. Returns an
+-- empty range at the window's end if no sums can be used.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
-  returns setof ai.usage_labels_daily
+create or replace function ai.summed_range(window_from timestamptz, window_to timestamptz, detailed boolean)
+  returns table (first_moment timestamptz, end_moment timestamptz, first_day date, end_day date)
   language sql stable security invoker
 as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, true)
-  )
-  select u.*
-  from ai.usage_labels_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
-  union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
-$$;
-
--- Replaces the sums of a day for the given workspaces.
-create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_usage(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s;
-  delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_labels_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_labels(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s
+  select
+    r.first_moment, r.end_moment, (r.first_moment at time zone 'UTC')::date,
+    case
+      when r.first_moment < r.end_moment then ((r.end_moment - interval '1 microsecond') at time zone 'UTC')::date + 1
+      else '-infinity'
+    end
+  from (
+    select
+      case when b.first_moment < b.end_moment then b.first_moment else window_to end as first_moment,
+      case when b.first_moment < b.end_moment then b.end_moment else window_to end as end_moment
+    from (
+      select
+        greatest(
+          date_trunc('day', window_from + interval '23:59:59.999999', 'UTC'),
+          case when detailed then (select p.detailed_from::timestamp at time zone 'UTC' from ai.usage_progress p) end
+        ) as first_moment,
+        case when window_to < m.mark then date_trunc('day', window_to, 'UTC') else m.mark end as end_moment
+      from (select ai.usage_mark() as mark offset 0) m
+    ) b
+  ) r
 $$;
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
@@ -16036,48 +16248,6 @@ as $$
   where r.id is not null
 $$;
 
--- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
--- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
--- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
--- the billing account.
--- Sets no search_path, so Postgres can inline this function into its callers' plans.
-create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
-  returns table (month date, provider text, account_id text, metered numeric, runs numeric)
-  language sql stable security invoker
-as $$
-  select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
-    u.cost_usd, u.requests
-  from ai.usage_between(book, window_from, window_to) u
-  union all
-  select date_trunc('month', window_from at time zone 'UTC')::date, ai.billing_provider(p.billing_name, p.provider_id),
-    p.billing_account, p.cost_usd, p.requests
-  from ai.platform_usage(
-    (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date
-  ) p
-  where book = ai.platform_book()
-$$;
-
--- Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of
--- ai.metered_costs and ai.booked_costs.
-create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
-  returns table (
-    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
-    records bigint, invoices bigint
-  )
-  language sql stable security invoker set search_path = ''
-as $$
-  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
-    coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
-  from (
-    select m.month, m.provider, m.account_id, m.metered, null::numeric as imported, null::numeric as invoiced, m.runs
-    from ai.metered_costs(book, window_from, window_to) m
-    union all
-    select date_trunc('month', b.day::timestamp)::date, b.provider, b.account_id, null, b.imported, b.invoiced, null
-    from ai.booked_costs(book, window_from, window_to) b
-  ) as s
-  group by s.month, s.provider, s.account_id
-$$;
-
 -- Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
@@ -16162,15 +16332,202 @@ as $$
   returning private.describe_openid_tokens(login, t)
 $$;
 
+-- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
+-- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
+-- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- from runs.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
+create or replace function ai.usage_between(
+  workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
+)
+  returns setof ai.usage_daily
+  language sql stable security invoker
+as $$
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, by_member)
+  )
+  select u.*
+  from summed s
+  join ai.usage_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Conditions for the index, whatever the plan of the join is.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
+  union all
+  select u.*
+  from summed s
+  join ai.usage_changes c
+    on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+  cross join lateral ai.changed_usage(c) u
+  union all
+  select u.*
+  from summed s
+  cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) u
+$$;
+
+-- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between. On a day with
+-- a row *, changes and runs with a label that has no row count as *.
+-- This function has no SET clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.usage_labels_daily
+  language sql stable security invoker
+as $$
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, true)
+  )
+  select u.*
+  from summed s
+  join ai.usage_labels_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Conditions for the index, whatever the plan of the join is.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
+  union all
+  select
+    p.workspace_id, p.day,
+    case
+      when exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = '*'
+      ) and not exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = p.label
+      ) then '*'
+      else p.label
+    end,
+    p.requests, p.failed, p.input_tokens, p.output_tokens, p.cost_usd, p.billed_credits, p.unmetered_credits,
+    p.latency_ms, p.timed
+  from (
+    select u.*
+    from summed s
+    join ai.usage_changes c
+      on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+    cross join lateral ai.changed_label_usage(c) u
+    union all
+    select u.*
+    from summed s
+    cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+    cross join lateral ai.sum_labels(workspace, r.first_moment, r.end_moment) u
+  ) p
+$$;
+
+-- Returns whether an app has any run in a workspace before the given time.
+create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select
+    exists (
+      select from ai.usage_daily u
+      where u.workspace_id = workspace and u.app_id = app and u.day < (moment at time zone 'UTC')::date
+    )
+    or exists (
+      select from ai.usage_changes c
+      where c.workspace_id = workspace and c.app_id = app and c.run_created_at < moment and c.requests > 0
+    )
+    or exists (
+      select
+      from ai.usage_between(workspace, least(ai.usage_mark(), date_trunc('day', moment, 'UTC')), moment) as u
+      where u.app_id = app
+    )
+$$;
+
+-- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
+-- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
+-- Definer: the functions that it calls are not granted to any role.
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
+    ]) as p (part)
+  )
+$$;
+
+-- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
+-- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
+-- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
+-- the billing account.
+-- Sets no search_path, so Postgres can inline this function into its callers' plans.
+create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (month date, provider text, account_id text, metered numeric, runs numeric)
+  language sql stable security invoker
+as $$
+  select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
+    u.cost_usd, u.requests
+  from ai.usage_between(book, window_from, window_to) u
+  union all
+  select date_trunc('month', window_from at time zone 'UTC')::date, ai.billing_provider(p.billing_name, p.provider_id),
+    p.billing_account, p.cost_usd, p.requests
+  from ai.platform_usage(
+    (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date
+  ) p
+  where book = ai.platform_book()
+$$;
+
+-- Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of
+-- ai.metered_costs and ai.booked_costs.
+create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (
+    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
+    records bigint, invoices bigint
+  )
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
+    coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
+  from (
+    select m.month, m.provider, m.account_id, m.metered, null::numeric as imported, null::numeric as invoiced, m.runs
+    from ai.metered_costs(book, window_from, window_to) m
+    union all
+    select date_trunc('month', b.day::timestamp)::date, b.provider, b.account_id, null, b.imported, b.invoiced, null
+    from ai.booked_costs(book, window_from, window_to) b
+  ) as s
+  group by s.month, s.provider, s.account_id
+$$;
+
+-- Returns ai.provider_invoices_page for the platform's book.
+-- Definer: functions that read and write books are not granted to the service role.
+create or replace function private.list_platform_invoices(
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
+$$;
+
+-- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),
+-- or of a person's own calls, or of a person's calls through an app. Includes open runs. A run counts in the month in
+-- which it began.
+create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'since', ai.utc_text(m.month),
+    'requests', coalesce(sum(u.requests), 0),
+    'costUsd', case when cost_visible then trim_scale(coalesce(sum(u.cost_usd), 0)) end,
+    'billedCredits', trim_scale(coalesce(sum(u.billed_credits), 0)),
+    'unmeteredCredits', trim_scale(coalesce(sum(u.unmetered_credits), 0))
+  )
+  from (select date_trunc('month', now(), 'UTC') as month) m
+  left join lateral ai.usage_between((caller).workspace_id, m.month, 'infinity', (caller).source <> 'key') u on
+    case
+      when (caller).source = 'key' then u.key_lineage_id = (caller).lineage_id
+      -- Only runs of keys have a lineage.
+      else u.key_lineage_id is null and u.actor_id = (caller).actor_id and u.app_id is not distinct from (caller).app_id
+    end
+  group by m.month
+$$;
+
 -- Returns the details of a workspace's keys, newest first.
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
-  left join ai.key_cost_since(
-    workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
-  ) c on c.lineage_id = k.lineage_id
+  left join (
+    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
+    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
+    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
+    group by u.key_lineage_id
+  ) c on c.key_lineage_id = k.lineage_id
 $$;
 
 -- Returns a range's sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers the
@@ -16239,31 +16596,6 @@ as $$
   group by 1, o.place
 $$;
 
--- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
--- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
--- Definer: the functions that it calls are not granted to any role.
-create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select private.export_account_proper(subject_id, with_parts) || (
-    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
-    from unnest(array[
-      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
-    ]) as p (part)
-  )
-$$;
-
--- Returns ai.provider_invoices_page for the platform's book.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.list_platform_invoices(
-  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
-$$;
-
 comment on view ai.cost_book_entries is
   'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
 
@@ -16285,7 +16617,11 @@ revoke delete, insert, update on table ai.credit_references from service_role;
 
 revoke delete, insert, update on table ai.invoice_book_entries from service_role;
 
+revoke delete, insert, update on table ai.usage_changes from service_role;
+
 revoke delete, insert, update on table ai.usage_labels_daily from service_role;
+
+revoke delete, insert, update on table ai.usage_progress from service_role;
 
 grant execute on function ai.answer_agent_access(uuid, uuid, uuid, timestamp with time zone, text) to service_role;
 

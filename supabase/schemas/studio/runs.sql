@@ -200,8 +200,8 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Daily sums don't count open runs separately, and don't include today.
-  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+  -- Sums don't count open runs separately, and don't include all runs of the mark's day.
+  if moment is null or of_status = 'running' or last_day >= (ai.usage_mark() at time zone 'UTC')::date then
     return moment;
   end if;
   select greatest(
@@ -219,8 +219,8 @@ begin
       order by u.day desc
       limit 1
     ),
-    -- Days that changed since they were summed.
-    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+    -- Days with changes that the sums don't include yet.
+    (select max(c.day) from ai.usage_changes c where c.workspace_id = workspace and c.day <= last_day)
   ) into day;
   if day is null or day < (starts_at at time zone 'UTC')::date then
     return null;

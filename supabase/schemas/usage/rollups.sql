@@ -2,34 +2,42 @@
 -- after it, in one snapshot. A run that changes later than 30 seconds after it began adds the difference to
 -- ai.usage_changes, which reports read as well.
 
--- Advances the mark and adds changed runs to the sums. Also sums again older days whose sums lack details. Passes the
--- end of at most max_days days, and sums at most max_days older days. Only one caller works at a time; others return 0.
--- Returns the number of days that it completed.
+-- Advances the mark and adds changed runs to the sums, in steps. Also sums again older days whose sums lack details.
+-- Passes the end of at most max_days days, and sums at most max_days older days. Begins no step after two seconds; the
+-- next call continues. Only one caller works at a time; others return 0. Returns the number of days that it completed,
+-- and at least 1 if it stopped early.
 -- Definer: the service role may not write the sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  whole_until timestamptz := '-infinity';
+  stop_at timestamptz := clock_timestamp() + interval '2 seconds';
+  whole_until timestamptz;
   mark timestamptz;
-  next_mark timestamptz;
-  summed integer := 0;
+  completed integer := 0;
+  step_changes integer := 20000;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
     return 0;
   end if;
   whole_until := ai.advance_usage_fence();
   mark := ai.usage_mark_for_clock();
-  loop
-    next_mark := greatest(mark, least(whole_until, date_trunc('day', mark, 'UTC') + interval '24 hours'));
-    perform ai.sum_usage_until(next_mark);
-    exit when next_mark = mark or next_mark <> date_trunc('day', next_mark, 'UTC');
-    perform ai.seal_usage_day((mark at time zone 'UTC')::date);
-    mark := next_mark;
-    summed := summed + 1;
-    exit when summed >= max_days;
+  while ai.add_usage_changes(step_changes) = step_changes and clock_timestamp() < stop_at loop
   end loop;
-  return summed + ai.detail_older_usage_days(max_days);
+  while mark < whole_until and completed < max_days loop
+    if clock_timestamp() >= stop_at then
+      return greatest(completed, 1);
+    end if;
+    mark := ai.sum_usage_until(whole_until);
+    if mark = date_trunc('day', mark, 'UTC') then
+      perform ai.seal_usage_day((mark at time zone 'UTC')::date - 1);
+      completed := completed + 1;
+    end if;
+  end loop;
+  if clock_timestamp() < stop_at then
+    completed := completed + ai.detail_older_usage_days(max_days);
+  end if;
+  return completed;
 end
 $$;
 
@@ -82,9 +90,9 @@ begin
 end
 $$;
 
--- Moves the mark forward to a time, or leaves it, and adds all changes of runs before the mark to the sums. The caller
--- holds the roll-up's lock.
-create or replace function ai.sum_usage_until(next_mark timestamptz) returns void
+-- Sums the runs that follow the mark and moves the mark forward: to whole_until, but at most to the end of the day, and
+-- to ten minutes after the first run. Returns the new mark. The caller holds the roll-up's lock.
+create or replace function ai.sum_usage_until(whole_until timestamptz) returns timestamptz
   language plpgsql volatile security invoker set search_path = '' set work_mem = '32MB'
   -- Each stretch of time has its own plan, because generic plans would read every partition.
   set plan_cache_mode = force_custom_plan
@@ -92,24 +100,34 @@ as $$
 declare
   mark timestamptz := (select p.summed_until from ai.usage_progress p);
   first_day date := (mark at time zone 'UTC')::date;
+  next_mark timestamptz := least(
+    whole_until,
+    date_trunc('day', mark, 'UTC') + interval '24 hours',
+    (
+      select r.created_at from ai.runs r
+      where r.created_at >= mark and r.created_at < whole_until
+      order by r.created_at
+      limit 1
+    ) + interval '10 minutes'
+  );
   parts ai.usage_daily[];
   label_parts ai.usage_labels_daily[];
 begin
-  -- Reads runs and changes in one statement, and so in one snapshot. A change that is visible is part of the runs that
-  -- are summed here or later, so only changes of runs before the mark are added.
+  if next_mark <= mark then
+    return mark;
+  end if;
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs that are summed.
   with changed as (
-    delete from ai.usage_changes returning *
+    delete from ai.usage_changes c where c.run_created_at >= mark and c.run_created_at < next_mark
   ), used as materialized (
     select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
   )
   select
-    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s)
-      || array(select u from changed c cross join lateral ai.changed_usage(c) u where c.run_created_at < mark),
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s),
     array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s)
-      || array(select u from changed c cross join lateral ai.changed_label_usage(c) u where c.run_created_at < mark)
   into parts, label_parts;
   -- The day has sums already if the mark was set back.
-  if mark = date_trunc('day', mark, 'UTC') and next_mark > mark then
+  if mark = date_trunc('day', mark, 'UTC') then
     delete from ai.usage_labels_daily l
     using (select distinct u.workspace_id from ai.usage_daily u where u.day = first_day) w
     where l.workspace_id = w.workspace_id and l.day = first_day;
@@ -117,7 +135,37 @@ begin
   end if;
   perform ai.add_usage(parts);
   perform ai.add_label_usage(label_parts);
-  update ai.usage_progress p set summed_until = next_mark where p.singleton and next_mark > mark;
+  update ai.usage_progress p set summed_until = next_mark where p.singleton;
+  return next_mark;
+end
+$$;
+
+-- Moves at most max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
+-- these runs when the mark passes them. Returns the number of changes. The caller holds the roll-up's lock.
+create or replace function ai.add_usage_changes(max_changes integer) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  parts ai.usage_daily[];
+  label_parts ai.usage_labels_daily[];
+begin
+  with due as materialized (
+    select c.ctid as place
+    from ai.usage_changes c
+    where c.run_created_at < (select p.summed_until from ai.usage_progress p)
+    limit max_changes
+  ), changed as (
+    delete from ai.usage_changes c using due d where c.ctid = d.place returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
+    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u)
+  into parts, label_parts;
+  if parts <> '{}' then
+    perform ai.add_usage(parts);
+    perform ai.add_label_usage(label_parts);
+  end if;
+  return cardinality(parts);
 end
 $$;
 
@@ -252,15 +300,39 @@ as $$
   where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label and l.requests = 0
 $$;
 
--- Sums a finished day again for workspaces with more than 10,000 labels, so that its most expensive labels have rows.
+-- Sums the labels of a finished day again for workspaces with more than 10,000, so that the most expensive have rows. If
+-- that takes longer than the caller's statement timeout, the labels that came first keep the rows.
 create or replace function ai.seal_usage_day(day date) returns void
-  language sql volatile security invoker set search_path = ''
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
 as $$
-  select ai.rebuild_usage_day(seal_usage_day.day, array(
+#variable_conflict use_column
+declare
+  day_start timestamptz := seal_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  workspaces uuid[] := array(
     select l.workspace_id
     from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
     join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
-  ))
+  );
+  parts ai.usage_daily[];
+  label_parts ai.usage_labels_daily[];
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+    returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
+  into parts, label_parts;
+  perform ai.add_usage(parts);
+  delete from ai.usage_labels_daily l where l.workspace_id = any (workspaces) and l.day = seal_usage_day.day;
+  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+exception when query_canceled then
+  raise warning 'the most expensive labels of % are not known: %', seal_usage_day.day, sqlerrm;
+end
 $$;
 
 -- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most

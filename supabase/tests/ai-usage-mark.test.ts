@@ -4,7 +4,7 @@ import { superuserUrl } from "../../scripts/test/superuser.ts";
 import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one } from "./database.ts";
 import { openPool } from "./pools.ts";
-import { lockRollUps, reportDifferences } from "./usage-sums.ts";
+import { lockRollUps, reportDifferences, setFence } from "./usage-sums.ts";
 
 /**
  * Sums of today's runs while transactions stay open. Each test holds the roll-up's lock, so that only its own roll-ups
@@ -42,7 +42,8 @@ beforeEach(async () => {
 afterEach(async () => {
   await held.end();
   await free.end();
-  // Rebuilds what a test left: sums and mark are valid again after a roll-up.
+  // The sweeper would close the runs that tests leave open, on days that other tests report.
+  await roller.session.query("delete from ai.runs where workspace_id = $1", [tenant.workspaceId]);
   await roller.session.query("select ai.roll_up_usage(1000000)");
   await roller.end();
 });
@@ -64,11 +65,6 @@ async function moveMark(moment: string): Promise<void> {
   await sumUntil(moment);
 }
 
-/** Sets a fence in the past: all transactions before the current one count as ended at `moment`. */
-const setFence = (moment: string) =>
-  roller.session.query(
-    `update ai.usage_progress set marked_at = ${moment}, marked_xid = (pg_current_xact_id()::text::bigint + 1)::text::xid8`,
-  );
 const mark = async () =>
   (await one<{ age: number }>(db, {
     sql: "select extract(epoch from now() - summed_until)::float8 as age from ai.usage_progress",
@@ -117,7 +113,7 @@ describe("sums of today's runs", () => {
   test("a begin held for ten minutes between insert and commit holds the mark, and counts once from its commit on", async () => {
     await moveMark("now() - interval '12 minutes'");
     await beginAt(free.session, "now() - interval '11 minutes'");
-    await setFence("now() - interval '10 minutes' - interval '1 second'");
+    await setFence(roller.session, "now() - interval '10 minutes' - interval '1 second'");
     await held.client.query("begin");
     const late = await beginAt(held.session, "now() - interval '10 minutes'");
     for (let n = 0; n < 3; n += 1) {
@@ -130,7 +126,7 @@ describe("sums of today's runs", () => {
     await held.client.query("commit");
     expect(await countReported()).toBe(2);
     await expectExact();
-    await rollUp();
+    await setFence(roller.session, "now()");
     await rollUp();
     expect(await mark()).toBeLessThan(10 * 60);
     await expectExact();
@@ -144,7 +140,7 @@ describe("sums of today's runs", () => {
     const run = await beginAt(free.session, "now() - interval '5 minutes'");
     await moveMark("now() - interval '6 minutes'");
     await rollUp();
-    await setFence("now() - interval '3 minutes'");
+    await setFence(roller.session, "now() - interval '3 minutes'");
     await held.client.query("begin");
     await settle(held.session, [outcome(run, { billing_name: "demo", billing_account: "a-1" })]);
     await rollUp();
@@ -160,7 +156,7 @@ describe("sums of today's runs", () => {
   test("a settlement of a young run that is held open holds the mark", async () => {
     const run = await beginAt(free.session, "now() - interval '5 minutes'");
     await moveMark("now() - interval '6 minutes'");
-    await setFence("now() - interval '5 minutes' + interval '20 seconds'");
+    await setFence(roller.session, "now() - interval '5 minutes' + interval '20 seconds'");
     await held.client.query("begin");
     // As it was written within 30 seconds of the begin, it recorded no change.
     await held.client.query("set session_replication_role = replica");
@@ -172,7 +168,7 @@ describe("sums of today's runs", () => {
     expect(await mark()).toBeGreaterThan(5 * 60);
     await held.client.query("commit");
     await expectExact();
-    await rollUp();
+    await setFence(roller.session, "now()");
     await rollUp();
     expect(await mark()).toBeLessThan(5 * 60);
     await expectExact();
@@ -221,7 +217,7 @@ describe("sums of today's runs", () => {
     }
     roller = await openSession();
     await lockRollUps(roller.session, "session");
-    await setFence("now() - interval '2 minutes'");
+    await setFence(roller.session, "now() - interval '2 minutes'");
     await rollUp();
     expect(await mark()).toBeLessThan(5 * 60);
     await expectExact();
@@ -265,7 +261,7 @@ describe("sums of today's runs", () => {
     await expectExact();
     await settle(db, [outcome(run)]);
     await expectExact();
-    await setFence("now() - interval '2 minutes'");
+    await setFence(roller.session, "now() - interval '2 minutes'");
     await rollUp();
     expect(await mark()).toBeLessThan(4 * 60);
     await expectExact();
@@ -281,7 +277,7 @@ describe("sums of today's runs", () => {
     expect(await reportDifferences(db, tenant)).not.toEqual([]);
     await roller.session.query("update ai.usage_progress set summed_until = '-infinity'");
     await expectExact();
-    await setFence("now()");
+    await setFence(roller.session, "now()");
     await rollUp();
     expect(await mark()).toBeLessThan(4 * 60);
     await expectExact();
@@ -295,7 +291,7 @@ describe("sums of today's runs", () => {
       "update ai.runs set created_at = created_at - interval '4 minutes' where id = $1",
       "update ai.runs set created_at = created_at + interval '4 minutes' where id = $1",
       "update ai.runs set created_at = created_at + interval '2 hours' where id = $1",
-      "update ai.runs set created_at = created_at - interval '40 days' where id = $1",
+      "update ai.runs set created_at = created_at - interval '3 days' where id = $1",
       "update ai.runs set entity_id = 'b', cost_usd = cost_usd + 0.000000000001 where id = $1",
       "update ai.runs set entity_id = null, actor_id = null where id = $1",
       "delete from ai.runs where id = $1",

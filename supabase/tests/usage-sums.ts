@@ -9,9 +9,16 @@ export async function lockRollUps(db: Database, scope: "transaction" | "session"
   await db.query(`select ${lock}(hashtextextended('ai.roll_up_usage', 0))`);
 }
 
-/** Calls `ai.roll_up_usage` once no other session does, and returns its number of days. */
+/** Sets the roll-up's fence to a moment, as if all transactions from before it had ended. */
+export async function setFence(db: Database, moment: string): Promise<void> {
+  // Without this, transactions of other tests would hold the mark.
+  await db.query(`update ai.usage_progress set marked_at = ${moment}, marked_xid = '3' where singleton`);
+}
+
+/** Sums all runs that are older than a minute, once no other session rolls up. Returns the number of completed days. */
 export async function rollUp(db: Database, maxDays = 1_000_000): Promise<number> {
   await lockRollUps(db);
+  await setFence(db, "now()");
   return (await one<{ days: number }>(db, { sql: "select ai.roll_up_usage($1) as days", values: [maxDays] })).days;
 }
 

@@ -169,45 +169,34 @@ begin
 end
 $$;
 
--- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its twelve dimensions.
+-- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its eleven dimensions.
 create or replace function ai.add_usage(parts ai.usage_daily[]) returns void
   language sql volatile security invoker set search_path = ''
-  -- Statistics of today's rows are always old. These settings make every plan find rows by workspace and day.
+  -- Statistics of today's rows are always old. This setting makes every plan find rows by workspace and day.
   set enable_seqscan = off
 as $$
   merge into ai.usage_daily u
   using (
-    with due as materialized (
+    -- Groups stored rows with the parts instead of joining them, because Postgres can't estimate the number of parts.
+    select
+      p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
+      p.billing_name, p.billing_account, p.actor_id, max(p.place) as place, sum(p.requests) as requests,
+      sum(p.failed) as failed, sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens,
+      sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed, sum(p.latency_marks) as latency_marks,
+      sum(p.first_token_marks) as first_token_marks, sum(p.estimated_runs) as estimated_runs,
+      sum(p.closed_runs) as closed_runs
+    from (
+      select null::tid as place, n.* from unnest(parts) n
+      union all
       select
-        p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
-        p.billing_name, p.billing_account, p.actor_id,
-        row(
-          p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode, p.billing_name,
-          p.billing_account, p.actor_id
-        )::text as dimensions,
-        sum(p.requests)::bigint as requests, sum(p.failed)::bigint as failed, sum(p.input_tokens)::bigint as input_tokens,
-        sum(p.output_tokens)::bigint as output_tokens, sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits,
-        sum(p.unmetered_credits) as unmetered_credits, sum(p.latency_ms)::bigint as latency_ms, sum(p.timed)::bigint as timed,
-        sum(p.latency_marks) as latency_marks, sum(p.first_token_marks) as first_token_marks,
-        sum(p.estimated_runs)::bigint as estimated_runs, sum(p.closed_runs)::bigint as closed_runs
-      from unnest(parts) p
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-    ), stored as materialized (
-      select
-        s.ctid as place, s.workspace_id, s.day,
-        row(
-          s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode, s.billing_name,
-          s.billing_account, s.actor_id
-        )::text as dimensions
-      from (select distinct d.workspace_id, d.day from due d) w
-      cross join lateral (
-        select s.ctid, s.* from ai.usage_daily s where s.workspace_id = w.workspace_id and s.day = w.day
-      ) s
-    )
-    select d.*, s.place
-    from due d
-    left join stored s on s.workspace_id = d.workspace_id and s.day = d.day and s.dimensions = d.dimensions
-    where s.place is not null or d.requests <> 0
+        s.ctid, s.workspace_id, s.day, s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, s.billing_name, s.billing_account, s.actor_id, 0, 0
+      from (select distinct n.workspace_id, n.day from unnest(parts) n) w
+      join ai.usage_daily s on s.workspace_id = w.workspace_id and s.day = w.day
+    ) p
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    having count(*) > count(p.place) and (max(p.place) is not null or sum(p.requests) <> 0)
   ) d
   on u.ctid = d.place
   when matched and u.requests + d.requests = 0 then delete
@@ -251,23 +240,21 @@ as $$
       ) as is_stored
     from unnest(parts) p
     group by p.workspace_id, p.day, p.label
-  ), named as (
+  ), ranked as (
+    -- A day's number of labels is one more row, because Postgres can't estimate the number of parts for a join.
     select d.*,
-      case
-        when d.is_stored then d.label
-        -- A change of a run that is already part of the row *.
-        when d.requests <= 0 then '*'
-        when d.rank + (
-          select count(*) from ai.usage_labels_daily l
-          where l.workspace_id = d.workspace_id and l.day = d.day and l.label not in ('', '*')
-        ) <= 10000 then d.label
-        else '*'
-      end as name
-    from (
-      select e.*, row_number() over (
-        partition by e.workspace_id, e.day, e.is_stored order by e.requests <= 0, e.cost_usd desc, e.requests desc, e.label collate "C"
+      max(d.stored_labels) over (partition by d.workspace_id, d.day) + row_number() over (
+        partition by d.workspace_id, d.day, d.is_stored
+        order by d.requests <= 0, d.cost_usd desc, d.requests desc, d.label collate "C"
       ) as rank
-      from due e
+    from (
+      select e.*, null::bigint as stored_labels from due e
+      union all
+      select w.workspace_id, w.day, null, null, null, null, null, null, null, null, null, null, null, (
+        select count(*) from ai.usage_labels_daily l
+        where l.workspace_id = w.workspace_id and l.day = w.day and l.label not in ('', '*')
+      )
+      from (select distinct e.workspace_id, e.day from due e where not e.is_stored) w
     ) d
   )
   insert into ai.usage_labels_daily as l (
@@ -275,10 +262,14 @@ as $$
     latency_ms, timed
   )
   select
-    n.workspace_id, n.day, n.name, sum(n.requests), sum(n.failed), sum(n.input_tokens), sum(n.output_tokens),
-    sum(n.cost_usd), sum(n.billed_credits), sum(n.unmetered_credits), sum(n.latency_ms), sum(n.timed)
-  from named n
-  group by n.workspace_id, n.day, n.name
+    r.workspace_id, r.day,
+    -- A change without a new run is of a run that is already part of the row *.
+    case when r.is_stored or (r.requests > 0 and r.rank <= 10000) then r.label else '*' end,
+    sum(r.requests), sum(r.failed), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd), sum(r.billed_credits),
+    sum(r.unmetered_credits), sum(r.latency_ms), sum(r.timed)
+  from ranked r
+  where r.is_stored is not null
+  group by 1, 2, 3
   on conflict (workspace_id, day, label) do update set
     requests = l.requests + excluded.requests,
     failed = l.failed + excluded.failed,

@@ -4,7 +4,7 @@ import { bindKey } from "./ai-callers.ts";
 import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
-import { rollUp, setMarkBack } from "./usage-sums.ts";
+import { lockRollUps, rollUp, setMarkBack } from "./usage-sums.ts";
 
 /** Past times just before, at and 11 hours after the start of a day, month, year or partition, oldest first. */
 const edgesSql = `
@@ -179,6 +179,7 @@ describe("the usage report", () => {
             await setMarkBack(db, each.daysAgo);
           } else if (each.do === "upgrade") {
             // Simulates that the older daily sums come from a version that did not store members and labels.
+            await lockRollUps(db);
             await db.query(
               `with since as (update ai.usage_progress
                  set detailed_from = (summed_until at time zone 'UTC')::date - $1::int returning detailed_from

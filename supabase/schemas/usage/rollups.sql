@@ -110,8 +110,7 @@ declare
       limit 1
     ) + interval '10 minutes'
   );
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   if next_mark <= mark then
     return mark;
@@ -123,9 +122,9 @@ begin
     select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
   )
   select
-    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s),
-    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s)
-  into parts, label_parts;
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s) as usage,
+    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s) as labels
+  into parts;
   -- The day has sums already if the mark was set back.
   if mark = date_trunc('day', mark, 'UTC') then
     delete from ai.usage_labels_daily l
@@ -133,8 +132,8 @@ begin
     where l.workspace_id = w.workspace_id and l.day = first_day;
     delete from ai.usage_daily u where u.day = first_day;
   end if;
-  perform ai.add_usage(parts);
-  perform ai.add_label_usage(label_parts);
+  perform ai.add_usage(parts.usage);
+  perform ai.add_label_usage(parts.labels);
   update ai.usage_progress p set summed_until = next_mark where p.singleton;
   return next_mark;
 end
@@ -146,8 +145,7 @@ create or replace function ai.add_usage_changes(max_changes integer) returns int
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   with due as materialized (
     select c.ctid as place
@@ -158,14 +156,14 @@ begin
     delete from ai.usage_changes c using due d where c.ctid = d.place returning c
   )
   select
-    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
-    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u)
-  into parts, label_parts;
-  if parts <> '{}' then
-    perform ai.add_usage(parts);
-    perform ai.add_label_usage(label_parts);
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u) as labels
+  into parts;
+  if parts.usage <> '{}' then
+    perform ai.add_usage(parts.usage);
+    perform ai.add_label_usage(parts.labels);
   end if;
-  return cardinality(parts);
+  return cardinality(parts.usage);
 end
 $$;
 
@@ -305,8 +303,7 @@ declare
     from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
     join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
   );
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
   with changed as (
@@ -315,12 +312,12 @@ begin
     returning c
   )
   select
-    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
-  into parts, label_parts;
-  perform ai.add_usage(parts);
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
+  perform ai.add_usage(parts.usage);
   delete from ai.usage_labels_daily l where l.workspace_id = any (workspaces) and l.day = seal_usage_day.day;
-  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
 exception when query_canceled then
   raise warning 'the most expensive labels of % are not known: %', seal_usage_day.day, sqlerrm;
 end
@@ -371,8 +368,7 @@ as $$
 declare
   day_start timestamptz := rebuild_usage_day.day::timestamp at time zone 'UTC';
   day_end timestamptz := day_start + interval '24 hours';
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
   with changed as (
@@ -380,13 +376,13 @@ begin
     where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
   )
   select
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s),
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
-  into parts, label_parts;
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
   delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
   delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_daily select p.* from unnest(parts) p;
-  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+  insert into ai.usage_daily select p.* from unnest(parts.usage) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
 end
 $$;
 

@@ -9,6 +9,7 @@ import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
 import { countSteps } from "./gateway/rounds.ts";
+import { busyDayTable, measureBusyDay } from "./growth/busy-day.ts";
 import { growthTable } from "./growth/growth.ts";
 import { type KeptGrowth, openGrowth, reopenGrowth } from "./growth/kept-growth.ts";
 import { measureOneWorkspace } from "./growth/one-workspace.ts";
@@ -72,7 +73,7 @@ function allSteps(): number {
   const { peers, parts } = options;
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
-  const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
+  const growth = parts.has("growth") ? 3 * plan.growth.length + 1 : 0;
   const alone = (parts.has("calls") ? 3 : 0) + (parts.has("plans") ? 1 : 0) + (parts.has("bodies") ? bursts.length : 0);
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
@@ -105,6 +106,10 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     const gateway = await run("gateway", () => measureGateway({ ...given, peers: options.peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
     const growth = kept && (await run("growth", () => measureWebGrowth({ ...given, kept })));
+    const busyDay = await run("growth", () => {
+      progress.begin("busy day");
+      return measureBusyDay({ client, runs: plan.busyDay, show: progress.show, signal });
+    });
     const texts = await measureTexts(given, file);
     progress.end();
     const rows = [
@@ -115,6 +120,7 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     const tables = [
       [machineText(machine), ...(gateway ? [databasePreparation] : []), ...complaints].join(" "),
       ...(growth ? [growthTable(growth)] : []),
+      ...(busyDay ? [busyDayTable(busyDay)] : []),
       ...texts,
       ...(rows.length > 0 ? [goalTable(rows, { judged: !options.quick })] : []),
       ...(gateway ? [targetTable(gateway, plan.openLoop)] : []),
@@ -122,7 +128,7 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     console.log(`\n${tables}\n`);
     for (const { what, note } of rows) if (note) console.log(`${what}: ${note}`);
     console.log(
-      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages, growth })}`,
+      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, reports, pages, growth, busyDay })}`,
     );
     if (options.write) await writeDocument(options.write, tables);
   } finally {

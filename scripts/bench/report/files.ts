@@ -1,6 +1,7 @@
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { GatewayMeasurements } from "../gateway/measurements.ts";
+import type { BusyDayMeasurements } from "../growth/busy-day.ts";
 import type { GrowthMeasurements } from "../growth/growth.ts";
 import type { Options, Plan } from "../options.ts";
 import type { ReportMeasurements } from "../reports/reports.ts";
@@ -19,6 +20,7 @@ export type Results = {
   reports: ReportMeasurements | undefined;
   pages: PageMeasurements | undefined;
   growth: GrowthMeasurements | undefined;
+  busyDay: BusyDayMeasurements | undefined;
 };
 
 const directory = "bench-results";

@@ -132,7 +132,8 @@ export function judgeUsageSums(ageMs: number | undefined): Finding {
   if (ageMs === undefined || Number.isNaN(ageMs)) return warn("usage sums", `no runs are summed yet. ${advice}`);
   if (ageMs < 0) return warn("usage sums", `they end in the future: the database's clock was set back. ${advice}`);
   const minutes = Math.floor(ageMs / 60_000);
-  if (ageMs > maxSumsAgeMs) return warn("usage sums", `they end ${minutes.toLocaleString("en")} minutes ago. ${advice}`);
+  if (ageMs > maxSumsAgeMs)
+    return warn("usage sums", `they end ${minutes.toLocaleString("en")} minutes ago. ${advice}`);
   return ok("usage sums", `they end ${minutes} min ${Math.floor((ageMs % 60_000) / 1_000)} s ago`);
 }
 

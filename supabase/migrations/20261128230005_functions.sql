@@ -13238,9 +13238,8 @@ begin
 end
 $$;
 
--- Returns the mark, as set back where it is needed: to the first day of all runs if the sums are to be built from
--- scratch (-infinity), and by at least a day if the clock was set back beyond it, because runs before the mark may have
--- changed without a record.
+-- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
+-- at least a day if the clock was set back beyond it, because runs before the mark may have changed without a record.
 create or replace function ai.usage_mark_for_clock() returns timestamptz
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -13278,8 +13277,7 @@ declare
       limit 1
     ) + interval '10 minutes'
   );
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   if next_mark <= mark then
     return mark;
@@ -13291,9 +13289,9 @@ begin
     select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
   )
   select
-    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s),
-    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s)
-  into parts, label_parts;
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s) as usage,
+    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s) as labels
+  into parts;
   -- The day has sums already if the mark was set back.
   if mark = date_trunc('day', mark, 'UTC') then
     delete from ai.usage_labels_daily l
@@ -13301,8 +13299,8 @@ begin
     where l.workspace_id = w.workspace_id and l.day = first_day;
     delete from ai.usage_daily u where u.day = first_day;
   end if;
-  perform ai.add_usage(parts);
-  perform ai.add_label_usage(label_parts);
+  perform ai.add_usage(parts.usage);
+  perform ai.add_label_usage(parts.labels);
   update ai.usage_progress p set summed_until = next_mark where p.singleton;
   return next_mark;
 end
@@ -13314,8 +13312,7 @@ create or replace function ai.add_usage_changes(max_changes integer) returns int
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   with due as materialized (
     select c.ctid as place
@@ -13326,56 +13323,45 @@ begin
     delete from ai.usage_changes c using due d where c.ctid = d.place returning c
   )
   select
-    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
-    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u)
-  into parts, label_parts;
-  if parts <> '{}' then
-    perform ai.add_usage(parts);
-    perform ai.add_label_usage(label_parts);
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u) as labels
+  into parts;
+  if parts.usage <> '{}' then
+    perform ai.add_usage(parts.usage);
+    perform ai.add_label_usage(parts.labels);
   end if;
-  return cardinality(parts);
+  return cardinality(parts.usage);
 end
 $$;
 
--- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its twelve dimensions.
+-- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its eleven dimensions.
 create or replace function ai.add_usage(parts ai.usage_daily[]) returns void
   language sql volatile security invoker set search_path = ''
-  -- Statistics of today's rows are always old. These settings make every plan find rows by workspace and day.
+  -- Statistics of today's rows are always old. This setting makes every plan find rows by workspace and day.
   set enable_seqscan = off
 as $$
   merge into ai.usage_daily u
   using (
-    with due as materialized (
+    -- Groups stored rows with the parts instead of joining them, because Postgres can't estimate the number of parts.
+    select
+      p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
+      p.billing_name, p.billing_account, p.actor_id, max(p.place) as place, sum(p.requests) as requests,
+      sum(p.failed) as failed, sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens,
+      sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed, sum(p.latency_marks) as latency_marks,
+      sum(p.first_token_marks) as first_token_marks, sum(p.estimated_runs) as estimated_runs,
+      sum(p.closed_runs) as closed_runs
+    from (
+      select null::tid as place, n.* from unnest(parts) n
+      union all
       select
-        p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
-        p.billing_name, p.billing_account, p.actor_id,
-        row(
-          p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode, p.billing_name,
-          p.billing_account, p.actor_id
-        )::text as dimensions,
-        sum(p.requests)::bigint as requests, sum(p.failed)::bigint as failed, sum(p.input_tokens)::bigint as input_tokens,
-        sum(p.output_tokens)::bigint as output_tokens, sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits,
-        sum(p.unmetered_credits) as unmetered_credits, sum(p.latency_ms)::bigint as latency_ms, sum(p.timed)::bigint as timed,
-        sum(p.latency_marks) as latency_marks, sum(p.first_token_marks) as first_token_marks,
-        sum(p.estimated_runs)::bigint as estimated_runs, sum(p.closed_runs)::bigint as closed_runs
-      from unnest(parts) p
-      group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-    ), stored as materialized (
-      select
-        s.ctid as place, s.workspace_id, s.day,
-        row(
-          s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode, s.billing_name,
-          s.billing_account, s.actor_id
-        )::text as dimensions
-      from (select distinct d.workspace_id, d.day from due d) w
-      cross join lateral (
-        select s.ctid, s.* from ai.usage_daily s where s.workspace_id = w.workspace_id and s.day = w.day
-      ) s
-    )
-    select d.*, s.place
-    from due d
-    left join stored s on s.workspace_id = d.workspace_id and s.day = d.day and s.dimensions = d.dimensions
-    where s.place is not null or d.requests <> 0
+        s.ctid, s.workspace_id, s.day, s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, s.billing_name, s.billing_account, s.actor_id, 0, 0
+      from (select distinct n.workspace_id, n.day from unnest(parts) n) w
+      join ai.usage_daily s on s.workspace_id = w.workspace_id and s.day = w.day
+    ) p
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    having count(*) > count(p.place) and (max(p.place) is not null or sum(p.requests) <> 0)
   ) d
   on u.ctid = d.place
   when matched and u.requests + d.requests = 0 then delete
@@ -13419,23 +13405,21 @@ as $$
       ) as is_stored
     from unnest(parts) p
     group by p.workspace_id, p.day, p.label
-  ), named as (
+  ), ranked as (
+    -- A day's number of labels is one more row, because Postgres can't estimate the number of parts for a join.
     select d.*,
-      case
-        when d.is_stored then d.label
-        -- A change of a run that is already part of the row *.
-        when d.requests <= 0 then '*'
-        when d.rank + (
-          select count(*) from ai.usage_labels_daily l
-          where l.workspace_id = d.workspace_id and l.day = d.day and l.label not in ('', '*')
-        ) <= 10000 then d.label
-        else '*'
-      end as name
-    from (
-      select e.*, row_number() over (
-        partition by e.workspace_id, e.day, e.is_stored order by e.requests <= 0, e.cost_usd desc, e.requests desc, e.label collate "C"
+      max(d.stored_labels) over (partition by d.workspace_id, d.day) + row_number() over (
+        partition by d.workspace_id, d.day, d.is_stored
+        order by d.requests <= 0, d.cost_usd desc, d.requests desc, d.label collate "C"
       ) as rank
-      from due e
+    from (
+      select e.*, null::bigint as stored_labels from due e
+      union all
+      select w.workspace_id, w.day, null, null, null, null, null, null, null, null, null, null, null, (
+        select count(*) from ai.usage_labels_daily l
+        where l.workspace_id = w.workspace_id and l.day = w.day and l.label not in ('', '*')
+      )
+      from (select distinct e.workspace_id, e.day from due e where not e.is_stored) w
     ) d
   )
   insert into ai.usage_labels_daily as l (
@@ -13443,10 +13427,14 @@ as $$
     latency_ms, timed
   )
   select
-    n.workspace_id, n.day, n.name, sum(n.requests), sum(n.failed), sum(n.input_tokens), sum(n.output_tokens),
-    sum(n.cost_usd), sum(n.billed_credits), sum(n.unmetered_credits), sum(n.latency_ms), sum(n.timed)
-  from named n
-  group by n.workspace_id, n.day, n.name
+    r.workspace_id, r.day,
+    -- A change without a new run is of a run that is already part of the row *.
+    case when r.is_stored or (r.requests > 0 and r.rank <= 10000) then r.label else '*' end,
+    sum(r.requests), sum(r.failed), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd), sum(r.billed_credits),
+    sum(r.unmetered_credits), sum(r.latency_ms), sum(r.timed)
+  from ranked r
+  where r.is_stored is not null
+  group by 1, 2, 3
   on conflict (workspace_id, day, label) do update set
     requests = l.requests + excluded.requests,
     failed = l.failed + excluded.failed,
@@ -13482,8 +13470,7 @@ declare
     from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
     join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
   );
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
   with changed as (
@@ -13492,12 +13479,12 @@ begin
     returning c
   )
   select
-    array(select u from changed r cross join lateral ai.changed_usage(r.c) u),
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
-  into parts, label_parts;
-  perform ai.add_usage(parts);
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
+  perform ai.add_usage(parts.usage);
   delete from ai.usage_labels_daily l where l.workspace_id = any (workspaces) and l.day = seal_usage_day.day;
-  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
 exception when query_canceled then
   raise warning 'the most expensive labels of % are not known: %', seal_usage_day.day, sqlerrm;
 end
@@ -13548,8 +13535,7 @@ as $$
 declare
   day_start timestamptz := rebuild_usage_day.day::timestamp at time zone 'UTC';
   day_end timestamptz := day_start + interval '24 hours';
-  parts ai.usage_daily[];
-  label_parts ai.usage_labels_daily[];
+  parts record;
 begin
   -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
   with changed as (
@@ -13557,13 +13543,13 @@ begin
     where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
   )
   select
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s),
-    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s)
-  into parts, label_parts;
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
   delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
   delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_daily select p.* from unnest(parts) p;
-  insert into ai.usage_labels_daily select p.* from unnest(label_parts) p;
+  insert into ai.usage_daily select p.* from unnest(parts.usage) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
 end
 $$;
 
@@ -16421,7 +16407,7 @@ as $$
   select u.*
   from summed s
   join ai.usage_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
-  -- Conditions for the index, whatever the plan of the join is.
+  -- Repeats the range, so that every plan of the join can use the index.
   where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
   select u.*
@@ -16449,7 +16435,7 @@ as $$
   select u.*
   from summed s
   join ai.usage_labels_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
-  -- Conditions for the index, whatever the plan of the join is.
+  -- Repeats the range, so that every plan of the join can use the index.
   where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
   select

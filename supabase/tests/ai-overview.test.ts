@@ -100,7 +100,6 @@ async function read(
   return answer;
 }
 
-
 describe("the usage overview", () => {
   test("the overview by day counts each billed run and each deduction without a run exactly once", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });

@@ -66,9 +66,11 @@ async function moveMark(moment: string): Promise<void> {
 }
 
 const mark = async () =>
-  (await one<{ age: number }>(db, {
-    sql: "select extract(epoch from now() - summed_until)::float8 as age from ai.usage_progress",
-  })).age;
+  (
+    await one<{ age: number }>(db, {
+      sql: "select extract(epoch from now() - summed_until)::float8 as age from ai.usage_progress",
+    })
+  ).age;
 
 /** Expects that all reports equal the runs in their own snapshot. */
 async function expectExact(): Promise<void> {
@@ -88,7 +90,11 @@ const countReported = async () =>
  * Begins a call as if `at` were the current time: the run has that `created_at`, and no change is recorded, because the
  * run was young.
  */
-async function beginAt(session: Database, at: string, { label = null }: { label?: string | null } = {}): Promise<Begun> {
+async function beginAt(
+  session: Database,
+  at: string,
+  { label = null }: { label?: string | null } = {},
+): Promise<Begun> {
   await session.query("set session_replication_role = replica");
   const run = await one<Begun>(session, {
     sql: `insert into ai.runs (
@@ -273,7 +279,9 @@ describe("sums of today's runs", () => {
     await moveMark("now() - interval '2 minutes'");
     await settle(db, [outcome(run)]);
     await rollUp();
-    await db.query("update ai.usage_daily set requests = requests + 1000 where workspace_id = $1", [tenant.workspaceId]);
+    await db.query("update ai.usage_daily set requests = requests + 1000 where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
     expect(await reportDifferences(db, tenant)).not.toEqual([]);
     await roller.session.query("update ai.usage_progress set summed_until = '-infinity'");
     await expectExact();
@@ -285,7 +293,8 @@ describe("sums of today's runs", () => {
 
   test("runs that are moved across the mark, relabelled or deleted count where they are", async () => {
     const runs = [];
-    for (const minutes of [3, 5, 7, 9]) runs.push(await beginAt(free.session, `now() - interval '${minutes} minutes'`, { label: "a" }));
+    for (const minutes of [3, 5, 7, 9])
+      runs.push(await beginAt(free.session, `now() - interval '${minutes} minutes'`, { label: "a" }));
     await moveMark("now() - interval '6 minutes'");
     for (const change of [
       "update ai.runs set created_at = created_at - interval '4 minutes' where id = $1",
@@ -327,7 +336,9 @@ describe("sums of today's runs", () => {
   test("200 reports in a row equal the runs that they see, while calls settle and the mark passes them", async () => {
     const runs: Begun[] = [];
     for (let n = 0; n < 60; n += 1) {
-      runs.push(await beginAt(free.session, `now() - interval '${n * 10 + 5} seconds'`, { label: `customer-${n % 7}` }));
+      runs.push(
+        await beginAt(free.session, `now() - interval '${n * 10 + 5} seconds'`, { label: `customer-${n % 7}` }),
+      );
     }
     await moveMark("now() - interval '12 minutes'");
     let reports = 0;

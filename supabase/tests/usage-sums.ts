@@ -44,10 +44,7 @@ const sums = amounts
  * Returns the groups in which the reports of a workspace differ from the sums of its runs, in one statement and so in
  * one snapshot. There must be none. Compares each dimension, the labels and the platform's sums of the demo provider.
  */
-export function reportDifferences(
-  db: Database,
-  { workspaceId }: { workspaceId: string },
-): Promise<unknown[]> {
+export function reportDifferences(db: Database, { workspaceId }: { workspaceId: string }): Promise<unknown[]> {
   return db.query(
     `with run as (
        select

@@ -84,7 +84,14 @@ export function growthTable({ factors, rows }: GrowthMeasurements): string {
   const lines = rows.map((row) => {
     const { ratio, verdict } = judgeGrowth(row);
     const kilobytes = row.bytes.length > 0 ? row.bytes.map((bytes) => Math.ceil(bytes / 1_000)).join(", ") : "";
-    return [row.what, ...row.tookMs.map((ms) => ms.toFixed(1)), ratio.toFixed(1), boundText(row.bound), verdict, kilobytes];
+    return [
+      row.what,
+      ...row.tookMs.map((ms) => ms.toFixed(1)),
+      ratio.toFixed(1),
+      boundText(row.bound),
+      verdict,
+      kilobytes,
+    ];
   });
   const head = ["operation, p50 in ms", ...factors.map((factor) => `${factor} ×`), "ratio", "bound", "", "KB"];
   return markdownTable(head, lines);

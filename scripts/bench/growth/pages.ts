@@ -33,7 +33,11 @@ export async function timePages(
     ["page: overview by member", sums, ...ownerPage(`${workspace}/ai?by=member`)],
     ["page: overview by label", sums, ...ownerPage(`${workspace}/ai?by=label`)],
     ["page: credits", sums, ...ownerPage(`${workspace}/ai/credits`)],
-    ["file: credits of a day", { linear: "returns the day's entries" }, ...ownerPage(`${workspace}/ai/credits.csv?from=${dayAgo}&to=${dayAgo}`)],
+    [
+      "file: credits of a day",
+      { linear: "returns the day's entries" },
+      ...ownerPage(`${workspace}/ai/credits.csv?from=${dayAgo}&to=${dayAgo}`),
+    ],
     ["file: usage by member", sums, ...ownerPage(`${workspace}/ai/usage.csv?by=member`)],
     ["page: costs", sums, ...ownerPage(`${workspace}/ai/costs`)],
     ["page: members", "constant", ...ownerPage(`${workspace}/members`)],

@@ -77,7 +77,7 @@ as $$
   select u.*
   from summed s
   join ai.usage_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
-  -- Conditions for the index, whatever the plan of the join is.
+  -- Repeats the range, so that every plan of the join can use the index.
   where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
   select u.*
@@ -105,7 +105,7 @@ as $$
   select u.*
   from summed s
   join ai.usage_labels_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
-  -- Conditions for the index, whatever the plan of the join is.
+  -- Repeats the range, so that every plan of the join can use the index.
   where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
   select

@@ -70,9 +70,8 @@ begin
 end
 $$;
 
--- Returns the mark, as set back where it is needed: to the first day of all runs if the sums are to be built from
--- scratch (-infinity), and by at least a day if the clock was set back beyond it, because runs before the mark may have
--- changed without a record.
+-- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
+-- at least a day if the clock was set back beyond it, because runs before the mark may have changed without a record.
 create or replace function ai.usage_mark_for_clock() returns timestamptz
   language plpgsql volatile security invoker set search_path = ''
 as $$

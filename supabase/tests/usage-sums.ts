@@ -15,11 +15,18 @@ export async function setFence(db: Database, moment: string): Promise<void> {
   await db.query(`update ai.usage_progress set marked_at = ${moment}, marked_xid = '3' where singleton`);
 }
 
-/** Sums all runs that are older than a minute, once no other session rolls up. Returns the number of completed days. */
-export async function rollUp(db: Database, maxDays = 1_000_000): Promise<number> {
+/**
+ * Sums all runs that are older than a minute, once no other session rolls up. With `maxDays`, calls the roll-up once.
+ * Otherwise repeats the call, because it stops after two seconds. Returns the number of completed days of the last call.
+ */
+export async function rollUp(db: Database, maxDays?: number): Promise<number> {
   await lockRollUps(db);
-  await setFence(db, "now()");
-  return (await one<{ days: number }>(db, { sql: "select ai.roll_up_usage($1) as days", values: [maxDays] })).days;
+  const call = { sql: "select ai.roll_up_usage($1) as days", values: [maxDays ?? 1_000_000] };
+  for (;;) {
+    await setFence(db, "now()");
+    const { days } = await one<{ days: number }>(db, call);
+    if (maxDays !== undefined || days === 0) return days;
+  }
 }
 
 /** Sets the mark back to the start of a UTC day, so that later days count as not summed. */

@@ -479,18 +479,25 @@ as $$
 $$;
 
 -- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
--- row or unique key, so settlements never wait for each other here.
+-- row or unique key, so settlements never wait for each other here. Compares columns before it computes anything, because
+-- most heartbeats change none of them.
 -- Definer: the role that settles a run cannot write the changes.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
-  if tg_op = 'UPDATE' then
-    perform where old.created_at = new.created_at and old.entity_id is not distinct from new.entity_id
-      and (select u from ai.run_usage(old) u) is not distinct from (select u from ai.run_usage(new) u);
-    if found then
-      return null;
-    end if;
+  if tg_op = 'UPDATE' and (
+    old.created_at, old.workspace_id, old.app_id, old.key_lineage_id, old.routes, old.route, old.model_id, old.feature,
+    old.execution_mode, old.status, old.input_tokens, old.output_tokens, old.cost_usd, old.billed_credits,
+    old.unmetered_credits, old.latency_ms, old.streamed, old.first_byte_ms, old.billing_name, old.billing_account,
+    old.actor_id, old.usage_source, old.swept, old.entity_id
+  ) is not distinct from (
+    new.created_at, new.workspace_id, new.app_id, new.key_lineage_id, new.routes, new.route, new.model_id, new.feature,
+    new.execution_mode, new.status, new.input_tokens, new.output_tokens, new.cost_usd, new.billed_credits,
+    new.unmetered_credits, new.latency_ms, new.streamed, new.first_byte_ms, new.billing_name, new.billing_account,
+    new.actor_id, new.usage_source, new.swept, new.entity_id
+  ) then
+    return null;
   end if;
   insert into ai.usage_changes (
     workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
@@ -499,13 +506,15 @@ begin
   )
   select
     u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
-    s.sign * u.requests, s.sign * u.failed, s.sign * u.input_tokens, s.sign * u.output_tokens, s.sign * u.cost_usd,
-    s.sign * u.billed_credits, s.sign * u.unmetered_credits, s.sign * u.latency_ms, s.sign * u.timed,
-    s.sign * u.latency_marks, s.sign * u.first_token_marks, u.billing_name, u.billing_account, u.actor_id,
-    s.sign * u.estimated_runs, s.sign * u.closed_runs, (s.run).created_at, (s.run).entity_id
-  from (values (-1, old), (1, new)) as s (sign, run)
-  cross join lateral ai.run_usage(s.run) u
-  where (s.run).id is not null;
+    -u.requests, -u.failed, -u.input_tokens, -u.output_tokens, -u.cost_usd, -u.billed_credits, -u.unmetered_credits,
+    -u.latency_ms, -u.timed, -u.latency_marks, -u.first_token_marks, u.billing_name, u.billing_account, u.actor_id,
+    -u.estimated_runs, -u.closed_runs, old.created_at, old.entity_id
+  from ai.run_usage(old) u
+  where tg_op <> 'INSERT'
+  union all
+  select u.*, new.created_at, new.entity_id
+  from ai.run_usage(new) u
+  where tg_op <> 'DELETE';
   return null;
 end
 $$;

@@ -154,7 +154,8 @@ const step = fc.oneof(
 
 describe("the usage report", () => {
   test("the usage report equals the ledger and the sum of runs, for random histories and adjacent time windows, even while runs settle", {
-    timeout: 30_000,
+    // Waits for the roll-ups of other tests.
+    timeout: 90_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
     const history = fc.array(step, { minLength: 4, maxLength: 24 });

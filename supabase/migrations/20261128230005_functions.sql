@@ -24,6 +24,7 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.key_cost_since(ai.caller, timestamp with time zone);
 
 drop function ai.key_issue_permission(uuid, uuid);

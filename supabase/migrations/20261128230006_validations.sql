@@ -1,4 +1,4 @@
--- What follows the functions. Validates the constraints of the tables file, which reads rows without blocking writes.
+-- Validates the constraints of the tables file, which reads rows without blocking writes.
 set lock_timeout = '500ms';
 
 alter table private.outgoing_mails validate constraint text_or_event;
@@ -28,14 +28,3 @@ alter table private.apps
   validate constraint apps_resource_url_check,
   validate constraint apps_scopes_check,
   validate constraint key_scope_is_for_openid_clients;
-
--- Starts the sums of runs. Until then, reports read all runs.
-select ai.roll_up_usage(0);
-
-do $$
-begin
-  if exists (select from pg_catalog.pg_extension where extname = 'pg_cron') then
-    perform cron.schedule('gateway-roll-up-usage', '15 seconds', 'select ai.roll_up_usage()');
-  end if;
-end
-$$;

@@ -43,7 +43,7 @@ export const upkeepFunctions = {
    * Aggregates the runs of past days. Without it, the usage report is correct but slower. Processes a few days per
    * call, to keep each call short.
    */
-  "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: minute },
+  "roll-up-usage": { schema: "ai", name: "roll_up_usage", args: { max_days: 7 }, intervalMs: 15 * second },
   /**
    * Ends sessions that have been idle for 30 days in a browser's vault, and deletes expired devices, vault entries and
    * records of added accounts.

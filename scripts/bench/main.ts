@@ -11,6 +11,7 @@ import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
 import { countSteps } from "./gateway/rounds.ts";
+import { busyDayTable, measureBusyDay } from "./growth/busy-day.ts";
 import { growthTable } from "./growth/growth.ts";
 import { type KeptGrowth, openGrowth, reopenGrowth } from "./growth/kept-growth.ts";
 import { measureOneWorkspace } from "./growth/one-workspace.ts";
@@ -76,7 +77,7 @@ function allSteps(): number {
   if (options.against) return 1 + countAgainstSteps(plan, { peers });
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
-  const growth = parts.has("growth") ? 3 * plan.growth.length : 0;
+  const growth = parts.has("growth") ? 3 * plan.growth.length + 1 : 0;
   const alone =
     (parts.has("calls") ? 3 : 0) +
     (parts.has("plans") ? 1 : 0) +
@@ -118,6 +119,10 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     const gateway = commit ? undefined : await run("gateway", () => measureGateway({ ...given, peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
     const growth = kept && (await run("growth", () => measureWebGrowth({ ...given, kept })));
+    const busyDay = await run("growth", () => {
+      progress.begin("busy day");
+      return measureBusyDay({ client, runs: plan.busyDay, show: progress.show, signal });
+    });
     const texts = await measureTexts(given, file);
     progress.end();
     const rows = [
@@ -128,6 +133,7 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     const tables = [
       [machineText(machine), ...(gateway || against ? [databasePreparation] : []), ...complaints].join(" "),
       ...(growth ? [growthTable(growth)] : []),
+      ...(busyDay ? [busyDayTable(busyDay)] : []),
       ...texts,
       ...(rows.length > 0 ? [goalTable(rows, { judged: !options.quick })] : []),
       ...(against ? [againstTables(against, plan)] : []),
@@ -135,9 +141,8 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
     ].join("\n\n");
     console.log(`\n${tables}\n`);
     for (const { what, note } of rows) if (note) console.log(`${what}: ${note}`);
-    console.log(
-      `\n${await writeResults({ machine, options, plan, complaints, rows, gateway, against, reports, pages, growth })}`,
-    );
+    const results = { machine, options, plan, complaints, rows, gateway, against, reports, pages, growth, busyDay };
+    console.log(`\n${await writeResults(results)}`);
     if (options.write) await writeDocument(options.write, tables);
   } finally {
     await client.end().catch(() => undefined);

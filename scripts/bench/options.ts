@@ -84,6 +84,8 @@ export type Plan = {
   pages: { readings: number; warmUp: number };
   /** Sizes to measure, as multiples of the smallest database. */
   growth: readonly number[];
+  /** Numbers of runs of today that one workspace has, for the reports of a busy day. */
+  busyDay: readonly number[];
   /**
    * `count` is the number of calls made for one workspace. `readings` calls are timed before them, and again after
    * them.
@@ -103,6 +105,7 @@ const full: Plan = {
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300, warmUp: 600 },
   growth: [1, 10, 100],
+  busyDay: [1_000, 84_000, 1_000_000],
   calls: { count: 200_000, readings: 200 },
 };
 
@@ -118,6 +121,7 @@ const quick: Plan = {
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },
   growth: [1, 10],
+  busyDay: [1_000, 20_000],
   calls: { count: 5_000, readings: 50 },
 };
 

@@ -5,20 +5,22 @@ import type { LoadTenant } from "./load-tenant.ts";
  * Inserts settled runs at random times within the last `days` days, with their ledger entries. About 70% of the runs
  * are made by the app and aren't billed. About half have the owner as their actor, and each other actor uses only one
  * model and one feature. Almost a third have one of 2,000 labels.
+ * @param options.days may be a fraction, for a part of today
+ * @param options.label a label for each run instead
  * @param options.price multiplies the prices of the runs; defaults to 1
  */
 export async function insertRuns(
   client: pg.Client,
   { workspaceId, appId, keyId, ownerId }: LoadTenant,
-  { runs, days, price = 1 }: { runs: number; days: number; price?: number },
+  { runs, days, price = 1, label = "some" }: { runs: number; days: number; price?: number; label?: "some" | "each" },
 ): Promise<void> {
-  await client.query(insertSql, [workspaceId, appId, keyId, runs, days, ownerId, price]);
+  await client.query(insertSql, [workspaceId, appId, keyId, runs, days, ownerId, price, label]);
 }
 
 const insertSql = `
   with drawn as (
     select
-      now() - random() * $5::integer * interval '24 hours' as created_at,
+      now() - random() * $5::float8 * interval '24 hours' as created_at,
       random() < 0.7 as of_app,
       (array['demo-chat', 'demo-reasoning', 'demo-long', 'demo-embedding'])[1 + floor(random() * 4)::integer] as model,
       (array['chat', 'responses', 'embeddings', 'Summaries', 'Search'])[1 + floor(random() * 5)::integer] as feature,
@@ -27,7 +29,10 @@ const insertSql = `
       floor(20 + 1200 * random() * random())::bigint as output,
       floor(200 + 4000 * random() * random())::integer as latency,
       random() < 0.4 as streamed,
-      case when random() < 0.3 then 'customer-' || floor(2000 * random() * random()) end as label
+      case
+        when $8 = 'each' then gen_random_uuid()::text
+        when random() < 0.3 then 'customer-' || floor(2000 * random() * random())
+      end as label
     from generate_series(1, $4::integer)
   ), priced as (
     select d.*, p.markup, a.id as account_id, a.balance,

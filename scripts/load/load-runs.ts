@@ -40,6 +40,6 @@ export async function loadRuns(
   onDays?.(days);
   await client.query("vacuum analyze ai.runs");
   await client.query("vacuum analyze ai.usage_daily");
-  await client.query("vacuum analyze ai.usage_changed_days");
+  await client.query("vacuum analyze ai.usage_changes");
   return done;
 }

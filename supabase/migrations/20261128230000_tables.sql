@@ -511,6 +511,59 @@ comment on column ai.usage_labels_daily.label is
   'either.';
 select private.protect_table('ai.usage_labels_daily');
 
+create table ai.usage_progress (
+  singleton boolean primary key default true check (singleton),
+  summed_until timestamptz not null,
+  detailed_from date not null,
+  marked_at timestamptz not null default '-infinity',
+  marked_xid xid8 not null default '0'
+);
+comment on table ai.usage_progress is
+  'How far ai.roll_up_usage() has summed runs. Empty until its first call. To build all sums again from the runs, set '
+  'summed_until to -infinity.';
+comment on column ai.usage_progress.summed_until is
+  'ai.usage_daily and ai.usage_labels_daily, with ai.usage_changes, contain exactly the runs that began before this.';
+comment on column ai.usage_progress.detailed_from is
+  'Sums of this day and later ones have members and labels; -infinity when all have. Earlier days are read from runs '
+  'for reports by member or label until ai.roll_up_usage() has summed them again.';
+comment on column ai.usage_progress.marked_xid is
+  'A transaction of marked_at. Once all transactions before it have ended, all writes of before marked_at are visible.';
+select private.protect_table('ai.usage_progress');
+
+create table ai.usage_changes (
+  workspace_id uuid not null,
+  day date not null,
+  app_id uuid,
+  key_lineage_id uuid,
+  provider_id text,
+  model_id text not null,
+  feature text not null,
+  execution_mode text not null,
+  requests bigint not null,
+  failed bigint not null,
+  input_tokens bigint not null,
+  output_tokens bigint not null,
+  cost_usd numeric(36, 12) not null,
+  billed_credits numeric(36, 8) not null,
+  unmetered_credits numeric(36, 8) not null,
+  latency_ms bigint not null,
+  timed bigint not null,
+  latency_marks numeric not null,
+  first_token_marks numeric not null,
+  billing_name text,
+  billing_account text,
+  actor_id uuid,
+  estimated_runs bigint not null,
+  closed_runs bigint not null,
+  run_created_at timestamptz not null,
+  label text
+);
+comment on table ai.usage_changes is
+  'What a run that changed late adds to the sums, and, as negative numbers, what it added before. Counts if the run began '
+  'before ai.usage_progress.summed_until. ai.roll_up_usage() adds the rows to the sums and deletes them.';
+create index usage_changes_workspace_id_run_created_at_idx on ai.usage_changes (workspace_id, run_created_at);
+select private.protect_table('ai.usage_changes');
+
 create table ai.cost_imports (
   id uuid primary key default gen_random_uuid(),
   workspace_id uuid,

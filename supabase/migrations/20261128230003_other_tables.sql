@@ -7,7 +7,7 @@ set search_path = extensions, public;
 lock table
   private.login_challenges, private.recovery_credentials, public.security_events, private.outgoing_mails,
   private.apps,
-  ai.usage_daily, ai.usage_sealed_days, ai.external_provider_costs, ai.external_provider_invoices
+  ai.usage_daily, ai.external_provider_costs, ai.external_provider_invoices
 in access exclusive mode;
 
 -- Accounts: their log and its emails, additions, and what can open them.
@@ -101,9 +101,9 @@ alter table ai.usage_daily
   add column estimated_runs bigint not null default 0,
   add column closed_runs bigint not null default 0;
 comment on column ai.usage_daily.actor_id is
-  'The member who called, or who made the key. Null in sums of days before ai.usage_sealed_days.detailed_from.';
+  'The member who called, or who made the key. Null in sums of days before ai.usage_progress.detailed_from.';
 comment on column ai.usage_daily.estimated_runs is
-  'Runs whose usage was estimated in part or in whole. 0 in sums of days before ai.usage_sealed_days.detailed_from.';
+  'Runs whose usage was estimated in part or in whole. 0 in sums of days before ai.usage_progress.detailed_from.';
 comment on column ai.usage_daily.closed_runs is
   'Runs that the sweep closed, which name no billing account. As estimated_runs, 0 in older sums.';
 
@@ -139,11 +139,6 @@ $$;
 create index if not exists usage_daily_workspace_id_day_idx on ai.usage_daily (workspace_id, day, app_id);
 alter table ai.usage_daily
   drop constraint usage_daily_workspace_id_day_app_id_key_lineage_id_provider_key;
-
-alter table ai.usage_sealed_days add column detailed_from date;
-comment on column ai.usage_sealed_days.detailed_from is
-  'Sums of this day and later ones have members and labels; -infinity when all have. Earlier days are read from runs '
-  'for reports by member or label until ai.roll_up_usage() has summed them again.';
 
 -- Provider totals over all workspaces.
 create index if not exists usage_daily_day_idx on ai.usage_daily (day);

@@ -35,6 +35,7 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.key_cost_since(ai.caller, timestamp with time zone);
 
 drop function ai.key_issue_permission(uuid, uuid);
@@ -58,9 +59,15 @@ drop function ai.read_budgets(uuid, uuid, text[], integer);
 
 drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp with time zone, bigint, integer);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.rebuild_changed_usage_days(integer);
+
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.seal_completed_usage_days(integer);
 
 drop function ai.set_budget(text, uuid, uuid, numeric);
 
@@ -74,6 +81,11 @@ drop function ai.settle_budgets(ai.closed_run[]);
 drop function ai.settle_credits(ai.closed_run[]);
 
 drop function ai.usage_between(uuid, timestamp with time zone, timestamp with time zone);
+
+drop function ai.usage_by_key(uuid, timestamp with time zone, timestamp with time zone, text, integer, boolean);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.user_cost_since(ai.caller, timestamp with time zone);
 
 drop function private.account_sessions(uuid);
 
@@ -6838,77 +6850,6 @@ begin
 end
 $$;
 
--- Returns the cost of a caller's runs in the current UTC month. Includes the runs of earlier keys of the same lineage,
--- and open runs. A run counts in the month in which it began.
-create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  month timestamptz := date_trunc('month', now(), 'UTC');
-  spent record;
-begin
-  if caller.source = 'key' then
-    select * into spent from ai.key_cost_since(caller.workspace_id, array[caller.lineage_id], month);
-  else
-    select * into spent from ai.user_cost_since(caller, month);
-  end if;
-  return jsonb_build_object(
-    'since', ai.utc_text(month),
-    'requests', coalesce(spent.requests, 0),
-    'costUsd', case when cost_visible then trim_scale(coalesce(spent.cost_usd, 0)) end,
-    'billedCredits', trim_scale(coalesce(spent.billed_credits, 0)),
-    'unmeteredCredits', trim_scale(coalesce(spent.unmetered_credits, 0))
-  );
-end
-$$;
-
--- Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily
--- sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.
-create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
-  returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  -- Stable, so that all its statements share one snapshot and each run counts once.
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  sealed_before date := (select s.before from ai.usage_sealed_days s);
-  first_day date := (month at time zone 'UTC')::date;
-  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
-  changed_days date[] := array(
-    select distinct c.day from ai.usage_changed_days c
-    where c.workspace_id = workspace and c.day >= first_day and c.day < sealed_before
-  );
-begin
-  return query
-  select p.key_lineage_id, sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
-  from (
-    select u.key_lineage_id, u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
-    from ai.usage_daily u
-    where u.workspace_id = workspace
-      and u.day >= first_day
-      and u.day < sealed_before
-      and u.key_lineage_id = any (lineages)
-      and not u.day = any (changed_days)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from ai.runs r
-    where r.workspace_id = workspace and r.created_at >= live_from and r.key_lineage_id = any (lineages)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from unnest(changed_days) as d (day)
-    cross join lateral (
-      select x.*
-      from ai.runs x
-      where x.workspace_id = workspace
-        and x.created_at >= d.day::timestamp at time zone 'UTC'
-        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
-        and x.key_lineage_id = any (lineages)
-      offset 0
-    ) as r
-  ) as p
-  group by p.key_lineage_id;
-end
-$$;
-
 -- Reserves the maximum cost of another provider call of an open run. Requires that the run's key is not revoked, that
 -- its app's registration is still valid, and that rate limits, budgets and balance have room. A key that expires
 -- meanwhile does not end a run, which ends with the longest call at the latest. Returns everything that is reserved for
@@ -11665,16 +11606,24 @@ begin
   insert into ai.budgets as b (scope, subject_id, workspace_id, label, limit_usd, period_start, spent_usd)
   select
     set_budget.scope, subject, workspace, set_budget.label, set_budget.limit_usd, month,
-    coalesce(sum(r.cost_usd), 0)
-  from ai.runs r
-  where r.workspace_id = workspace
-    and r.created_at >= month::timestamp at time zone 'UTC'
-    and case set_budget.scope
-      when 'workspace' then true
-      when 'app' then r.app_id = subject
-      when 'member' then r.actor_id = subject
-      when 'label' then r.entity_id = set_budget.label
-      else r.key_lineage_id = subject
+    case
+      -- Sums may count a label as one of many (*).
+      when set_budget.scope = 'label' then (
+        select coalesce(sum(r.cost_usd), 0)
+        from ai.runs r
+        where r.workspace_id = workspace and r.entity_id = set_budget.label
+          and r.created_at >= month::timestamp at time zone 'UTC'
+      )
+      else (
+        select coalesce(sum(u.cost_usd), 0)
+        from ai.usage_between(workspace, month::timestamp at time zone 'UTC', 'infinity', set_budget.scope = 'member') u
+        where case set_budget.scope
+          when 'workspace' then true
+          when 'app' then u.app_id = subject
+          when 'member' then u.actor_id = subject
+          else u.key_lineage_id = subject
+        end
+      )
     end;
 end
 $$;
@@ -12530,9 +12479,9 @@ begin
   end if;
   return (
     with current as materialized (
-      select * from ai.usage_by_key(workspace, range_from, range_to, grouped_by, days_each, visible)
+      select * from ai.usage_by_key(workspace, range_from, range_to, grouped_by, days_each)
     ), previous as materialized (
-      select * from ai.usage_by_key(workspace, previous_from, previous_to, grouped_by, days_each, visible)
+      select * from ai.usage_by_key(workspace, previous_from, previous_to, grouped_by, days_each)
     ), deducted as materialized (
       select ((d.day - range_from::date) / days_each * days_each)::text as key, d.credits
       from ai.unlinked_deductions_by_day(member_id, workspace, range_from, range_to) d
@@ -12553,11 +12502,11 @@ begin
     select jsonb_build_object(
       'outcome', 'listed',
       'everUsed', exists (select from ai.runs r where r.workspace_id = workspace),
-      'totals', t.sums || jsonb_build_object(
+      'totals', ai.overview_sums(t.sums, visible) || jsonb_build_object(
         'otherDeductions', trim_scale(o.credits)::text,
         'usedCredits', trim_scale(o.credits + coalesce(t.billed_credits, 0))::text
       ),
-      'previous', b.sums || jsonb_build_object(
+      'previous', ai.overview_sums(b.sums, visible) || jsonb_build_object(
         'usedCredits', trim_scale(
           ai.unlinked_deductions(member_id, workspace, previous_from, previous_to) + coalesce(b.billed_credits, 0)
         )::text
@@ -12575,8 +12524,8 @@ begin
               when 'app' then ai.app_label(nullif(s.key, '')::uuid)
               when 'member' then ai.member_label(workspace, nullif(s.key, '')::uuid)
             end,
-            'now', s.sums,
-            'before', s.previous_sums
+            'now', ai.overview_sums(s.sums, visible),
+            'before', ai.overview_sums(s.previous_sums, visible)
           )
           order by s.place
         ), '[]')
@@ -12612,6 +12561,17 @@ begin
     cross join (select coalesce(sum(d.credits), 0) as credits from deducted d) o
   );
 end
+$$;
+
+-- Formats the quantiles of a histogram of durations and of one of times to the first token.
+create or replace function ai.latency_summary(latency_marks numeric, first_token_marks numeric) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
+  )
+  from ai.latency_quantiles(latency_marks) as l
+  cross join ai.latency_quantiles(first_token_marks) as f
 $$;
 
 -- Returns the key of the row to which a daily sum belongs. For rows by day, the key is the number of days since the
@@ -12943,6 +12903,7 @@ declare
   of_provider text := filter ->> 'provider';
   of_entity text := filter ->> 'entityId';
   of_request text := filter ->> 'requestId';
+  outer_filters integer;
   unknown_name text;
   scanned_to record;
   older_than timestamptz;
@@ -12957,9 +12918,8 @@ begin
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
   -- The request id has an index. The other filters have none, because each index slows down every gateway call.
-  if of_request is not null
-    or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
-  then
+  outer_filters := num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity);
+  if of_request is not null or outer_filters = 0 then
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
@@ -12978,7 +12938,8 @@ begin
         and not (r.created_at = last_at and r.id >= last_id)
         and (of_request is null or r.request_id = of_request)
       order by r.created_at desc, r.id desc
-      limit scan_limit
+      -- Without a limit here, Postgres would plan to read all runs, because the outer limit does not reach this query.
+      limit case when outer_filters = 0 then page_size else scan_limit end
     ) as scanned
     where (of_model is null or scanned.model_id = of_model)
       and (of_feature is null or scanned.feature = of_feature)
@@ -13108,8 +13069,8 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Daily sums don't count open runs separately, and don't include today.
-  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+  -- Sums don't count open runs separately, and don't include all runs of the mark's day.
+  if moment is null or of_status = 'running' or last_day >= (ai.usage_mark() at time zone 'UTC')::date then
     return moment;
   end if;
   select greatest(
@@ -13127,8 +13088,8 @@ begin
       order by u.day desc
       limit 1
     ),
-    -- Days that changed since they were summed.
-    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+    -- Days with changes that the sums don't include yet.
+    (select max(c.day) from ai.usage_changes c where c.workspace_id = workspace and c.day <= last_day)
   ) into day;
   if day is null or day < (starts_at at time zone 'UTC')::date then
     return null;
@@ -13294,164 +13255,392 @@ as $$
 #variable_conflict use_column
 declare
   detailed boolean := of_provider is not null;
-  live_from date := (select s.before from ai.usage_sealed_days s);
-  sums_from date := case
-    when detailed then (select least(s.detailed_from, s.before) from ai.usage_sealed_days s) else '-infinity'
-  end;
-  live_start timestamptz := greatest(first_day, live_from);
-  summed_start timestamptz := least(last_day + 1, sums_from);
+  summed record := ai.summed_range(first_day, last_day + 1, detailed);
   range_start timestamptz := first_day;
   range_end timestamptz := last_day + 1;
-  changed_days date[] := array(
-    select distinct c.day
-    from ai.usage_changed_days c
-    where c.day between first_day and last_day and c.day >= sums_from and c.day < live_from
-  );
 begin
   return query
-    with changed as (
-      select distinct c.workspace_id, c.day
-      from ai.usage_changed_days c
-      where c.day = any (changed_days)
-    ), parts as (
+    with parts as (
       -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
         sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
       from ai.usage_daily u
-      where u.day between greatest(first_day, sums_from) and least(last_day, live_from - 1) and u.day <> all (changed_days)
+      where u.day >= summed.first_day and u.day < summed.end_day
         and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
       group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
+        c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
+        sum(c.estimated_runs), sum(c.closed_runs)
+      from ai.usage_changes c
+      where c.run_created_at >= summed.first_moment and c.run_created_at < summed.end_moment
+        and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
+      group by 1, 2, c.provider_id, c.billing_name, c.billing_account
       union all
       select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
         u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
         sum(u.estimated_runs), sum(u.closed_runs)
-      from ai.usage_daily u
-      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
-        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
-      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
-      union all
-      select case when detailed then s.workspace_id end, case when detailed then s.day end, s.provider_id, s.billing_name,
-        s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens), sum(s.output_tokens), sum(s.cost_usd),
-        sum(s.estimated_runs), sum(s.closed_runs)
-      from changed c
-      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
-      where not detailed or s.closed_runs > 0 or ai.billing_provider(s.billing_name, s.provider_id) = of_provider
-      group by 1, 2, s.provider_id, s.billing_name, s.billing_account
-      union all
-      select case when detailed then r.workspace_id end, case when detailed then r.created_at::date end,
-        ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
-        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd),
-        count(*) filter (where ai.is_estimated(r.usage_source, r.swept)), count(*) filter (where r.swept)
       from (
-        select * from ai.runs l where l.created_at >= live_start and l.created_at < range_end
+        select * from ai.runs b where b.created_at >= range_start and b.created_at < summed.first_moment
         union all
-        select * from ai.runs o where o.created_at >= range_start and o.created_at < summed_start
+        select * from ai.runs a where a.created_at >= summed.end_moment and a.created_at < range_end
       ) as r
-      where not detailed or r.swept or ai.billing_provider(r.billing_name, ai.run_provider(r.routes, r.route)) = of_provider
-      group by 1, 2, 3, r.billing_name, r.billing_account
+      cross join lateral ai.run_usage(r) u
+      where not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
     )
     select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
       sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
     from parts p
-    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account;
+    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account
+    having sum(p.requests) > 0;
 end
 $$;
 
--- Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they
--- were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack
--- members and labels.
--- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.live_usage_ranges(
-  workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
-) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
-  language sql stable security invoker
+-- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
+-- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
+-- no sums exist.
+create or replace function ai.usage_mark() returns timestamptz
+  language sql stable security invoker set search_path = ''
 as $$
-  with bounds as (
-    select
-      s.before,
-      case when detailed then least(s.detailed_from, s.before) else '-infinity' end as sums_from,
-      (window_from at time zone 'UTC')::date as first_day,
-      (window_to at time zone 'UTC')::date as last_day
-    from ai.usage_sealed_days s
-  ), days as (
-    select c.day
-    from bounds b
-    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day
-    where c.day >= b.sums_from and c.day < b.before
-    union
-    -- Days that are only partly in the window.
-    select e.day
-    from bounds b
-    cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
-    where e.day >= b.sums_from and e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
-  ), ranges as (
-    select d.day::timestamp at time zone 'UTC' as first_moment, (d.day + 1)::timestamp at time zone 'UTC' as end_moment
-    from days d
-    union all
-    select '-infinity', b.sums_from::timestamp at time zone 'UTC' from bounds b
-    union all
-    select b.before::timestamp at time zone 'UTC', 'infinity' from bounds b
-  )
-  select
-    c.first_moment, c.end_moment, (c.first_moment at time zone 'UTC')::date,
-    ((c.end_moment - interval '1 microsecond') at time zone 'UTC')::date
-  from ranges r
-  cross join lateral (
-    select greatest(window_from, r.first_moment) as first_moment, least(window_to, r.end_moment) as end_moment
-  ) c
-  where c.first_moment < c.end_moment
+  select case
+    when p.summed_until > statement_timestamp() - interval '30 seconds'
+      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
+    else coalesce(p.summed_until, '-infinity')
+  end
+  from (select) as always
+  left join ai.usage_progress p on true
 $$;
 
--- Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary
--- lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of
--- summarized days.
--- Definer: the service role may not write the daily sums.
+-- Advances the mark and adds changed runs to the sums, in steps. Also sums again older days whose sums lack details.
+-- Passes the end of at most max_days days, and sums at most max_days older days. Begins no step after two seconds; the
+-- next call continues. Only one caller works at a time; others return 0. Returns the number of days that it completed,
+-- and at least 1 if it stopped early.
+-- Definer: the service role may not write the sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql volatile security definer set search_path = ''
 as $$
+declare
+  stop_at timestamptz := clock_timestamp() + interval '2 seconds';
+  whole_until timestamptz;
+  mark timestamptz;
+  completed integer := 0;
+  step_changes integer := 20000;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
     return 0;
   end if;
-  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days) + ai.detail_older_usage_days(max_days);
+  whole_until := ai.advance_usage_fence();
+  mark := ai.usage_mark_for_clock();
+  while ai.add_usage_changes(step_changes) = step_changes and clock_timestamp() < stop_at loop
+  end loop;
+  while mark < whole_until and completed < max_days loop
+    if clock_timestamp() >= stop_at then
+      return greatest(completed, 1);
+    end if;
+    mark := ai.sum_usage_until(whole_until);
+    if mark = date_trunc('day', mark, 'UTC') then
+      perform ai.seal_usage_day((mark at time zone 'UTC')::date - 1);
+      completed := completed + 1;
+    end if;
+  end loop;
+  if clock_timestamp() < stop_at then
+    completed := completed + ai.detail_older_usage_days(max_days);
+  end if;
+  return completed;
 end
 $$;
 
--- Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized days.
-create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
+-- Returns a time up to which all runs are visible, less the time for which changes of a run are not recorded. Returns
+-- -infinity while a transaction from before the last fence is still open. Otherwise sets a new fence.
+create or replace function ai.advance_usage_fence() returns timestamptz
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  -- Waits until 15 minutes after a day's end. By then, all of the day's calls have committed, because the gateway's
-  -- statements take at most 10 seconds.
-  last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
-  next_day date;
-  sealed integer := 0;
+  snapshot pg_snapshot := pg_current_snapshot();
+  progress ai.usage_progress;
 begin
-  select s.before into next_day from ai.usage_sealed_days s;
-  while next_day < last_end and sealed < max_days loop
-    perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
-    next_day := next_day + 1;
-    sealed := sealed + 1;
-  end loop;
-  if sealed > 0 then
-    update ai.usage_sealed_days s
-    set before = next_day, detailed_from = coalesce(s.detailed_from, next_day - sealed)
-    where s.singleton;
+  -- Until 0.3.0: release 0.1.0 summed whole days and kept a list of changed days.
+  insert into ai.usage_progress (summed_until, detailed_from)
+  select
+    coalesce(d.day::timestamp at time zone 'UTC', '-infinity'), coalesce(d.day, '-infinity')
+  from (
+    select least((select s.before from ai.usage_sealed_days s), (select min(c.day) from ai.usage_changed_days c)) as day
+  ) d
+  on conflict do nothing;
+  select * into strict progress from ai.usage_progress;
+  -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
+  -- recorded. The second condition holds after a restore into another cluster.
+  if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
+    return '-infinity';
   end if;
-  return sealed;
+  update ai.usage_progress p set marked_at = now(), marked_xid = pg_current_xact_id() where p.singleton;
+  -- The clock may have been set back. Another 30 seconds allow for small steps of the clock.
+  return case when progress.marked_at <= now() then progress.marked_at - interval '1 minute' else '-infinity' end;
 end
 $$;
 
--- Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,
--- at most max_days. Returns the number of summarized days.
+-- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
+-- at least a day if the clock was set back beyond it, because runs before the mark may have changed without a record.
+create or replace function ai.usage_mark_for_clock() returns timestamptz
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored timestamptz := (select p.summed_until from ai.usage_progress p);
+  mark timestamptz := ai.usage_mark();
+begin
+  if mark = '-infinity' then
+    mark := date_trunc('day', least((select min(r.created_at) from ai.runs r), now() - interval '24 hours'), 'UTC');
+  end if;
+  if mark <> stored then
+    update ai.usage_progress p set summed_until = mark where p.singleton;
+  end if;
+  return mark;
+end
+$$;
+
+-- Sums the runs that follow the mark and moves the mark forward: to whole_until, but at most to the end of the day, and
+-- to ten minutes after the first run. Returns the new mark. The caller holds the roll-up's lock.
+create or replace function ai.sum_usage_until(whole_until timestamptz) returns timestamptz
+  language plpgsql volatile security invoker set search_path = '' set work_mem = '32MB'
+  -- Each stretch of time has its own plan, because generic plans would read every partition.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  mark timestamptz := (select p.summed_until from ai.usage_progress p);
+  first_day date := (mark at time zone 'UTC')::date;
+  next_mark timestamptz := least(
+    whole_until,
+    date_trunc('day', mark, 'UTC') + interval '24 hours',
+    (
+      select r.created_at from ai.runs r
+      where r.created_at >= mark and r.created_at < whole_until
+      order by r.created_at
+      limit 1
+    ) + interval '10 minutes'
+  );
+  parts record;
+begin
+  if next_mark <= mark then
+    return mark;
+  end if;
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs that are summed.
+  with changed as (
+    delete from ai.usage_changes c where c.run_created_at >= mark and c.run_created_at < next_mark
+  ), used as materialized (
+    select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
+  )
+  select
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s) as usage,
+    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s) as labels
+  into parts;
+  -- The day has sums already if the mark was set back.
+  if mark = date_trunc('day', mark, 'UTC') then
+    delete from ai.usage_labels_daily l
+    using (select distinct u.workspace_id from ai.usage_daily u where u.day = first_day) w
+    where l.workspace_id = w.workspace_id and l.day = first_day;
+    delete from ai.usage_daily u where u.day = first_day;
+  end if;
+  perform ai.add_usage(parts.usage);
+  perform ai.add_label_usage(parts.labels);
+  update ai.usage_progress p set summed_until = next_mark where p.singleton;
+  return next_mark;
+end
+$$;
+
+-- Moves at most max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
+-- these runs when the mark passes them. Returns the number of changes. The caller holds the roll-up's lock.
+create or replace function ai.add_usage_changes(max_changes integer) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  parts record;
+begin
+  with due as materialized (
+    select c.ctid as place
+    from ai.usage_changes c
+    where c.run_created_at < (select p.summed_until from ai.usage_progress p)
+    limit max_changes
+  ), changed as (
+    delete from ai.usage_changes c using due d where c.ctid = d.place returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u) as labels
+  into parts;
+  if parts.usage <> '{}' then
+    perform ai.add_usage(parts.usage);
+    perform ai.add_label_usage(parts.labels);
+  end if;
+  return cardinality(parts.usage);
+end
+$$;
+
+-- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its eleven dimensions.
+create or replace function ai.add_usage(parts ai.usage_daily[]) returns void
+  language sql volatile security invoker set search_path = ''
+  -- Statistics of today's rows are always old. This setting makes every plan find rows by workspace and day.
+  set enable_seqscan = off
+as $$
+  merge into ai.usage_daily u
+  using (
+    -- Groups stored rows with the parts instead of joining them, because Postgres can't estimate the number of parts.
+    select
+      p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
+      p.billing_name, p.billing_account, p.actor_id, max(p.place) as place, sum(p.requests) as requests,
+      sum(p.failed) as failed, sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens,
+      sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed, sum(p.latency_marks) as latency_marks,
+      sum(p.first_token_marks) as first_token_marks, sum(p.estimated_runs) as estimated_runs,
+      sum(p.closed_runs) as closed_runs
+    from (
+      select null::tid as place, n.* from unnest(parts) n
+      union all
+      select
+        s.ctid, s.workspace_id, s.day, s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, s.billing_name, s.billing_account, s.actor_id, 0, 0
+      from (select distinct n.workspace_id, n.day from unnest(parts) n) w
+      join ai.usage_daily s on s.workspace_id = w.workspace_id and s.day = w.day
+    ) p
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    having count(*) > count(p.place) and (max(p.place) is not null or sum(p.requests) <> 0)
+  ) d
+  on u.ctid = d.place
+  when matched and u.requests + d.requests = 0 then delete
+  when matched then update set
+    requests = u.requests + d.requests,
+    failed = u.failed + d.failed,
+    input_tokens = u.input_tokens + d.input_tokens,
+    output_tokens = u.output_tokens + d.output_tokens,
+    cost_usd = u.cost_usd + d.cost_usd,
+    billed_credits = u.billed_credits + d.billed_credits,
+    unmetered_credits = u.unmetered_credits + d.unmetered_credits,
+    latency_ms = u.latency_ms + d.latency_ms,
+    timed = u.timed + d.timed,
+    latency_marks = u.latency_marks + d.latency_marks,
+    first_token_marks = u.first_token_marks + d.first_token_marks,
+    estimated_runs = u.estimated_runs + d.estimated_runs,
+    closed_runs = u.closed_runs + d.closed_runs
+  when not matched then insert (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs
+  ) values (
+    d.workspace_id, d.day, d.app_id, d.key_lineage_id, d.provider_id, d.model_id, d.feature, d.execution_mode, d.requests,
+    d.failed, d.input_tokens, d.output_tokens, d.cost_usd, d.billed_credits, d.unmetered_credits, d.latency_ms, d.timed,
+    d.latency_marks, d.first_token_marks, d.billing_name, d.billing_account, d.actor_id, d.estimated_runs, d.closed_runs
+  )
+$$;
+
+-- Adds parts to ai.usage_labels_daily. Once a workspace has 10,000 labels on a day, further labels go to the row *.
+create or replace function ai.add_label_usage(parts ai.usage_labels_daily[]) returns void
+  language sql volatile security invoker set search_path = '' set enable_seqscan = off
+as $$
+  with due as materialized (
+    select
+      p.workspace_id, p.day, p.label, sum(p.requests) as requests, sum(p.failed) as failed,
+      sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens, sum(p.cost_usd) as cost_usd,
+      sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed,
+      p.label in ('', '*') or exists (
+        select from ai.usage_labels_daily l where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label
+      ) as is_stored
+    from unnest(parts) p
+    group by p.workspace_id, p.day, p.label
+  ), ranked as (
+    -- A day's number of labels is one more row, because Postgres can't estimate the number of parts for a join.
+    select d.*,
+      max(d.stored_labels) over (partition by d.workspace_id, d.day) + row_number() over (
+        partition by d.workspace_id, d.day, d.is_stored
+        order by d.requests <= 0, d.cost_usd desc, d.requests desc, d.label collate "C"
+      ) as rank
+    from (
+      select e.*, null::bigint as stored_labels from due e
+      union all
+      select w.workspace_id, w.day, null, null, null, null, null, null, null, null, null, null, null, (
+        select count(*) from ai.usage_labels_daily l
+        where l.workspace_id = w.workspace_id and l.day = w.day and l.label not in ('', '*')
+      )
+      from (select distinct e.workspace_id, e.day from due e where not e.is_stored) w
+    ) d
+  )
+  insert into ai.usage_labels_daily as l (
+    workspace_id, day, label, requests, failed, input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits,
+    latency_ms, timed
+  )
+  select
+    r.workspace_id, r.day,
+    -- A change without a new run is of a run that is already part of the row *.
+    case when r.is_stored or (r.requests > 0 and r.rank <= 10000) then r.label else '*' end,
+    sum(r.requests), sum(r.failed), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd), sum(r.billed_credits),
+    sum(r.unmetered_credits), sum(r.latency_ms), sum(r.timed)
+  from ranked r
+  where r.is_stored is not null
+  group by 1, 2, 3
+  on conflict (workspace_id, day, label) do update set
+    requests = l.requests + excluded.requests,
+    failed = l.failed + excluded.failed,
+    input_tokens = l.input_tokens + excluded.input_tokens,
+    output_tokens = l.output_tokens + excluded.output_tokens,
+    cost_usd = l.cost_usd + excluded.cost_usd,
+    billed_credits = l.billed_credits + excluded.billed_credits,
+    unmetered_credits = l.unmetered_credits + excluded.unmetered_credits,
+    latency_ms = l.latency_ms + excluded.latency_ms,
+    timed = l.timed + excluded.timed;
+  -- Rows whose last run was deleted or got another label.
+  delete from ai.usage_labels_daily l
+  using (
+    select distinct p.workspace_id, p.day, n.label
+    from unnest(parts) p
+    cross join lateral (values (p.label), ('*')) as n (label)
+    where p.requests <= 0
+  ) p
+  where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label and l.requests = 0
+$$;
+
+-- Sums the labels of a finished day again for workspaces with more than 10,000, so that the most expensive have rows. If
+-- that takes longer than the caller's statement timeout, the labels that came first keep the rows.
+create or replace function ai.seal_usage_day(day date) returns void
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  day_start timestamptz := seal_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  workspaces uuid[] := array(
+    select l.workspace_id
+    from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
+    join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
+  );
+  parts record;
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+    returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
+  perform ai.add_usage(parts.usage);
+  delete from ai.usage_labels_daily l where l.workspace_id = any (workspaces) and l.day = seal_usage_day.day;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
+exception when query_canceled then
+  raise warning 'the most expensive labels of % are not known: %', seal_usage_day.day, sqlerrm;
+end
+$$;
+
+-- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most
+-- max_days. Returns the number of summed days.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  next_day date := (select least(s.detailed_from, s.before) from ai.usage_sealed_days s);
+  next_day date := (select p.detailed_from from ai.usage_progress p);
   first_run date;
   summed integer := 0;
 begin
@@ -13464,9 +13653,9 @@ begin
     perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
     summed := summed + 1;
   end loop;
-  update ai.usage_sealed_days s
+  update ai.usage_progress p
   set detailed_from = case when next_day > first_run then next_day else '-infinity' end
-  where s.singleton;
+  where p.singleton;
   return summed;
 end
 $$;
@@ -13480,6 +13669,67 @@ as $$
     from ai.runs r
     where r.created_at >= day::timestamp at time zone 'UTC' and r.created_at < (day + 1)::timestamp at time zone 'UTC'
   )
+$$;
+
+-- Replaces the sums of a day before the mark for the given workspaces. The caller holds the roll-up's lock.
+create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  day_start timestamptz := rebuild_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  parts record;
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+  )
+  select
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
+  delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
+  insert into ai.usage_daily select p.* from unnest(parts.usage) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
+end
+$$;
+
+-- Returns what one run adds to the sums, in the format of ai.usage_daily. Includes a run in progress.
+-- Returns a set of one row and has no SET clause, so that Postgres inlines it.
+create or replace function ai.run_usage(run ai.runs) returns setof ai.usage_daily
+  language sql immutable security invoker parallel safe
+as $$
+  select
+    run.workspace_id, (run.created_at at time zone 'UTC')::date, run.app_id, run.key_lineage_id,
+    ai.run_provider(run.routes, run.route), run.model_id, run.feature::text, run.execution_mode::text,
+    1::bigint, case when run.status = 'failed' then 1 else 0 end::bigint, run.input_tokens, run.output_tokens,
+    run.cost_usd::numeric, run.billed_credits::numeric, run.unmetered_credits::numeric,
+    coalesce(run.latency_ms, 0)::bigint, case when run.latency_ms is not null then 1 else 0 end::bigint,
+    coalesce(ai.latency_mark(run.latency_ms), 0),
+    coalesce(ai.latency_mark(case when run.streamed then run.first_byte_ms end), 0),
+    run.billing_name, run.billing_account, run.actor_id,
+    case when ai.is_estimated(run.usage_source, run.swept) then 1 else 0 end::bigint,
+    case when run.swept then 1 else 0 end::bigint
+$$;
+
+-- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
+-- Has no SET clause, so that Postgres inlines it into its callers' plans and applies their conditions to the runs.
+create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz, end_moment timestamptz) returns setof ai.usage_daily
+  language sql stable security invoker
+as $$
+  select
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    sum(u.requests)::bigint, sum(u.failed)::bigint, sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint,
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.unmetered_credits), sum(u.latency_ms)::bigint, sum(u.timed)::bigint,
+    sum(u.latency_marks), sum(u.first_token_marks), u.billing_name, u.billing_account, u.actor_id,
+    sum(u.estimated_runs)::bigint, sum(u.closed_runs)::bigint
+  from ai.runs r
+  cross join lateral ai.run_usage(r) u
+  where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
+  group by 1, 2, 3, 4, 5, 6, 7, 8, u.billing_name, u.billing_account, u.actor_id
 $$;
 
 -- Sums a workspace's runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the format
@@ -13517,6 +13767,68 @@ as $$
     ) g
   ) n
   group by n.day, n.label
+$$;
+
+-- Returns a recorded change in the format of ai.usage_daily.
+create or replace function ai.changed_usage(change ai.usage_changes) returns setof ai.usage_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, change.app_id, change.key_lineage_id, change.provider_id, change.model_id,
+    change.feature, change.execution_mode, change.requests, change.failed, change.input_tokens, change.output_tokens,
+    change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed,
+    change.latency_marks, change.first_token_marks, change.billing_name, change.billing_account, change.actor_id,
+    change.estimated_runs, change.closed_runs
+$$;
+
+-- Returns a recorded change in the format of ai.usage_labels_daily.
+create or replace function ai.changed_label_usage(change ai.usage_changes) returns setof ai.usage_labels_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, coalesce(change.label, ''), change.requests, change.failed, change.input_tokens,
+    change.output_tokens, change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed
+$$;
+
+-- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
+-- row or unique key, so settlements never wait for each other here. Compares columns before it computes anything, because
+-- most heartbeats change none of them.
+-- Definer: the role that settles a run cannot write the changes.
+create or replace function ai.record_usage_change() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if tg_op = 'UPDATE' and (
+    old.created_at, old.workspace_id, old.app_id, old.key_lineage_id, old.routes, old.route, old.model_id, old.feature,
+    old.execution_mode, old.status, old.input_tokens, old.output_tokens, old.cost_usd, old.billed_credits,
+    old.unmetered_credits, old.latency_ms, old.streamed, old.first_byte_ms, old.billing_name, old.billing_account,
+    old.actor_id, old.usage_source, old.swept, old.entity_id
+  ) is not distinct from (
+    new.created_at, new.workspace_id, new.app_id, new.key_lineage_id, new.routes, new.route, new.model_id, new.feature,
+    new.execution_mode, new.status, new.input_tokens, new.output_tokens, new.cost_usd, new.billed_credits,
+    new.unmetered_credits, new.latency_ms, new.streamed, new.first_byte_ms, new.billing_name, new.billing_account,
+    new.actor_id, new.usage_source, new.swept, new.entity_id
+  ) then
+    return null;
+  end if;
+  insert into ai.usage_changes (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs, run_created_at, label
+  )
+  select
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    -u.requests, -u.failed, -u.input_tokens, -u.output_tokens, -u.cost_usd, -u.billed_credits, -u.unmetered_credits,
+    -u.latency_ms, -u.timed, -u.latency_marks, -u.first_token_marks, u.billing_name, u.billing_account, u.actor_id,
+    -u.estimated_runs, -u.closed_runs, old.created_at, old.entity_id
+  from ai.run_usage(old) u
+  where tg_op <> 'INSERT'
+  union all
+  select u.*, new.created_at, new.entity_id
+  from ai.run_usage(new) u
+  where tg_op <> 'DELETE';
+  return null;
+end
 $$;
 
 -- Returns the details of the invitation with this token, or null if there is none. token_hash is the token's SHA-256 in
@@ -14186,6 +14498,22 @@ create or replace trigger revoke_keys_of_connection before delete on ai.agent_co
 
 create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
   for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();
+
+-- Changes of younger runs need no record, because the mark stays behind them. Uses the time of the write, because the
+-- start of its transaction may be long ago. The condition is short because Postgres reads it again for each statement.
+create or replace trigger record_usage_change after update on ai.runs
+  for each row when (least(old.created_at, new.created_at) < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires if a transaction inserts its run long after it began, or an operator inserts a run by hand.
+create or replace trigger record_usage_addition after insert on ai.runs
+  for each row when (new.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires when an operator deletes a run by hand. Our own code never deletes runs.
+create or replace trigger record_usage_deletion after delete on ai.runs
+  for each row when (old.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
 
 -- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
 -- end_unauthorized_connections and require_workspace_owner, which lock it.
@@ -15765,6 +16093,23 @@ as $$
   )
 $$;
 
+-- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed
+-- rows, because a day may have thousands of labels.
+-- Has no `set` clause and no subselect, so that Postgres can inline it into its callers' plans.
+create or replace function ai.overview_sums(sums numeric[], cost_visible boolean) returns jsonb
+  language sql immutable security invoker
+as $$
+  select case when sums is not null then
+    ai.usage_sums(
+      sums[1], sums[2], sums[3], sums[4], case when cost_visible then coalesce(sums[5], 0) end, sums[6], sums[7], sums[8],
+      sums[9]
+    ) || case
+      when sums[10] > 0 then ai.latency_summary(sums[10], sums[11])
+      else '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}'
+    end
+  end
+$$;
+
 -- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
 -- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
 -- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
@@ -15810,70 +16155,35 @@ as $$
   )
 $$;
 
--- Returns a workspace's usage in a half-open window, in rows that callers group. Reads daily sums for sealed, unchanged
--- days that are completely in the window, and runs for the rest. One statement reads both, so that each run counts
--- exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read from runs.
--- Has no settings of its own, so Postgres inlines it into its callers' plans.
-create or replace function ai.usage_between(
-  workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
-)
-  returns setof ai.usage_daily
-  language sql stable security invoker
-as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, by_member)
-  )
-  select u.*
-  from ai.usage_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
-  union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
-$$;
-
--- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between.
+-- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
+-- first_day to before end_day. Days that are only partly in the window are read from runs, except that the sums of the
+-- mark's day end at the mark. If detailed, days whose sums lack members and labels are read from runs too. Returns an
+-- empty range at the window's end if no sums can be used.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
-  returns setof ai.usage_labels_daily
+create or replace function ai.summed_range(window_from timestamptz, window_to timestamptz, detailed boolean)
+  returns table (first_moment timestamptz, end_moment timestamptz, first_day date, end_day date)
   language sql stable security invoker
 as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, true)
-  )
-  select u.*
-  from ai.usage_labels_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
-  union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
-$$;
-
--- Replaces the sums of a day for the given workspaces.
-create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_usage(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s;
-  delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_labels_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_labels(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s
+  select
+    r.first_moment, r.end_moment, (r.first_moment at time zone 'UTC')::date,
+    case
+      when r.first_moment < r.end_moment then ((r.end_moment - interval '1 microsecond') at time zone 'UTC')::date + 1
+      else '-infinity'
+    end
+  from (
+    select
+      case when b.first_moment < b.end_moment then b.first_moment else window_to end as first_moment,
+      case when b.first_moment < b.end_moment then b.end_moment else window_to end as end_moment
+    from (
+      select
+        greatest(
+          date_trunc('day', window_from + interval '23:59:59.999999', 'UTC'),
+          case when detailed then (select p.detailed_from::timestamp at time zone 'UTC' from ai.usage_progress p) end
+        ) as first_moment,
+        case when window_to < m.mark then date_trunc('day', window_to, 'UTC') else m.mark end as end_moment
+      from (select ai.usage_mark() as mark offset 0) m
+    ) b
+  ) r
 $$;
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
@@ -16166,48 +16476,6 @@ as $$
   where r.id is not null
 $$;
 
--- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
--- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
--- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
--- the billing account.
--- Sets no search_path, so Postgres can inline this function into its callers' plans.
-create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
-  returns table (month date, provider text, account_id text, metered numeric, runs numeric)
-  language sql stable security invoker
-as $$
-  select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
-    u.cost_usd, u.requests
-  from ai.usage_between(book, window_from, window_to) u
-  union all
-  select date_trunc('month', window_from at time zone 'UTC')::date, ai.billing_provider(p.billing_name, p.provider_id),
-    p.billing_account, p.cost_usd, p.requests
-  from ai.platform_usage(
-    (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date
-  ) p
-  where book = ai.platform_book()
-$$;
-
--- Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of
--- ai.metered_costs and ai.booked_costs.
-create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
-  returns table (
-    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
-    records bigint, invoices bigint
-  )
-  language sql stable security invoker set search_path = ''
-as $$
-  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
-    coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
-  from (
-    select m.month, m.provider, m.account_id, m.metered, null::numeric as imported, null::numeric as invoiced, m.runs
-    from ai.metered_costs(book, window_from, window_to) m
-    union all
-    select date_trunc('month', b.day::timestamp)::date, b.provider, b.account_id, null, b.imported, b.invoiced, null
-    from ai.booked_costs(book, window_from, window_to) b
-  ) as s
-  group by s.month, s.provider, s.account_id
-$$;
-
 -- Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
@@ -16292,58 +16560,233 @@ as $$
   returning private.describe_openid_tokens(login, t)
 $$;
 
+-- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
+-- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
+-- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- from runs.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
+create or replace function ai.usage_between(
+  workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
+)
+  returns setof ai.usage_daily
+  language sql stable security invoker
+as $$
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, by_member)
+  )
+  select u.*
+  from summed s
+  join ai.usage_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Repeats the range, so that every plan of the join can use the index.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
+  union all
+  select u.*
+  from summed s
+  join ai.usage_changes c
+    on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+  cross join lateral ai.changed_usage(c) u
+  union all
+  select u.*
+  from summed s
+  cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) u
+$$;
+
+-- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between. On a day with
+-- a row *, changes and runs with a label that has no row count as *.
+-- This function has no SET clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.usage_labels_daily
+  language sql stable security invoker
+as $$
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, true)
+  )
+  select u.*
+  from summed s
+  join ai.usage_labels_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Repeats the range, so that every plan of the join can use the index.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
+  union all
+  select
+    p.workspace_id, p.day,
+    case
+      when exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = '*'
+      ) and not exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = p.label
+      ) then '*'
+      else p.label
+    end,
+    p.requests, p.failed, p.input_tokens, p.output_tokens, p.cost_usd, p.billed_credits, p.unmetered_credits,
+    p.latency_ms, p.timed
+  from (
+    select u.*
+    from summed s
+    join ai.usage_changes c
+      on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+    cross join lateral ai.changed_label_usage(c) u
+    union all
+    select u.*
+    from summed s
+    cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+    cross join lateral ai.sum_labels(workspace, r.first_moment, r.end_moment) u
+  ) p
+$$;
+
+-- Returns whether an app has any run in a workspace before the given time.
+create or replace function ai.has_usage_before(workspace uuid, app uuid, moment timestamptz) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select
+    exists (
+      select from ai.usage_daily u
+      where u.workspace_id = workspace and u.app_id = app and u.day < (moment at time zone 'UTC')::date
+    )
+    or exists (
+      select from ai.usage_changes c
+      where c.workspace_id = workspace and c.app_id = app and c.run_created_at < moment and c.requests > 0
+    )
+    or exists (
+      select
+      from ai.usage_between(workspace, least(ai.usage_mark(), date_trunc('day', moment, 'UTC')), moment) as u
+      where u.app_id = app
+    )
+$$;
+
+-- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
+-- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
+-- Definer: the functions that it calls are not granted to any role.
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
+    ]) as p (part)
+  )
+$$;
+
+-- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
+-- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
+-- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
+-- the billing account.
+-- Sets no search_path, so Postgres can inline this function into its callers' plans.
+create or replace function ai.metered_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (month date, provider text, account_id text, metered numeric, runs numeric)
+  language sql stable security invoker
+as $$
+  select date_trunc('month', u.day::timestamp)::date, ai.billing_provider(u.billing_name, u.provider_id), u.billing_account,
+    u.cost_usd, u.requests
+  from ai.usage_between(book, window_from, window_to) u
+  union all
+  select date_trunc('month', window_from at time zone 'UTC')::date, ai.billing_provider(p.billing_name, p.provider_id),
+    p.billing_account, p.cost_usd, p.requests
+  from ai.platform_usage(
+    (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date
+  ) p
+  where book = ai.platform_book()
+$$;
+
+-- Returns the metered, imported and invoiced cost of a book by month, provider and account. Sums the rows of
+-- ai.metered_costs and ai.booked_costs.
+create or replace function ai.reconciled_costs(book uuid, window_from timestamptz, window_to timestamptz)
+  returns table (
+    month date, provider text, account_id text, metered numeric, imported numeric, invoiced numeric, runs numeric,
+    records bigint, invoices bigint
+  )
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.month, s.provider, s.account_id, coalesce(sum(s.metered), 0), coalesce(sum(s.imported), 0), coalesce(sum(s.invoiced), 0),
+    coalesce(sum(s.runs), 0), count(s.imported), count(s.invoiced)
+  from (
+    select m.month, m.provider, m.account_id, m.metered, null::numeric as imported, null::numeric as invoiced, m.runs
+    from ai.metered_costs(book, window_from, window_to) m
+    union all
+    select date_trunc('month', b.day::timestamp)::date, b.provider, b.account_id, null, b.imported, b.invoiced, null
+    from ai.booked_costs(book, window_from, window_to) b
+  ) as s
+  group by s.month, s.provider, s.account_id
+$$;
+
+-- Returns ai.provider_invoices_page for the platform's book.
+-- Definer: functions that read and write books are not granted to the service role.
+create or replace function private.list_platform_invoices(
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
+$$;
+
+-- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),
+-- or of a person's own calls, or of a person's calls through an app. Includes open runs. A run counts in the month in
+-- which it began.
+create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'since', ai.utc_text(m.month),
+    'requests', coalesce(sum(u.requests), 0),
+    'costUsd', case when cost_visible then trim_scale(coalesce(sum(u.cost_usd), 0)) end,
+    'billedCredits', trim_scale(coalesce(sum(u.billed_credits), 0)),
+    'unmeteredCredits', trim_scale(coalesce(sum(u.unmetered_credits), 0))
+  )
+  from (select date_trunc('month', now(), 'UTC') as month) m
+  left join lateral ai.usage_between((caller).workspace_id, m.month, 'infinity', (caller).source <> 'key') u on
+    case
+      when (caller).source = 'key' then u.key_lineage_id = (caller).lineage_id
+      -- Only runs of keys have a lineage.
+      else u.key_lineage_id is null and u.actor_id = (caller).actor_id and u.app_id is not distinct from (caller).app_id
+    end
+  group by m.month
+$$;
+
 -- Returns the details of a workspace's keys, newest first.
 create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
-  left join ai.key_cost_since(
-    workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
-  ) c on c.lineage_id = k.lineage_id
+  left join (
+    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
+    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
+    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
+    group by u.key_lineage_id
+  ) c on c.key_lineage_id = k.lineage_id
 $$;
 
--- Returns a range's sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers the
--- whole range. Amounts in sums are exact text. Rows of labels have no quantiles.
+-- Returns a range's sums (the argument of ai.overview_sums), grouped by ai.usage_key or by label. The row with a null key
+-- covers the whole range. Rows of labels have no histograms.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.usage_by_key(
-  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
-) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
+  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer
+) returns table (key text, sums numeric[], cost_usd numeric, billed_credits numeric, requests numeric)
   language sql stable security invoker
 as $$
   select
-    g.key,
-    ai.usage_sums(
-      g.requests, g.failed, g.input_tokens, g.output_tokens, case when cost_visible then coalesce(g.cost_usd, 0) end,
-      g.billed_credits, g.unmetered_credits, g.latency_ms, g.timed
-    ) || jsonb_build_object(
-      'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
-    ),
-    g.cost_usd, g.billed_credits, g.requests
+    u.key,
+    array[
+      sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd), sum(u.billed_credits),
+      sum(u.unmetered_credits), sum(u.latency_ms), sum(u.timed), sum(u.latency_marks), sum(u.first_token_marks)
+    ],
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.requests)
   from (
-    -- The row with a null key covers the whole range.
-    select
-      u.key, sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
-      sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
-      sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed,
-      sum(u.latency_marks) as latency_marks, sum(u.first_token_marks) as first_token_marks
-    from (
-      select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
-      from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
-    ) u
-    group by grouping sets ((u.key), ())
-  ) g
-  cross join lateral ai.latency_quantiles(g.latency_marks) as l
-  cross join lateral ai.latency_quantiles(g.first_token_marks) as f
+    select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
+    from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
+  ) u
+  group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  where g.key is null or grouped_by <> 'label'
+  having u.key is null or grouped_by <> 'label'
   union all
   select
     b.label,
-    ai.usage_sums(
-      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), case when cost_visible then sum(b.cost_usd) end,
-      sum(b.billed_credits), sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
-    ) || '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}',
+    array[
+      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), sum(b.cost_usd), sum(b.billed_credits),
+      sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
+    ],
     sum(b.cost_usd), sum(b.billed_credits), sum(b.requests)
   from ai.label_usage_between(workspace, window_from, window_to) b
   where grouped_by = 'label'
@@ -16369,31 +16812,6 @@ as $$
   group by 1, o.place
 $$;
 
--- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
--- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
--- Definer: the functions that it calls are not granted to any role.
-create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select private.export_account_proper(subject_id, with_parts) || (
-    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
-    from unnest(array[
-      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
-    ]) as p (part)
-  )
-$$;
-
--- Returns ai.provider_invoices_page for the platform's book.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.list_platform_invoices(
-  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
-$$;
-
 comment on view ai.cost_book_entries is
   'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
 
@@ -16415,7 +16833,11 @@ revoke delete, insert, update on table ai.credit_references from service_role;
 
 revoke delete, insert, update on table ai.invoice_book_entries from service_role;
 
+revoke delete, insert, update on table ai.usage_changes from service_role;
+
 revoke delete, insert, update on table ai.usage_labels_daily from service_role;
+
+revoke delete, insert, update on table ai.usage_progress from service_role;
 
 grant execute on function ai.answer_agent_access(uuid, uuid, uuid, timestamp with time zone, text) to service_role;
 

@@ -137,6 +137,8 @@ revoke insert, update, delete on
   ai.sweep_progress,
   ai.usage_daily,
   ai.usage_labels_daily,
+  ai.usage_changes,
+  ai.usage_progress,
   ai.usage_changed_days,
   ai.usage_sealed_days,
   ai.budget_alerts,

@@ -3,6 +3,7 @@ import { createActor } from "./actors.ts";
 import { appTokenCall, bindKey, sessionCall } from "./ai-callers.ts";
 import { addKey, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { rollUp } from "./usage-sums.ts";
 
 /** Returns what `GET /v1/key` reports about a call's credential, with amounts and times as SQL formats them. */
 async function describeCredential(db: Database, call: object) {
@@ -224,7 +225,7 @@ describe("describing a call's credential", () => {
       begun.slice(0, -1).map((run) => outcome(run)),
     );
     expect(await spent()).toMatchObject(await counted());
-    await db.query("select ai.roll_up_usage(1000)");
+    await rollUp(db);
     expect(await spent()).toMatchObject(await counted());
     await settle(
       db,

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { createTenant, type Tenant } from "./ai-fixtures.ts";
 import { createUser, type Database, one, test } from "./database.ts";
+import { rollUp } from "./usage-sums.ts";
 
 interface Sums {
   requests: number;
@@ -98,8 +99,6 @@ async function read(
   );
   return answer;
 }
-
-const rollUp = (db: Database) => db.query("select ai.roll_up_usage(1000)");
 
 describe("the usage overview", () => {
   test("the overview by day counts each billed run and each deduction without a run exactly once", async ({ db }) => {

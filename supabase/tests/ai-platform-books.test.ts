@@ -4,6 +4,7 @@ import { bindKey } from "./ai-callers.ts";
 import { createTenant } from "./ai-fixtures.ts";
 import { one, test } from "./database.ts";
 import { addRun, dayOf, platformBook } from "./platform-book-fixtures.ts";
+import { rollUp, setMarkBack } from "./usage-sums.ts";
 
 const month = "2026-10";
 const day = (number: number) => dayOf(month, number);
@@ -110,11 +111,11 @@ describe("the platform's reconciliation", () => {
       expect([sum(lines, "meteredUsd"), sum(workspaces, "meteredUsd")]).toEqual([metered, metered]);
       expect([sum(lines, "runs"), sum(workspaces, "runs"), sum(workspaces, "estimatedRuns")]).toEqual([3, 3, 1]);
     };
-    await db.query("update ai.usage_sealed_days set before = $1::date, detailed_from = null where singleton", [before]);
+    await setMarkBack(db, 2);
     await check(7);
-    await db.query("select ai.seal_completed_usage_days(31), ai.rebuild_changed_usage_days(31)");
+    await rollUp(db);
     await check(7);
-    // The report reads the day's stored sum until the day is marked as changed.
+    // The report reads the day's stored sum, and changes since then.
     await db.query("update ai.usage_daily set cost_usd = cost_usd + 100 where workspace_id = $1 and day = $2", [
       workspaceId,
       before,
@@ -124,6 +125,8 @@ describe("the platform's reconciliation", () => {
       workspaceId,
       yesterday,
     ]);
+    await check(108);
+    await setMarkBack(db, 2);
     await check(8);
   });
 
@@ -144,9 +147,7 @@ describe("the platform's reconciliation", () => {
       await book.cost(day(number), "1");
       await book.ownCost(workspaceId, day(number), "1");
     }
-    await db.query("update ai.usage_sealed_days set before = '2026-10-01', detailed_from = null where singleton");
-    await db.query("select ai.seal_completed_usage_days(100), ai.rebuild_changed_usage_days(100)");
-    await db.query("update ai.usage_sealed_days set detailed_from = '-infinity' where singleton");
+    await rollUp(db);
     // Other tests also analyze these tables. The resulting statistics may lead the planner to scan a small table
     // sequentially.
     await db.query("set local enable_seqscan = off");

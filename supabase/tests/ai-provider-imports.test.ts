@@ -94,7 +94,7 @@ describe("functions whose tables are missing", () => {
   test.for([
     ["costs", "drop table ai.external_provider_costs cascade", "ai.import_provider_costs"],
     ["invoices", "drop table ai.external_provider_invoices cascade", "ai.import_provider_invoice"],
-    ["sums", "drop table ai.usage_sealed_days cascade", "ai.report_usage"],
+    ["sums", "drop table ai.usage_progress cascade", "ai.report_usage"],
   ] as const)(
     "a missing table for %s raises an error that makes the gateway answer 503",
     async ([, sql, name], { db }) => {

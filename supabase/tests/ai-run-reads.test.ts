@@ -2,6 +2,7 @@ import { describe, expect } from "vitest";
 import { createActor, workspaceRoles } from "./actors.ts";
 import { begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { rollUp } from "./usage-sums.ts";
 
 type Position = { createdAt: string; id: string };
 type Answer = {
@@ -131,19 +132,25 @@ describe("reading and searching runs", () => {
       };
       const absent = { feature: "absent" };
       expect(await next(absent)).not.toBeNull();
-      await db.query("update ai.usage_sealed_days set before = '9999-01-01'");
+      await db.query("update ai.runs set created_at = created_at - interval '3 days' where workspace_id = $1", [
+        tenant.workspaceId,
+      ]);
+      expect(await next(absent)).not.toBeNull();
+      await rollUp(db);
       expect(await next(absent)).toBeNull();
       expect(await next({ status: "running" })).not.toBeNull();
       const day = "2001-02-03";
-      await db.query("insert into ai.usage_changed_days (workspace_id, day) values ($1, $2)", [
-        tenant.workspaceId,
-        day,
-      ]);
+      await db.query(
+        `insert into ai.usage_changes
+         select $1, $2, null, null, null, 'm', 'f', 'background', 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, null, null, null, 0, 0,
+           $2::date + interval '1 hour', null`,
+        [tenant.workspaceId, day],
+      );
       const midnight = Date.parse("2001-02-04T00:00:00Z");
       expect(Date.parse((await next(absent))?.createdAt ?? "")).toBe(midnight);
       expect(await next({ ...absent, from: "2001-02-04T00:00:00Z" })).toBeNull();
       expect(await next({ ...absent, from: "2001-02-03T23:59:59Z" })).not.toBeNull();
-      await db.query("delete from ai.usage_changed_days where workspace_id = $1", [tenant.workspaceId]);
+      await db.query("delete from ai.usage_changes where workspace_id = $1", [tenant.workspaceId]);
       await db.query(
         `insert into ai.usage_daily
          select $1, $2, null, $3, 'demo', 'summed', 'summed', 'background', 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, null, null`,

@@ -4,6 +4,7 @@ import { bindKey } from "./ai-callers.ts";
 import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
 import { openPool } from "./pools.ts";
+import { lockRollUps, rollUp, setMarkBack } from "./usage-sums.ts";
 
 /** Past times just before, at and 11 hours after the start of a day, month, year or partition, oldest first. */
 const edgesSql = `
@@ -153,7 +154,8 @@ const step = fc.oneof(
 
 describe("the usage report", () => {
   test("the usage report equals the ledger and the sum of runs, for random histories and adjacent time windows, even while runs settle", {
-    timeout: 30_000,
+    // Waits for the roll-ups of other tests.
+    timeout: 90_000,
   }, async ({ db }) => {
     const { edges } = await one<{ edges: string[] }>(db, { sql: edgesSql });
     const history = fc.array(step, { minLength: 4, maxLength: 24 });
@@ -174,28 +176,23 @@ describe("the usage report", () => {
             const usage = { input_tokens: each.tokens, output_tokens: 7 };
             if (run) await settle(db, [outcome(run, { status, usage })]);
           } else if (each.do === "seal") {
-            // Simulates that today and the `daysAgo` days before it are not summarized yet.
-            await db.query(
-              `with since as (update ai.usage_sealed_days
-                 set before = least(before, (now() at time zone 'UTC')::date - $1::int) returning before
-               ), labels as (delete from ai.usage_labels_daily u using since where u.workspace_id = $2 and u.day >= since.before)
-               delete from ai.usage_daily u using since where u.workspace_id = $2 and u.day >= since.before`,
-              [each.daysAgo, tenant.workspaceId],
-            );
+            // Simulates that today and the `daysAgo` days before it are not summed yet.
+            await setMarkBack(db, each.daysAgo);
           } else if (each.do === "upgrade") {
             // Simulates that the older daily sums come from a version that did not store members and labels.
+            await lockRollUps(db);
             await db.query(
-              `with since as (update ai.usage_sealed_days
-                 set detailed_from = case when $1 = 0 then null else before - $1::int end returning before, detailed_from
+              `with since as (update ai.usage_progress
+                 set detailed_from = (summed_until at time zone 'UTC')::date - $1::int returning detailed_from
                ), members as (
                  update ai.usage_daily u set actor_id = null
-                 from since where u.workspace_id = $2 and u.day < coalesce(since.detailed_from, since.before)
+                 from since where u.workspace_id = $2 and u.day < since.detailed_from
                )
                delete from ai.usage_labels_daily u using since
-               where u.workspace_id = $2 and u.day < coalesce(since.detailed_from, since.before)`,
+               where u.workspace_id = $2 and u.day < since.detailed_from`,
               [each.daysAgo, tenant.workspaceId],
             );
-          } else await db.query("select ai.roll_up_usage($1)", [each.days]);
+          } else await rollUp(db, each.days);
         }
         const inOrder = [edges[0] ?? "", ...cuts.map(edgeOf), "2999-01-01T00:00:00Z"].sort();
         expect(await differences(db, tenant, inOrder)).toEqual([]);
@@ -207,7 +204,7 @@ describe("the usage report", () => {
     );
   });
 
-  test("the usage report reads daily sums if they exist, but reads the runs of days that changed after they were summed up", async ({
+  test("the usage report reads the sums of summed days, which are built again after the mark was set back", async ({
     db,
   }) => {
     const tenant = await createTenant(db, { credits: "1000" });
@@ -225,15 +222,18 @@ describe("the usage report", () => {
         })
       ).sum;
     expect(await requests()).toBe("1");
-    expect(await one(db, { sql: "select ai.roll_up_usage(1000) > 0 as summed" })).toEqual({ summed: true });
+    await rollUp(db);
     // Corrupts the stored sum. A report that reads the sum then shows 1,000 requests.
     const falsify = () =>
       db.query("update ai.usage_daily set requests = 1000 where workspace_id = $1", [tenant.workspaceId]);
     await falsify();
     expect(await requests()).toBe("1000");
     await settle(db, [outcome(run)]);
+    await rollUp(db);
+    expect(await requests()).toBe("1000");
+    await setMarkBack(db, 41);
     expect(await requests()).toBe("1");
-    await db.query("select ai.roll_up_usage(1000)");
+    await rollUp(db);
     expect(await requests()).toBe("1");
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
@@ -250,8 +250,6 @@ describe("the usage report", () => {
       });
       await insertRun(db, { at, tenant, spec, appId });
     }
-    const rollUp = async (days: number) =>
-      (await one<{ summed: number }>(db, { sql: "select ai.roll_up_usage($1) as summed", values: [days] })).summed;
     const summed = () =>
       one(db, {
         sql: `select
@@ -261,20 +259,20 @@ describe("the usage report", () => {
         values: [tenant.workspaceId, member],
       });
     const everSince = ["2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"];
-    await rollUp(1_000_000);
+    await rollUp(db);
     expect(await summed()).toEqual({ members: 2, labels: 2, rows: 2 });
     await db.query("update ai.usage_daily set actor_id = null");
     await db.query("delete from ai.usage_labels_daily");
-    await db.query("update ai.usage_sealed_days set detailed_from = null");
+    await db.query("update ai.usage_progress set detailed_from = (summed_until at time zone 'UTC')::date");
     expect(await differences(db, tenant, everSince)).toEqual([]);
-    expect(await rollUp(5)).toBe(5);
+    expect(await rollUp(db, 5)).toBe(5);
     expect(await summed()).toEqual({ members: 1, labels: 1, rows: 2 });
     expect(await differences(db, tenant, everSince)).toEqual([]);
-    await rollUp(1_000_000);
+    await rollUp(db);
     expect(await summed()).toEqual({ members: 2, labels: 2, rows: 2 });
     expect(await differences(db, tenant, everSince)).toEqual([]);
-    expect(await rollUp(5)).toBe(0);
-    expect(await one(db, { sql: "select detailed_from::text from ai.usage_sealed_days" })).toEqual({
+    expect(await rollUp(db, 5)).toBe(0);
+    expect(await one(db, { sql: "select detailed_from::text from ai.usage_progress" })).toEqual({
       detailed_from: "-infinity",
     });
   });

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { begin, chatCall, createTenant, outcome, settle } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
+import { rollUp, setMarkBack } from "./usage-sums.ts";
 
 async function answerOf<Answer>(db: Database, { sql, values = [] }: { sql: string; values?: unknown[] }) {
   return db.asRole(
@@ -49,7 +50,6 @@ describe("provider usage", () => {
         ]);
       }
     }
-    await db.query("delete from ai.usage_changed_days where day < $1", [dayBefore(3)]);
     const usage = (from: number, to: number) =>
       answerOf<Usage[]>(db, { sql: "list_provider_usage($1, $2)", values: [dayBefore(from), dayBefore(to)] });
     const checkAll = async () => {
@@ -66,11 +66,9 @@ describe("provider usage", () => {
     };
     // Checks the usage before any day is summarized, after all days but the last are summarized, and after a summarized
     // day changes.
-    await db.query("update ai.usage_sealed_days set before = $1::date where singleton", [dayBefore(3)]);
-    await db.query("delete from ai.usage_daily where day >= $1", [dayBefore(3)]);
+    await setMarkBack(db, 3);
     await checkAll();
-    await db.query("select ai.seal_completed_usage_days(31)");
-    await db.query("delete from ai.usage_changed_days");
+    await rollUp(db);
     await checkAll();
     await db.query(
       "update ai.runs set output_tokens = output_tokens + 5, cost_usd = cost_usd + 0.000000000001 where workspace_id = $1 and created_at < $2",

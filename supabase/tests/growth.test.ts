@@ -12,6 +12,7 @@ const filled = [
   "ai.runs",
   "ai.credit_ledger",
   "ai.external_provider_costs",
+  "ai.usage_changes",
   "ai.keys",
   "auth.users",
   "auth.sessions",

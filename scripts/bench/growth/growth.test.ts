@@ -10,6 +10,13 @@ test.each([
   expect(judgeGrowth({ bound, tookMs: [10, ms] })).toEqual({ ratio: ms / 10, verdict });
 });
 
+test.each([
+  [100, "met"],
+  [100.1, "missed"],
+])("with a bound of 100 ms, %s ms at the largest size is judged as %s", (ms, verdict) => {
+  expect(judgeGrowth({ bound: { maxMs: 100 }, tookMs: [1, ms] }).verdict).toBe(verdict);
+});
+
 test("the growth benchmark does not judge operations that are linear by design, and ignores differences of up to 2 ms", () => {
   expect(judgeGrowth({ bound: { linear: "reads a window" }, tookMs: [1, 100] }).verdict).toBe("");
   expect(judgeGrowth({ bound: "constant", tookMs: [0.5, 2.5] }).verdict).toBe("met");

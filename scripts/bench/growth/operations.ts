@@ -1,7 +1,10 @@
 import type { GrowthTenant } from "./data.ts";
 
-/** How much slower an operation may get when the data grows a hundredfold. */
-export type Bound = "constant" | "logarithmic" | { linear: string };
+/**
+ * How much slower an operation may get when the data grows a hundredfold. `maxMs` is for what reads a bounded number of
+ * sums. `linear` is for what returns as many rows as it reads.
+ */
+export type Bound = "constant" | "logarithmic" | { maxMs: number } | { linear: string };
 
 /** A database read, as made by a page or the API. */
 export type Operation = { what: string; sql: string; values: unknown[]; bound: Bound };
@@ -10,7 +13,8 @@ const hour = 3_600_000;
 const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString();
 const absent = "00000000-0000-4000-8000-000000000000";
 
-const days = { linear: "reads the sums of each day, and the runs of today and of days that the window cuts" };
+/** Reads the sums of each day, whose number is bounded, and the runs of the last minutes. */
+const sums = { maxMs: 100 };
 /** Uses the ranges of the studio's usage overview: whole days up to today, and the same number of days before. */
 const overviewSql = `
   select ai.read_overview(
@@ -18,6 +22,31 @@ const overviewSql = `
     e.until - $3::integer * interval '24 hours', $4, case when $3::integer > 92 then 7 else 1 end, 200
   )
   from (select date_trunc('day', now(), 'UTC') + interval '24 hours' as until) e`;
+
+/** Returns the reports that a person or client of a workspace waits for. */
+export function reports({ workspaceId, ownerId }: Pick<GrowthTenant, "workspaceId" | "ownerId">, keyHash: string) {
+  const member = [ownerId, workspaceId];
+  const call = JSON.stringify({ credential: { source: "key", hash: keyHash }, workspace: workspaceId });
+  const overview = (by: string) => [`overview by ${by}`, overviewSql, [...member, 30, by]] as const;
+  return (
+    [
+      overview("day"),
+      overview("model"),
+      overview("member"),
+      overview("label"),
+      ["usage: a page", "select ai.read_usage($1, $2)", member],
+      ["usage by label: a page", "select ai.read_usage($1, $2, group_by => '{label}')", member],
+      ["credits: a page", "select ai.read_credits($1, $2)", member],
+      ["costs by provider", "select ai.compare_costs($1, $2, $3, $4)", [...member, ago(720), ago(0)]],
+      ["keys: a page", "select ai.list_keys($1, $2)", member],
+      ["budgets: a page", "select ai.read_budgets($1, $2)", member],
+      ["runs: newest", "select ai.list_runs($1, $2, '{}', null, 51, 10000)", member],
+      ["GET /v1/key", "select ai.describe_credential($1)", [call]],
+      ["GET /v1/usage", "select ai.report_usage($1)", [call]],
+      ["console: usage of providers", "select private.list_provider_usage(current_date - 30, current_date)", []],
+    ] as const
+  ).map(([what, sql, values]): Operation => ({ what, sql, values: [...values], bound: "constant" }));
+}
 
 /** Returns the operations that are measured at each size. */
 export function operations(tenant: GrowthTenant): Operation[] {
@@ -33,7 +62,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
     what: `overview by ${by}`,
     sql: overviewSql,
     values: [...member, 30, by],
-    bound: days,
+    bound: sums,
   });
   const window = "reads the runs of the window, up to 10,000";
   const shared = { linear: "intersects lists of trigrams that all names here share" };
@@ -67,43 +96,43 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "overview of a year by member",
       sql: overviewSql,
       values: [...member, 365, "member"],
-      bound: days,
+      bound: sums,
     },
     {
       what: "usage by day, model, feature and mode: a page",
       sql: "select ai.read_usage($1, $2)",
       values: member,
-      bound: days,
+      bound: sums,
     },
     {
       what: "usage by day and member: a page",
       sql: "select ai.read_usage($1, $2, group_by => '{day,member}')",
       values: member,
-      bound: days,
+      bound: sums,
     },
     {
       what: "usage by label: a page",
       sql: "select ai.read_usage($1, $2, group_by => '{label}')",
       values: member,
-      bound: days,
+      bound: sums,
     },
     {
       what: "credits: a page",
       sql: "select ai.read_credits($1, $2)",
       values: member,
-      bound: days,
+      bound: sums,
     },
     {
       what: "credits: a page of six months ago",
       sql: "select ai.read_credits($1, $2, $3, $4)",
       values: [...member, ago(4_320), ago(3_600)],
-      bound: days,
+      bound: sums,
     },
     {
       what: "costs by provider",
       sql: "select ai.compare_costs($1, $2, $3, $4)",
       values: [...member, ago(720), ago(0)],
-      bound: { linear: "reads the imported costs of the window" },
+      bound: sums,
     },
     {
       what: "credits: 5,000 records of a file",
@@ -133,7 +162,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "keys: a page",
       sql: "select ai.list_keys($1, $2)",
       values: member,
-      bound: { linear: "reads the runs of today, for what each key spent this month" },
+      bound: sums,
     },
     {
       what: "sessions of an account with many: a page",

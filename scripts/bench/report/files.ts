@@ -2,6 +2,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { AgainstMeasurements } from "../against/measure-against.ts";
 import type { GatewayMeasurements } from "../gateway/measurements.ts";
+import type { BusyDayMeasurements } from "../growth/busy-day.ts";
 import type { GrowthMeasurements } from "../growth/growth.ts";
 import type { Options, Plan } from "../options.ts";
 import type { ReportMeasurements } from "../reports/reports.ts";
@@ -21,6 +22,7 @@ export type Results = {
   reports: ReportMeasurements | undefined;
   pages: PageMeasurements | undefined;
   growth: GrowthMeasurements | undefined;
+  busyDay: BusyDayMeasurements | undefined;
 };
 
 const directory = "bench-results";

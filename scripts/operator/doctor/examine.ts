@@ -17,6 +17,7 @@ import {
   checkDatabase,
   checkGateway,
   checkOpenidClients,
+  checkUsageSums,
 } from "./project-checks.ts";
 import { checkProviders } from "./provider-checks.ts";
 import { checkRoutes, groupByProvider, type RoutedModel, readModels } from "./route-checks.ts";
@@ -54,6 +55,7 @@ const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "setti
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
   () => checkAuthority(env),
+  () => checkUsageSums(env),
   // A local stack generates its own app session secret, so the secret is not among these settings.
   ...(local ? [] : [() => checkOpenidClients(env)]),
   () => checkBackend(env),

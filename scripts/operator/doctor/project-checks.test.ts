@@ -6,6 +6,7 @@ import {
   judgeOpenidClients,
   judgePasskeys,
   judgeSkew,
+  judgeUsageSums,
 } from "./project-checks.ts";
 
 test.each([
@@ -17,6 +18,21 @@ test.each([
   [-30_000, "fail"],
 ])("judges a clock that is %d ms off as %s", (skewMs, level) => {
   expect(judgeSkew(skewMs).level).toBe(level);
+});
+
+test.each([
+  [0, "ok", "0 min 0 s ago"],
+  [75_000, "ok", "1 min 15 s ago"],
+  [600_000, "ok", "10 min 0 s ago"],
+  [600_001, "warn", "10 minutes ago"],
+  [90 * 60_000, "warn", "90 minutes ago"],
+  [-1, "warn", "clock was set back"],
+  [Number.NaN, "warn", "no runs are summed yet"],
+  [undefined, "warn", "no runs are summed yet"],
+])("judges sums of runs that end %s ms ago as %s: %s", (ageMs, level, words) => {
+  const finding = judgeUsageSums(ageMs);
+  expect(finding.level).toBe(level);
+  expect(finding.says).toContain(words);
 });
 
 test.each([

@@ -11,6 +11,8 @@ import { readContents } from "../../database/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
+/** Sums of runs usually end about a minute ago. */
+const maxSumsAgeMs = 10 * 60_000;
 /**
  * Limits for the difference between our clock and the project's. The web server uses our clock to decide when a token
  * has expired and when to refresh a session (90 s before its token expires).
@@ -27,6 +29,7 @@ const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
  */
 const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
+const progress = z.array(z.object({ summed_until: z.string() }));
 const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
 
 /**
@@ -111,6 +114,27 @@ export function judgeOpenidClients(facts: { registered: boolean; secretIsSet: bo
           "a client is registered and APP_SESSION_SECRET is not set: tokens can't be signed, so people can't sign in to it. Set it to the output of `openssl rand -base64 32`.",
         ),
   ];
+}
+
+/** Checks that runs are being summed for reports. */
+export async function checkUsageSums(env: Env, now: () => number = Date.now): Promise<Finding[]> {
+  const database = createServiceClient(env, { timeoutMs: askLimitMs }).schema("ai");
+  const { data } = await database.from("usage_progress").select("summed_until");
+  const known = progress.safeParse(data);
+  if (!known.success) return [fail("usage sums", "they cannot be read: apply the migrations.")];
+  return [judgeUsageSums(known.data[0] && now() - Date.parse(known.data[0].summed_until))];
+}
+
+/** @param ageMs the time since the last summed run; NaN for sums that are built again, undefined if there are none */
+export function judgeUsageSums(ageMs: number | undefined): Finding {
+  const advice =
+    "Until they are current, reports are correct but slower. Look for errors of the job gateway-roll-up-usage or of the web servers' task roll-up-usage, and for a transaction that has been open for long.";
+  if (ageMs === undefined || Number.isNaN(ageMs)) return warn("usage sums", `no runs are summed yet. ${advice}`);
+  if (ageMs < 0) return warn("usage sums", `they end in the future: the database's clock was set back. ${advice}`);
+  const minutes = Math.floor(ageMs / 60_000);
+  if (ageMs > maxSumsAgeMs)
+    return warn("usage sums", `they end ${minutes.toLocaleString("en")} minutes ago. ${advice}`);
+  return ok("usage sums", `they end ${minutes} min ${Math.floor((ageMs % 60_000) / 1_000)} s ago`);
 }
 
 /** Compares the identity backend's published settings with ours. */

@@ -133,91 +133,27 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 
--- Returns the cost of a caller's runs in the current UTC month. Includes the runs of earlier keys of the same lineage,
--- and open runs. A run counts in the month in which it began.
+-- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),
+-- or of a person's own calls, or of a person's calls through an app. Includes open runs. A run counts in the month in
+-- which it began.
 create or replace function ai.cost_this_month(caller ai.caller, cost_visible boolean) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  month timestamptz := date_trunc('month', now(), 'UTC');
-  spent record;
-begin
-  if caller.source = 'key' then
-    select * into spent from ai.key_cost_since(caller.workspace_id, array[caller.lineage_id], month);
-  else
-    select * into spent from ai.user_cost_since(caller, month);
-  end if;
-  return jsonb_build_object(
-    'since', ai.utc_text(month),
-    'requests', coalesce(spent.requests, 0),
-    'costUsd', case when cost_visible then trim_scale(coalesce(spent.cost_usd, 0)) end,
-    'billedCredits', trim_scale(coalesce(spent.billed_credits, 0)),
-    'unmeteredCredits', trim_scale(coalesce(spent.unmetered_credits, 0))
-  );
-end
-$$;
-
--- Returns the cost of each key lineage (all keys rotated from one another) since the start of a UTC day. Reads daily
--- sums where they are up to date, and the runs elsewhere. Returns no row for a lineage without runs.
-create or replace function ai.key_cost_since(workspace uuid, lineages uuid[], month timestamptz)
-  returns table (lineage_id uuid, requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
-  -- Stable, so that all its statements share one snapshot and each run counts once.
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  sealed_before date := (select s.before from ai.usage_sealed_days s);
-  first_day date := (month at time zone 'UTC')::date;
-  live_from timestamptz := greatest(month, sealed_before::timestamp at time zone 'UTC');
-  changed_days date[] := array(
-    select distinct c.day from ai.usage_changed_days c
-    where c.workspace_id = workspace and c.day >= first_day and c.day < sealed_before
-  );
-begin
-  return query
-  select p.key_lineage_id, sum(p.requests), sum(p.cost_usd), sum(p.billed_credits), sum(p.unmetered_credits)
-  from (
-    select u.key_lineage_id, u.requests::numeric, u.cost_usd, u.billed_credits, u.unmetered_credits
-    from ai.usage_daily u
-    where u.workspace_id = workspace
-      and u.day >= first_day
-      and u.day < sealed_before
-      and u.key_lineage_id = any (lineages)
-      and not u.day = any (changed_days)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from ai.runs r
-    where r.workspace_id = workspace and r.created_at >= live_from and r.key_lineage_id = any (lineages)
-    union all
-    select r.key_lineage_id, 1, r.cost_usd, r.billed_credits, r.unmetered_credits
-    from unnest(changed_days) as d (day)
-    cross join lateral (
-      select x.*
-      from ai.runs x
-      where x.workspace_id = workspace
-        and x.created_at >= d.day::timestamp at time zone 'UTC'
-        and x.created_at < (d.day + 1)::timestamp at time zone 'UTC'
-        and x.key_lineage_id = any (lineages)
-      offset 0
-    ) as r
-  ) as p
-  group by p.key_lineage_id;
-end
-$$;
-
--- Returns a person's cost in a workspace, either of direct calls or of calls through one app. Reads the runs, because
--- daily sums have no user.
-create or replace function ai.user_cost_since(caller ai.caller, month timestamptz)
-  returns table (requests numeric, cost_usd numeric, billed_credits numeric, unmetered_credits numeric)
   language sql stable security invoker set search_path = ''
 as $$
-  select count(*)::numeric, sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits)
-  from ai.runs r
-  where r.actor_id = (caller).actor_id
-    and r.credential_source <> 'key'
-    and r.created_at >= month
-    and r.credential_source = (caller).source
-    and r.workspace_id = (caller).workspace_id
-    and r.app_id is not distinct from (caller).app_id
+  select jsonb_build_object(
+    'since', ai.utc_text(m.month),
+    'requests', coalesce(sum(u.requests), 0),
+    'costUsd', case when cost_visible then trim_scale(coalesce(sum(u.cost_usd), 0)) end,
+    'billedCredits', trim_scale(coalesce(sum(u.billed_credits), 0)),
+    'unmeteredCredits', trim_scale(coalesce(sum(u.unmetered_credits), 0))
+  )
+  from (select date_trunc('month', now(), 'UTC') as month) m
+  left join lateral ai.usage_between((caller).workspace_id, m.month, 'infinity', (caller).source <> 'key') u on
+    case
+      when (caller).source = 'key' then u.key_lineage_id = (caller).lineage_id
+      -- Only runs of keys have a lineage.
+      else u.key_lineage_id is null and u.actor_id = (caller).actor_id and u.app_id is not distinct from (caller).app_id
+    end
+  group by m.month
 $$;
 
 -- Returns a time as RFC 3339 in UTC with milliseconds.

@@ -162,16 +162,24 @@ begin
   insert into ai.budgets as b (scope, subject_id, workspace_id, label, limit_usd, period_start, spent_usd)
   select
     set_budget.scope, subject, workspace, set_budget.label, set_budget.limit_usd, month,
-    coalesce(sum(r.cost_usd), 0)
-  from ai.runs r
-  where r.workspace_id = workspace
-    and r.created_at >= month::timestamp at time zone 'UTC'
-    and case set_budget.scope
-      when 'workspace' then true
-      when 'app' then r.app_id = subject
-      when 'member' then r.actor_id = subject
-      when 'label' then r.entity_id = set_budget.label
-      else r.key_lineage_id = subject
+    case
+      -- Sums may count a label as one of many (*).
+      when set_budget.scope = 'label' then (
+        select coalesce(sum(r.cost_usd), 0)
+        from ai.runs r
+        where r.workspace_id = workspace and r.entity_id = set_budget.label
+          and r.created_at >= month::timestamp at time zone 'UTC'
+      )
+      else (
+        select coalesce(sum(u.cost_usd), 0)
+        from ai.usage_between(workspace, month::timestamp at time zone 'UTC', 'infinity', set_budget.scope = 'member') u
+        where case set_budget.scope
+          when 'workspace' then true
+          when 'app' then u.app_id = subject
+          when 'member' then u.actor_id = subject
+          else u.key_lineage_id = subject
+        end
+      )
     end;
 end
 $$;

@@ -6,9 +6,12 @@ create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) re
 as $$
   select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
   from unnest(listed) as k
-  left join ai.key_cost_since(
-    workspace, array(select l.lineage_id from unnest(listed) as l), date_trunc('month', now(), 'UTC')
-  ) c on c.lineage_id = k.lineage_id
+  left join (
+    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
+    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
+    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
+    group by u.key_lineage_id
+  ) c on c.key_lineage_id = k.lineage_id
 $$;
 
 -- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the

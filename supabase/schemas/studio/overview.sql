@@ -29,9 +29,9 @@ begin
   end if;
   return (
     with current as materialized (
-      select * from ai.usage_by_key(workspace, range_from, range_to, grouped_by, days_each, visible)
+      select * from ai.usage_by_key(workspace, range_from, range_to, grouped_by, days_each)
     ), previous as materialized (
-      select * from ai.usage_by_key(workspace, previous_from, previous_to, grouped_by, days_each, visible)
+      select * from ai.usage_by_key(workspace, previous_from, previous_to, grouped_by, days_each)
     ), deducted as materialized (
       select ((d.day - range_from::date) / days_each * days_each)::text as key, d.credits
       from ai.unlinked_deductions_by_day(member_id, workspace, range_from, range_to) d
@@ -52,11 +52,11 @@ begin
     select jsonb_build_object(
       'outcome', 'listed',
       'everUsed', exists (select from ai.runs r where r.workspace_id = workspace),
-      'totals', t.sums || jsonb_build_object(
+      'totals', ai.overview_sums(t.sums, visible) || jsonb_build_object(
         'otherDeductions', trim_scale(o.credits)::text,
         'usedCredits', trim_scale(o.credits + coalesce(t.billed_credits, 0))::text
       ),
-      'previous', b.sums || jsonb_build_object(
+      'previous', ai.overview_sums(b.sums, visible) || jsonb_build_object(
         'usedCredits', trim_scale(
           ai.unlinked_deductions(member_id, workspace, previous_from, previous_to) + coalesce(b.billed_credits, 0)
         )::text
@@ -74,8 +74,8 @@ begin
               when 'app' then ai.app_label(nullif(s.key, '')::uuid)
               when 'member' then ai.member_label(workspace, nullif(s.key, '')::uuid)
             end,
-            'now', s.sums,
-            'before', s.previous_sums
+            'now', ai.overview_sums(s.sums, visible),
+            'before', ai.overview_sums(s.previous_sums, visible)
           )
           order by s.place
         ), '[]')
@@ -113,51 +113,67 @@ begin
 end
 $$;
 
--- Returns a range's sums and latency quantiles, grouped by ai.usage_key or by label. The row with a null key covers the
--- whole range. Amounts in sums are exact text. Rows of labels have no quantiles.
+-- Returns a range's sums (the argument of ai.overview_sums), grouped by ai.usage_key or by label. The row with a null key
+-- covers the whole range. Rows of labels have no histograms.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.usage_by_key(
-  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer, cost_visible boolean
-) returns table (key text, sums jsonb, cost_usd numeric, billed_credits numeric, requests numeric)
+  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer
+) returns table (key text, sums numeric[], cost_usd numeric, billed_credits numeric, requests numeric)
   language sql stable security invoker
 as $$
   select
-    g.key,
-    ai.usage_sums(
-      g.requests, g.failed, g.input_tokens, g.output_tokens, case when cost_visible then coalesce(g.cost_usd, 0) end,
-      g.billed_credits, g.unmetered_credits, g.latency_ms, g.timed
-    ) || jsonb_build_object(
-      'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
-    ),
-    g.cost_usd, g.billed_credits, g.requests
+    u.key,
+    array[
+      sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd), sum(u.billed_credits),
+      sum(u.unmetered_credits), sum(u.latency_ms), sum(u.timed), sum(u.latency_marks), sum(u.first_token_marks)
+    ],
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.requests)
   from (
-    -- The row with a null key covers the whole range.
-    select
-      u.key, sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
-      sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
-      sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed,
-      sum(u.latency_marks) as latency_marks, sum(u.first_token_marks) as first_token_marks
-    from (
-      select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
-      from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
-    ) u
-    group by grouping sets ((u.key), ())
-  ) g
-  cross join lateral ai.latency_quantiles(g.latency_marks) as l
-  cross join lateral ai.latency_quantiles(g.first_token_marks) as f
+    select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
+    from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
+  ) u
+  group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  where g.key is null or grouped_by <> 'label'
+  having u.key is null or grouped_by <> 'label'
   union all
   select
     b.label,
-    ai.usage_sums(
-      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), case when cost_visible then sum(b.cost_usd) end,
-      sum(b.billed_credits), sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
-    ) || '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}',
+    array[
+      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), sum(b.cost_usd), sum(b.billed_credits),
+      sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
+    ],
     sum(b.cost_usd), sum(b.billed_credits), sum(b.requests)
   from ai.label_usage_between(workspace, window_from, window_to) b
   where grouped_by = 'label'
   group by b.label
+$$;
+
+-- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed
+-- rows, because a day may have thousands of labels.
+-- Has no `set` clause and no subselect, so that Postgres can inline it into its callers' plans.
+create or replace function ai.overview_sums(sums numeric[], cost_visible boolean) returns jsonb
+  language sql immutable security invoker
+as $$
+  select case when sums is not null then
+    ai.usage_sums(
+      sums[1], sums[2], sums[3], sums[4], case when cost_visible then coalesce(sums[5], 0) end, sums[6], sums[7], sums[8],
+      sums[9]
+    ) || case
+      when sums[10] > 0 then ai.latency_summary(sums[10], sums[11])
+      else '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}'
+    end
+  end
+$$;
+
+-- Formats the quantiles of a histogram of durations and of one of times to the first token.
+create or replace function ai.latency_summary(latency_marks numeric, first_token_marks numeric) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
+  )
+  from ai.latency_quantiles(latency_marks) as l
+  cross join ai.latency_quantiles(first_token_marks) as f
 $$;
 
 -- Returns the daily usage of the given models and, with model null, of all other models together. day is the number of

@@ -35,6 +35,7 @@ declare
   of_provider text := filter ->> 'provider';
   of_entity text := filter ->> 'entityId';
   of_request text := filter ->> 'requestId';
+  outer_filters integer;
   unknown_name text;
   scanned_to record;
   older_than timestamptz;
@@ -49,9 +50,8 @@ begin
     return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
   end if;
   -- The request id has an index. The other filters have none, because each index slows down every gateway call.
-  if of_request is not null
-    or num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity) = 0
-  then
+  outer_filters := num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity);
+  if of_request is not null or outer_filters = 0 then
     scan_limit := null;
   end if;
   select coalesce(jsonb_agg(
@@ -70,7 +70,8 @@ begin
         and not (r.created_at = last_at and r.id >= last_id)
         and (of_request is null or r.request_id = of_request)
       order by r.created_at desc, r.id desc
-      limit scan_limit
+      -- Without a limit here, Postgres would plan to read all runs, because the outer limit does not reach this query.
+      limit case when outer_filters = 0 then page_size else scan_limit end
     ) as scanned
     where (of_model is null or scanned.model_id = of_model)
       and (of_feature is null or scanned.feature = of_feature)
@@ -200,8 +201,8 @@ declare
   of_provider text := filter ->> 'provider';
   day date;
 begin
-  -- Daily sums don't count open runs separately, and don't include today.
-  if moment is null or of_status = 'running' or last_day >= (select s.before from ai.usage_sealed_days s) then
+  -- Sums don't count open runs separately, and don't include all runs of the mark's day.
+  if moment is null or of_status = 'running' or last_day >= (ai.usage_mark() at time zone 'UTC')::date then
     return moment;
   end if;
   select greatest(
@@ -219,8 +220,8 @@ begin
       order by u.day desc
       limit 1
     ),
-    -- Days that changed since they were summed.
-    (select max(c.day) from ai.usage_changed_days c where c.workspace_id = workspace and c.day <= last_day)
+    -- Days with changes that the sums don't include yet.
+    (select max(c.day) from ai.usage_changes c where c.workspace_id = workspace and c.day <= last_day)
   ) into day;
   if day is null or day < (starts_at at time zone 'UTC')::date then
     return null;

@@ -16,67 +16,46 @@ as $$
 #variable_conflict use_column
 declare
   detailed boolean := of_provider is not null;
-  live_from date := (select s.before from ai.usage_sealed_days s);
-  sums_from date := case
-    when detailed then (select least(s.detailed_from, s.before) from ai.usage_sealed_days s) else '-infinity'
-  end;
-  live_start timestamptz := greatest(first_day, live_from);
-  summed_start timestamptz := least(last_day + 1, sums_from);
+  summed record := ai.summed_range(first_day, last_day + 1, detailed);
   range_start timestamptz := first_day;
   range_end timestamptz := last_day + 1;
-  changed_days date[] := array(
-    select distinct c.day
-    from ai.usage_changed_days c
-    where c.day between first_day and last_day and c.day >= sums_from and c.day < live_from
-  );
 begin
   return query
-    with changed as (
-      select distinct c.workspace_id, c.day
-      from ai.usage_changed_days c
-      where c.day = any (changed_days)
-    ), parts as (
+    with parts as (
       -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
       select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
         sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
       from ai.usage_daily u
-      where u.day between greatest(first_day, sums_from) and least(last_day, live_from - 1) and u.day <> all (changed_days)
+      where u.day >= summed.first_day and u.day < summed.end_day
         and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
       group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
+        c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
+        sum(c.estimated_runs), sum(c.closed_runs)
+      from ai.usage_changes c
+      where c.run_created_at >= summed.first_moment and c.run_created_at < summed.end_moment
+        and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
+      group by 1, 2, c.provider_id, c.billing_name, c.billing_account
       union all
       select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
         u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
         sum(u.estimated_runs), sum(u.closed_runs)
-      from ai.usage_daily u
-      where u.day = any (changed_days) and (u.workspace_id, u.day) not in (select c.workspace_id, c.day from changed c)
-        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
-      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
-      union all
-      select case when detailed then s.workspace_id end, case when detailed then s.day end, s.provider_id, s.billing_name,
-        s.billing_account, sum(s.requests), sum(s.failed), sum(s.input_tokens), sum(s.output_tokens), sum(s.cost_usd),
-        sum(s.estimated_runs), sum(s.closed_runs)
-      from changed c
-      cross join lateral ai.sum_usage(c.workspace_id, c.day::timestamptz, (c.day + 1)::timestamptz) as s
-      where not detailed or s.closed_runs > 0 or ai.billing_provider(s.billing_name, s.provider_id) = of_provider
-      group by 1, 2, s.provider_id, s.billing_name, s.billing_account
-      union all
-      select case when detailed then r.workspace_id end, case when detailed then r.created_at::date end,
-        ai.run_provider(r.routes, r.route), r.billing_name, r.billing_account, count(*),
-        count(*) filter (where r.status = 'failed'), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd),
-        count(*) filter (where ai.is_estimated(r.usage_source, r.swept)), count(*) filter (where r.swept)
       from (
-        select * from ai.runs l where l.created_at >= live_start and l.created_at < range_end
+        select * from ai.runs b where b.created_at >= range_start and b.created_at < summed.first_moment
         union all
-        select * from ai.runs o where o.created_at >= range_start and o.created_at < summed_start
+        select * from ai.runs a where a.created_at >= summed.end_moment and a.created_at < range_end
       ) as r
-      where not detailed or r.swept or ai.billing_provider(r.billing_name, ai.run_provider(r.routes, r.route)) = of_provider
-      group by 1, 2, 3, r.billing_name, r.billing_account
+      cross join lateral ai.run_usage(r) u
+      where not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
     )
     select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
       sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
     from parts p
-    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account;
+    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account
+    having sum(p.requests) > 0;
 end
 $$;

@@ -60,9 +60,10 @@ begin
 end
 $$;
 
--- Returns a workspace's usage in a half-open window, in rows that callers group. Reads daily sums for sealed, unchanged
--- days that are completely in the window, and runs for the rest. One statement reads both, so that each run counts
--- exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read from runs.
+-- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
+-- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
+-- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- from runs.
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(
   workspace uuid, window_from timestamptz, window_to timestamptz, by_member boolean default false
@@ -70,85 +71,113 @@ create or replace function ai.usage_between(
   returns setof ai.usage_daily
   language sql stable security invoker
 as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, by_member)
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, by_member)
   )
   select u.*
-  from ai.usage_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
+  from summed s
+  join ai.usage_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Repeats the range, so that every plan of the join can use the index.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_usage(workspace, l.first_moment, l.end_moment) as s
+  select u.*
+  from summed s
+  join ai.usage_changes c
+    on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+  cross join lateral ai.changed_usage(c) u
+  union all
+  select u.*
+  from summed s
+  cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+  cross join lateral ai.sum_usage(workspace, r.first_moment, r.end_moment) u
 $$;
 
--- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between.
+-- Returns a workspace's usage by label in a half-open window, from the same sources as ai.usage_between. On a day with
+-- a row *, changes and runs with a label that has no row count as *.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.label_usage_between(workspace uuid, window_from timestamptz, window_to timestamptz)
   returns setof ai.usage_labels_daily
   language sql stable security invoker
 as $$
-  with live as materialized (
-    select * from ai.live_usage_ranges(workspace, window_from, window_to, true)
+  with summed as materialized (
+    select * from ai.summed_range(window_from, window_to, true)
   )
   select u.*
-  from ai.usage_labels_daily u
-  where u.workspace_id = workspace
-    and u.day >= (window_from at time zone 'UTC')::date
-    and u.day < (window_to at time zone 'UTC')::date
-    and not exists (select from live l where u.day between l.first_day and l.last_day)
+  from summed s
+  join ai.usage_labels_daily u on u.workspace_id = workspace and u.day >= s.first_day and u.day < s.end_day
+  -- Repeats the range, so that every plan of the join can use the index.
+  where u.day >= (window_from at time zone 'UTC')::date and u.day <= (window_to at time zone 'UTC')::date
   union all
-  select s.*
-  from live l
-  cross join lateral ai.sum_labels(workspace, l.first_moment, l.end_moment) as s
+  select
+    p.workspace_id, p.day,
+    case
+      when exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = '*'
+      ) and not exists (
+        select from ai.usage_labels_daily l where l.workspace_id = workspace and l.day = p.day and l.label = p.label
+      ) then '*'
+      else p.label
+    end,
+    p.requests, p.failed, p.input_tokens, p.output_tokens, p.cost_usd, p.billed_credits, p.unmetered_credits,
+    p.latency_ms, p.timed
+  from (
+    select u.*
+    from summed s
+    join ai.usage_changes c
+      on c.workspace_id = workspace and c.run_created_at >= s.first_moment and c.run_created_at < s.end_moment
+    cross join lateral ai.changed_label_usage(c) u
+    union all
+    select u.*
+    from summed s
+    cross join lateral (values (window_from, s.first_moment), (s.end_moment, window_to)) as r (first_moment, end_moment)
+    cross join lateral ai.sum_labels(workspace, r.first_moment, r.end_moment) u
+  ) p
 $$;
 
--- Returns the parts of a window that must be read from runs: days that are not sealed, days that changed after they
--- were sealed, and days that are only partly in the window. If detailed, also returns days whose stored sums lack
--- members and labels.
+-- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
+-- first_day to before end_day. Days that are only partly in the window are read from runs, except that the sums of the
+-- mark's day end at the mark. If detailed, days whose sums lack members and labels are read from runs too. Returns an
+-- empty range at the window's end if no sums can be used.
 -- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.live_usage_ranges(
-  workspace uuid, window_from timestamptz, window_to timestamptz, detailed boolean
-) returns table (first_moment timestamptz, end_moment timestamptz, first_day date, last_day date)
+create or replace function ai.summed_range(window_from timestamptz, window_to timestamptz, detailed boolean)
+  returns table (first_moment timestamptz, end_moment timestamptz, first_day date, end_day date)
   language sql stable security invoker
 as $$
-  with bounds as (
-    select
-      s.before,
-      case when detailed then least(s.detailed_from, s.before) else '-infinity' end as sums_from,
-      (window_from at time zone 'UTC')::date as first_day,
-      (window_to at time zone 'UTC')::date as last_day
-    from ai.usage_sealed_days s
-  ), days as (
-    select c.day
-    from bounds b
-    join ai.usage_changed_days c on c.workspace_id = workspace and c.day between b.first_day and b.last_day
-    where c.day >= b.sums_from and c.day < b.before
-    union
-    -- Days that are only partly in the window.
-    select e.day
-    from bounds b
-    cross join lateral (values (b.first_day, window_from), (b.last_day, window_to)) as e (day, edge)
-    where e.day >= b.sums_from and e.day < b.before and e.edge <> e.day::timestamp at time zone 'UTC'
-  ), ranges as (
-    select d.day::timestamp at time zone 'UTC' as first_moment, (d.day + 1)::timestamp at time zone 'UTC' as end_moment
-    from days d
-    union all
-    select '-infinity', b.sums_from::timestamp at time zone 'UTC' from bounds b
-    union all
-    select b.before::timestamp at time zone 'UTC', 'infinity' from bounds b
-  )
   select
-    c.first_moment, c.end_moment, (c.first_moment at time zone 'UTC')::date,
-    ((c.end_moment - interval '1 microsecond') at time zone 'UTC')::date
-  from ranges r
-  cross join lateral (
-    select greatest(window_from, r.first_moment) as first_moment, least(window_to, r.end_moment) as end_moment
-  ) c
-  where c.first_moment < c.end_moment
+    r.first_moment, r.end_moment, (r.first_moment at time zone 'UTC')::date,
+    case
+      when r.first_moment < r.end_moment then ((r.end_moment - interval '1 microsecond') at time zone 'UTC')::date + 1
+      else '-infinity'
+    end
+  from (
+    select
+      case when b.first_moment < b.end_moment then b.first_moment else window_to end as first_moment,
+      case when b.first_moment < b.end_moment then b.end_moment else window_to end as end_moment
+    from (
+      select
+        greatest(
+          date_trunc('day', window_from + interval '23:59:59.999999', 'UTC'),
+          case when detailed then (select p.detailed_from::timestamp at time zone 'UTC' from ai.usage_progress p) end
+        ) as first_moment,
+        case when window_to < m.mark then date_trunc('day', window_to, 'UTC') else m.mark end as end_moment
+      from (select ai.usage_mark() as mark offset 0) m
+    ) b
+  ) r
+$$;
+
+-- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
+-- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
+-- no sums exist.
+create or replace function ai.usage_mark() returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when p.summed_until > statement_timestamp() - interval '30 seconds'
+      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
+    else coalesce(p.summed_until, '-infinity')
+  end
+  from (select) as always
+  left join ai.usage_progress p on true
 $$;
 
 -- Returns the requested half-open window. It ends now if no end is given. fault describes why the window is invalid, or
@@ -181,16 +210,12 @@ as $$
       where u.workspace_id = workspace and u.app_id = app and u.day < (moment at time zone 'UTC')::date
     )
     or exists (
+      select from ai.usage_changes c
+      where c.workspace_id = workspace and c.app_id = app and c.run_created_at < moment and c.requests > 0
+    )
+    or exists (
       select
-      from ai.usage_sealed_days s
-      cross join lateral (
-        select least(
-          s.before,
-          (moment at time zone 'UTC')::date,
-          (select min(c.day) from ai.usage_changed_days c where c.workspace_id = workspace)
-        )::timestamp at time zone 'UTC' as live_from
-      ) as l
-      cross join lateral ai.usage_between(workspace, l.live_from, moment) as u
+      from ai.usage_between(workspace, least(ai.usage_mark(), date_trunc('day', moment, 'UTC')), moment) as u
       where u.app_id = app
     )
 $$;

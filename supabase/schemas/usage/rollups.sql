@@ -1,81 +1,334 @@
--- Daily sums of runs. The sums cover finished days, and queries add the remaining runs in the same statement. A change
--- to a run of a finished day marks the day in the same transaction. A marked day is read from its runs until it is
--- summarized again.
+-- Sums of runs by UTC day, up to a mark (ai.usage_progress.summed_until). Reports read sums up to the mark and runs
+-- after it, in one snapshot. A run that changes later than 30 seconds after it began adds the difference to
+-- ai.usage_changes, which reports read as well.
 
--- Updates ai.usage_daily and ai.usage_labels_daily. Summarizes new days, changed days, and older days whose summary
--- lacks details, at most max_days of each. Only one caller runs at a time; others return 0. Returns the number of
--- summarized days.
--- Definer: the service role may not write the daily sums.
+-- Advances the mark and adds changed runs to the sums, in steps. Also sums again older days whose sums lack details.
+-- Passes the end of at most max_days days, and sums at most max_days older days. Begins no step after two seconds; the
+-- next call continues. Only one caller works at a time; others return 0. Returns the number of days that it completed,
+-- and at least 1 if it stopped early.
+-- Definer: the service role may not write the sums.
 create or replace function ai.roll_up_usage(max_days integer default 31) returns integer
   language plpgsql volatile security definer set search_path = ''
 as $$
+declare
+  stop_at timestamptz := clock_timestamp() + interval '2 seconds';
+  whole_until timestamptz;
+  mark timestamptz;
+  completed integer := 0;
+  step_changes integer := 20000;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.roll_up_usage', 0)) then
     return 0;
   end if;
-  return ai.seal_completed_usage_days(max_days) + ai.rebuild_changed_usage_days(max_days) + ai.detail_older_usage_days(max_days);
-end
-$$;
-
--- Summarizes finished days that are not sealed yet, in order, at most max_days. Returns the number of summarized days.
-create or replace function ai.seal_completed_usage_days(max_days integer) returns integer
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  -- Waits until 15 minutes after a day's end. By then, all of the day's calls have committed, because the gateway's
-  -- statements take at most 10 seconds.
-  last_end date := ((now() - interval '15 minutes') at time zone 'UTC')::date;
-  next_day date;
-  sealed integer := 0;
-begin
-  select s.before into next_day from ai.usage_sealed_days s;
-  while next_day < last_end and sealed < max_days loop
-    perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
-    next_day := next_day + 1;
-    sealed := sealed + 1;
+  whole_until := ai.advance_usage_fence();
+  mark := ai.usage_mark_for_clock();
+  while ai.add_usage_changes(step_changes) = step_changes and clock_timestamp() < stop_at loop
   end loop;
-  if sealed > 0 then
-    update ai.usage_sealed_days s
-    set before = next_day, detailed_from = coalesce(s.detailed_from, next_day - sealed)
-    where s.singleton;
+  while mark < whole_until and completed < max_days loop
+    if clock_timestamp() >= stop_at then
+      return greatest(completed, 1);
+    end if;
+    mark := ai.sum_usage_until(whole_until);
+    if mark = date_trunc('day', mark, 'UTC') then
+      perform ai.seal_usage_day((mark at time zone 'UTC')::date - 1);
+      completed := completed + 1;
+    end if;
+  end loop;
+  if clock_timestamp() < stop_at then
+    completed := completed + ai.detail_older_usage_days(max_days);
   end if;
-  return sealed;
+  return completed;
 end
 $$;
 
--- Summarizes sealed days again if their runs changed later, at most max_days days. Returns the number of summarized
--- days.
-create or replace function ai.rebuild_changed_usage_days(max_days integer) returns integer
+-- Returns a time up to which all runs are visible, less the time for which changes of a run are not recorded. Returns
+-- -infinity while a transaction from before the last fence is still open. Otherwise sets a new fence.
+create or replace function ai.advance_usage_fence() returns timestamptz
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  changed record;
-  summed integer := 0;
+  snapshot pg_snapshot := pg_current_snapshot();
+  progress ai.usage_progress;
 begin
-  for changed in
-    select c.day, array_agg(distinct c.workspace_id) as workspaces, array_agg(c.id) as ids
-    from ai.usage_changed_days c
-    group by c.day
-    order by c.day
-    limit max_days
-  loop
-    -- Deletes only the marks that were read above. A later change adds a new mark, which the next call reads.
-    delete from ai.usage_changed_days c where c.id = any (changed.ids);
-    continue when changed.day >= (select s.before from ai.usage_sealed_days s);
-    perform ai.rebuild_usage_day(changed.day, changed.workspaces);
-    summed := summed + 1;
-  end loop;
-  return summed;
+  -- Until 0.3.0: release 0.1.0 summed whole days and kept a list of changed days.
+  insert into ai.usage_progress (summed_until, detailed_from)
+  select
+    coalesce(d.day::timestamp at time zone 'UTC', '-infinity'), coalesce(d.day, '-infinity')
+  from (
+    select least((select s.before from ai.usage_sealed_days s), (select min(c.day) from ai.usage_changed_days c)) as day
+  ) d
+  on conflict do nothing;
+  select * into strict progress from ai.usage_progress;
+  -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
+  -- recorded. The second condition holds after a restore into another cluster.
+  if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
+    return '-infinity';
+  end if;
+  update ai.usage_progress p set marked_at = now(), marked_xid = pg_current_xact_id() where p.singleton;
+  -- The clock may have been set back. Another 30 seconds allow for small steps of the clock.
+  return case when progress.marked_at <= now() then progress.marked_at - interval '1 minute' else '-infinity' end;
 end
 $$;
 
--- Summarizes sealed days again if their sums lack details (members, labels, estimated and closed runs), newest first,
--- at most max_days. Returns the number of summarized days.
+-- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
+-- at least a day if the clock was set back beyond it, because runs before the mark may have changed without a record.
+create or replace function ai.usage_mark_for_clock() returns timestamptz
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored timestamptz := (select p.summed_until from ai.usage_progress p);
+  mark timestamptz := ai.usage_mark();
+begin
+  if mark = '-infinity' then
+    mark := date_trunc('day', least((select min(r.created_at) from ai.runs r), now() - interval '24 hours'), 'UTC');
+  end if;
+  if mark <> stored then
+    update ai.usage_progress p set summed_until = mark where p.singleton;
+  end if;
+  return mark;
+end
+$$;
+
+-- Sums the runs that follow the mark and moves the mark forward: to whole_until, but at most to the end of the day, and
+-- to ten minutes after the first run. Returns the new mark. The caller holds the roll-up's lock.
+create or replace function ai.sum_usage_until(whole_until timestamptz) returns timestamptz
+  language plpgsql volatile security invoker set search_path = '' set work_mem = '32MB'
+  -- Each stretch of time has its own plan, because generic plans would read every partition.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  mark timestamptz := (select p.summed_until from ai.usage_progress p);
+  first_day date := (mark at time zone 'UTC')::date;
+  next_mark timestamptz := least(
+    whole_until,
+    date_trunc('day', mark, 'UTC') + interval '24 hours',
+    (
+      select r.created_at from ai.runs r
+      where r.created_at >= mark and r.created_at < whole_until
+      order by r.created_at
+      limit 1
+    ) + interval '10 minutes'
+  );
+  parts record;
+begin
+  if next_mark <= mark then
+    return mark;
+  end if;
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs that are summed.
+  with changed as (
+    delete from ai.usage_changes c where c.run_created_at >= mark and c.run_created_at < next_mark
+  ), used as materialized (
+    select distinct r.workspace_id as id from ai.runs r where r.created_at >= mark and r.created_at < next_mark
+  )
+  select
+    array(select s from used w cross join lateral ai.sum_usage(w.id, mark, next_mark) s) as usage,
+    array(select s from used w cross join lateral ai.sum_labels(w.id, mark, next_mark) s) as labels
+  into parts;
+  -- The day has sums already if the mark was set back.
+  if mark = date_trunc('day', mark, 'UTC') then
+    delete from ai.usage_labels_daily l
+    using (select distinct u.workspace_id from ai.usage_daily u where u.day = first_day) w
+    where l.workspace_id = w.workspace_id and l.day = first_day;
+    delete from ai.usage_daily u where u.day = first_day;
+  end if;
+  perform ai.add_usage(parts.usage);
+  perform ai.add_label_usage(parts.labels);
+  update ai.usage_progress p set summed_until = next_mark where p.singleton;
+  return next_mark;
+end
+$$;
+
+-- Moves at most max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
+-- these runs when the mark passes them. Returns the number of changes. The caller holds the roll-up's lock.
+create or replace function ai.add_usage_changes(max_changes integer) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  parts record;
+begin
+  with due as materialized (
+    select c.ctid as place
+    from ai.usage_changes c
+    where c.run_created_at < (select p.summed_until from ai.usage_progress p)
+    limit max_changes
+  ), changed as (
+    delete from ai.usage_changes c using due d where c.ctid = d.place returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select u from changed r cross join lateral ai.changed_label_usage(r.c) u) as labels
+  into parts;
+  if parts.usage <> '{}' then
+    perform ai.add_usage(parts.usage);
+    perform ai.add_label_usage(parts.labels);
+  end if;
+  return cardinality(parts.usage);
+end
+$$;
+
+-- Adds parts to ai.usage_daily. Only the roll-up writes that table, so it needs no unique key of its eleven dimensions.
+create or replace function ai.add_usage(parts ai.usage_daily[]) returns void
+  language sql volatile security invoker set search_path = ''
+  -- Statistics of today's rows are always old. This setting makes every plan find rows by workspace and day.
+  set enable_seqscan = off
+as $$
+  merge into ai.usage_daily u
+  using (
+    -- Groups stored rows with the parts instead of joining them, because Postgres can't estimate the number of parts.
+    select
+      p.workspace_id, p.day, p.app_id, p.key_lineage_id, p.provider_id, p.model_id, p.feature, p.execution_mode,
+      p.billing_name, p.billing_account, p.actor_id, max(p.place) as place, sum(p.requests) as requests,
+      sum(p.failed) as failed, sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens,
+      sum(p.cost_usd) as cost_usd, sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed, sum(p.latency_marks) as latency_marks,
+      sum(p.first_token_marks) as first_token_marks, sum(p.estimated_runs) as estimated_runs,
+      sum(p.closed_runs) as closed_runs
+    from (
+      select null::tid as place, n.* from unnest(parts) n
+      union all
+      select
+        s.ctid, s.workspace_id, s.day, s.app_id, s.key_lineage_id, s.provider_id, s.model_id, s.feature, s.execution_mode,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, s.billing_name, s.billing_account, s.actor_id, 0, 0
+      from (select distinct n.workspace_id, n.day from unnest(parts) n) w
+      join ai.usage_daily s on s.workspace_id = w.workspace_id and s.day = w.day
+    ) p
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    having count(*) > count(p.place) and (max(p.place) is not null or sum(p.requests) <> 0)
+  ) d
+  on u.ctid = d.place
+  when matched and u.requests + d.requests = 0 then delete
+  when matched then update set
+    requests = u.requests + d.requests,
+    failed = u.failed + d.failed,
+    input_tokens = u.input_tokens + d.input_tokens,
+    output_tokens = u.output_tokens + d.output_tokens,
+    cost_usd = u.cost_usd + d.cost_usd,
+    billed_credits = u.billed_credits + d.billed_credits,
+    unmetered_credits = u.unmetered_credits + d.unmetered_credits,
+    latency_ms = u.latency_ms + d.latency_ms,
+    timed = u.timed + d.timed,
+    latency_marks = u.latency_marks + d.latency_marks,
+    first_token_marks = u.first_token_marks + d.first_token_marks,
+    estimated_runs = u.estimated_runs + d.estimated_runs,
+    closed_runs = u.closed_runs + d.closed_runs
+  when not matched then insert (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs
+  ) values (
+    d.workspace_id, d.day, d.app_id, d.key_lineage_id, d.provider_id, d.model_id, d.feature, d.execution_mode, d.requests,
+    d.failed, d.input_tokens, d.output_tokens, d.cost_usd, d.billed_credits, d.unmetered_credits, d.latency_ms, d.timed,
+    d.latency_marks, d.first_token_marks, d.billing_name, d.billing_account, d.actor_id, d.estimated_runs, d.closed_runs
+  )
+$$;
+
+-- Adds parts to ai.usage_labels_daily. Once a workspace has 10,000 labels on a day, further labels go to the row *.
+create or replace function ai.add_label_usage(parts ai.usage_labels_daily[]) returns void
+  language sql volatile security invoker set search_path = '' set enable_seqscan = off
+as $$
+  with due as materialized (
+    select
+      p.workspace_id, p.day, p.label, sum(p.requests) as requests, sum(p.failed) as failed,
+      sum(p.input_tokens) as input_tokens, sum(p.output_tokens) as output_tokens, sum(p.cost_usd) as cost_usd,
+      sum(p.billed_credits) as billed_credits, sum(p.unmetered_credits) as unmetered_credits,
+      sum(p.latency_ms) as latency_ms, sum(p.timed) as timed,
+      p.label in ('', '*') or exists (
+        select from ai.usage_labels_daily l where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label
+      ) as is_stored
+    from unnest(parts) p
+    group by p.workspace_id, p.day, p.label
+  ), ranked as (
+    -- A day's number of labels is one more row, because Postgres can't estimate the number of parts for a join.
+    select d.*,
+      max(d.stored_labels) over (partition by d.workspace_id, d.day) + row_number() over (
+        partition by d.workspace_id, d.day, d.is_stored
+        order by d.requests <= 0, d.cost_usd desc, d.requests desc, d.label collate "C"
+      ) as rank
+    from (
+      select e.*, null::bigint as stored_labels from due e
+      union all
+      select w.workspace_id, w.day, null, null, null, null, null, null, null, null, null, null, null, (
+        select count(*) from ai.usage_labels_daily l
+        where l.workspace_id = w.workspace_id and l.day = w.day and l.label not in ('', '*')
+      )
+      from (select distinct e.workspace_id, e.day from due e where not e.is_stored) w
+    ) d
+  )
+  insert into ai.usage_labels_daily as l (
+    workspace_id, day, label, requests, failed, input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits,
+    latency_ms, timed
+  )
+  select
+    r.workspace_id, r.day,
+    -- A change without a new run is of a run that is already part of the row *.
+    case when r.is_stored or (r.requests > 0 and r.rank <= 10000) then r.label else '*' end,
+    sum(r.requests), sum(r.failed), sum(r.input_tokens), sum(r.output_tokens), sum(r.cost_usd), sum(r.billed_credits),
+    sum(r.unmetered_credits), sum(r.latency_ms), sum(r.timed)
+  from ranked r
+  where r.is_stored is not null
+  group by 1, 2, 3
+  on conflict (workspace_id, day, label) do update set
+    requests = l.requests + excluded.requests,
+    failed = l.failed + excluded.failed,
+    input_tokens = l.input_tokens + excluded.input_tokens,
+    output_tokens = l.output_tokens + excluded.output_tokens,
+    cost_usd = l.cost_usd + excluded.cost_usd,
+    billed_credits = l.billed_credits + excluded.billed_credits,
+    unmetered_credits = l.unmetered_credits + excluded.unmetered_credits,
+    latency_ms = l.latency_ms + excluded.latency_ms,
+    timed = l.timed + excluded.timed;
+  -- Rows whose last run was deleted or got another label.
+  delete from ai.usage_labels_daily l
+  using (
+    select distinct p.workspace_id, p.day, n.label
+    from unnest(parts) p
+    cross join lateral (values (p.label), ('*')) as n (label)
+    where p.requests <= 0
+  ) p
+  where l.workspace_id = p.workspace_id and l.day = p.day and l.label = p.label and l.requests = 0
+$$;
+
+-- Sums the labels of a finished day again for workspaces with more than 10,000, so that the most expensive have rows. If
+-- that takes longer than the caller's statement timeout, the labels that came first keep the rows.
+create or replace function ai.seal_usage_day(day date) returns void
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  day_start timestamptz := seal_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  workspaces uuid[] := array(
+    select l.workspace_id
+    from (select distinct u.workspace_id from ai.usage_daily u where u.day = seal_usage_day.day) w
+    join ai.usage_labels_daily l on l.workspace_id = w.workspace_id and l.day = seal_usage_day.day and l.label = '*'
+  );
+  parts record;
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+    returning c
+  )
+  select
+    array(select u from changed r cross join lateral ai.changed_usage(r.c) u) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
+  perform ai.add_usage(parts.usage);
+  delete from ai.usage_labels_daily l where l.workspace_id = any (workspaces) and l.day = seal_usage_day.day;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
+exception when query_canceled then
+  raise warning 'the most expensive labels of % are not known: %', seal_usage_day.day, sqlerrm;
+end
+$$;
+
+-- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most
+-- max_days. Returns the number of summed days.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  next_day date := (select least(s.detailed_from, s.before) from ai.usage_sealed_days s);
+  next_day date := (select p.detailed_from from ai.usage_progress p);
   first_run date;
   summed integer := 0;
 begin
@@ -88,9 +341,9 @@ begin
     perform ai.rebuild_usage_day(next_day, ai.workspaces_used_on(next_day));
     summed := summed + 1;
   end loop;
-  update ai.usage_sealed_days s
+  update ai.usage_progress p
   set detailed_from = case when next_day > first_run then next_day else '-infinity' end
-  where s.singleton;
+  where p.singleton;
   return summed;
 end
 $$;
@@ -106,24 +359,48 @@ as $$
   )
 $$;
 
--- Replaces the sums of a day for the given workspaces.
+-- Replaces the sums of a day before the mark for the given workspaces. The caller holds the roll-up's lock.
 create or replace function ai.rebuild_usage_day(day date, workspaces uuid[]) returns void
-  language sql volatile security invoker set search_path = ''
+  language plpgsql volatile security invoker set search_path = '' set plan_cache_mode = force_custom_plan
 as $$
+#variable_conflict use_column
+declare
+  day_start timestamptz := rebuild_usage_day.day::timestamp at time zone 'UTC';
+  day_end timestamptz := day_start + interval '24 hours';
+  parts record;
+begin
+  -- In one statement, and so in one snapshot: changes that are visible are part of the runs.
+  with changed as (
+    delete from ai.usage_changes c
+    where c.workspace_id = any (workspaces) and c.run_created_at >= day_start and c.run_created_at < day_end
+  )
+  select
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_usage(w.id, day_start, day_end) s) as usage,
+    array(select s from unnest(workspaces) as w (id) cross join lateral ai.sum_labels(w.id, day_start, day_end) s) as labels
+  into parts;
   delete from ai.usage_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_usage(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s;
   delete from ai.usage_labels_daily u where u.day = rebuild_usage_day.day and u.workspace_id = any (workspaces);
-  insert into ai.usage_labels_daily
-  select s.*
-  from unnest(workspaces) as w (id)
-  cross join lateral ai.sum_labels(
-    w.id, rebuild_usage_day.day::timestamp at time zone 'UTC', (rebuild_usage_day.day + 1)::timestamp at time zone 'UTC'
-  ) as s
+  insert into ai.usage_daily select p.* from unnest(parts.usage) p;
+  insert into ai.usage_labels_daily select p.* from unnest(parts.labels) p;
+end
+$$;
+
+-- Returns what one run adds to the sums, in the format of ai.usage_daily. Includes a run in progress.
+-- Returns a set of one row and has no SET clause, so that Postgres inlines it.
+create or replace function ai.run_usage(run ai.runs) returns setof ai.usage_daily
+  language sql immutable security invoker parallel safe
+as $$
+  select
+    run.workspace_id, (run.created_at at time zone 'UTC')::date, run.app_id, run.key_lineage_id,
+    ai.run_provider(run.routes, run.route), run.model_id, run.feature::text, run.execution_mode::text,
+    1::bigint, case when run.status = 'failed' then 1 else 0 end::bigint, run.input_tokens, run.output_tokens,
+    run.cost_usd::numeric, run.billed_credits::numeric, run.unmetered_credits::numeric,
+    coalesce(run.latency_ms, 0)::bigint, case when run.latency_ms is not null then 1 else 0 end::bigint,
+    coalesce(ai.latency_mark(run.latency_ms), 0),
+    coalesce(ai.latency_mark(case when run.streamed then run.first_byte_ms end), 0),
+    run.billing_name, run.billing_account, run.actor_id,
+    case when ai.is_estimated(run.usage_source, run.swept) then 1 else 0 end::bigint,
+    case when run.swept then 1 else 0 end::bigint
 $$;
 
 -- Returns sums of a workspace's runs in a half-open range, in the format of ai.usage_daily. Includes runs in progress.
@@ -132,19 +409,15 @@ create or replace function ai.sum_usage(workspace uuid, first_moment timestamptz
   language sql stable security invoker
 as $$
   select
-    r.workspace_id, (r.created_at at time zone 'UTC')::date, r.app_id, r.key_lineage_id, ai.run_provider(r.routes, r.route),
-    r.model_id, r.feature, r.execution_mode,
-    count(*), count(*) filter (where r.status = 'failed'), sum(r.input_tokens)::bigint, sum(r.output_tokens)::bigint,
-    sum(r.cost_usd), sum(r.billed_credits), sum(r.unmetered_credits),
-    coalesce(sum(r.latency_ms), 0)::bigint, count(r.latency_ms),
-    coalesce(sum(ai.latency_mark(r.latency_ms)), 0),
-    coalesce(sum(ai.latency_mark(case when r.streamed then r.first_byte_ms end)), 0),
-    r.billing_name, r.billing_account, r.actor_id,
-    count(*) filter (where ai.is_estimated(r.usage_source, r.swept)),
-    count(*) filter (where r.swept)
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    sum(u.requests)::bigint, sum(u.failed)::bigint, sum(u.input_tokens)::bigint, sum(u.output_tokens)::bigint,
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.unmetered_credits), sum(u.latency_ms)::bigint, sum(u.timed)::bigint,
+    sum(u.latency_marks), sum(u.first_token_marks), u.billing_name, u.billing_account, u.actor_id,
+    sum(u.estimated_runs)::bigint, sum(u.closed_runs)::bigint
   from ai.runs r
+  cross join lateral ai.run_usage(r) u
   where r.workspace_id = workspace and r.created_at >= first_moment and r.created_at < end_moment
-  group by 1, 2, 3, 4, 5, 6, 7, 8, r.billing_name, r.billing_account, r.actor_id
+  group by 1, 2, 3, 4, 5, 6, 7, 8, u.billing_name, u.billing_account, u.actor_id
 $$;
 
 -- Sums a workspace's runs in a half-open time range. Groups them by day and label (X-Platform-Entity-Id), in the format
@@ -184,30 +457,78 @@ as $$
   group by n.day, n.label
 $$;
 
--- Marks a finished day as changed if one of its runs changes. Today's runs need no mark, because they are not
--- summarized yet. Most calls therefore write no mark.
--- Definer: the role that settles a run cannot write the marks of changed days.
+-- Returns a recorded change in the format of ai.usage_daily.
+create or replace function ai.changed_usage(change ai.usage_changes) returns setof ai.usage_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, change.app_id, change.key_lineage_id, change.provider_id, change.model_id,
+    change.feature, change.execution_mode, change.requests, change.failed, change.input_tokens, change.output_tokens,
+    change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed,
+    change.latency_marks, change.first_token_marks, change.billing_name, change.billing_account, change.actor_id,
+    change.estimated_runs, change.closed_runs
+$$;
+
+-- Returns a recorded change in the format of ai.usage_labels_daily.
+create or replace function ai.changed_label_usage(change ai.usage_changes) returns setof ai.usage_labels_daily
+  language sql immutable security invoker
+as $$
+  select
+    change.workspace_id, change.day, coalesce(change.label, ''), change.requests, change.failed, change.input_tokens,
+    change.output_tokens, change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed
+$$;
+
+-- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
+-- row or unique key, so settlements never wait for each other here. Compares columns before it computes anything, because
+-- most heartbeats change none of them.
+-- Definer: the role that settles a run cannot write the changes.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql volatile security definer set search_path = ''
 as $$
-declare
-  run ai.runs := case when tg_op = 'DELETE' then old else new end;
 begin
-  if run.created_at < date_trunc('day', now(), 'UTC') then
-    insert into ai.usage_changed_days (workspace_id, day)
-    values (run.workspace_id, (run.created_at at time zone 'UTC')::date);
+  if tg_op = 'UPDATE' and (
+    old.created_at, old.workspace_id, old.app_id, old.key_lineage_id, old.routes, old.route, old.model_id, old.feature,
+    old.execution_mode, old.status, old.input_tokens, old.output_tokens, old.cost_usd, old.billed_credits,
+    old.unmetered_credits, old.latency_ms, old.streamed, old.first_byte_ms, old.billing_name, old.billing_account,
+    old.actor_id, old.usage_source, old.swept, old.entity_id
+  ) is not distinct from (
+    new.created_at, new.workspace_id, new.app_id, new.key_lineage_id, new.routes, new.route, new.model_id, new.feature,
+    new.execution_mode, new.status, new.input_tokens, new.output_tokens, new.cost_usd, new.billed_credits,
+    new.unmetered_credits, new.latency_ms, new.streamed, new.first_byte_ms, new.billing_name, new.billing_account,
+    new.actor_id, new.usage_source, new.swept, new.entity_id
+  ) then
+    return null;
   end if;
+  insert into ai.usage_changes (
+    workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+    input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+    first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs, run_created_at, label
+  )
+  select
+    u.workspace_id, u.day, u.app_id, u.key_lineage_id, u.provider_id, u.model_id, u.feature, u.execution_mode,
+    -u.requests, -u.failed, -u.input_tokens, -u.output_tokens, -u.cost_usd, -u.billed_credits, -u.unmetered_credits,
+    -u.latency_ms, -u.timed, -u.latency_marks, -u.first_token_marks, u.billing_name, u.billing_account, u.actor_id,
+    -u.estimated_runs, -u.closed_runs, old.created_at, old.entity_id
+  from ai.run_usage(old) u
+  where tg_op <> 'INSERT'
+  union all
+  select u.*, new.created_at, new.entity_id
+  from ai.run_usage(new) u
+  where tg_op <> 'DELETE';
   return null;
 end
 $$;
 
--- Fires when a run of a finished day is updated, for example when the run is settled.
+-- Changes of younger runs need no record, because the mark stays behind them. Uses the time of the write, because the
+-- start of its transaction may be long ago. The condition is short because Postgres reads it again for each statement.
 create or replace trigger record_usage_change after update on ai.runs
-  for each row when (new.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
--- Fires when an operator inserts a run by hand. Runs from our own code begin at the current time, so the trigger does
--- not fire for them. The condition is short because Postgres reads the condition again for each statement.
+  for each row when (least(old.created_at, new.created_at) < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+-- Fires if a transaction inserts its run long after it began, or an operator inserts a run by hand.
 create or replace trigger record_usage_addition after insert on ai.runs
-  for each row when (new.created_at <> now()) execute function ai.record_usage_change();
--- Fires when an operator deletes a run of a finished day by hand. Our own code never deletes runs.
+  for each row when (new.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+-- Fires when an operator deletes a run by hand. Our own code never deletes runs.
 create or replace trigger record_usage_deletion after delete on ai.runs
-  for each row when (old.created_at < date_trunc('day', now(), 'UTC')) execute function ai.record_usage_change();
+  for each row when (old.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();

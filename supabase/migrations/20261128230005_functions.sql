@@ -1,6 +1,8 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+drop function ai.admit_call(ai.priced_call);
+
 drop function ai.begin_calls(jsonb);
 
 drop function ai.billing_provider(ai.usage_daily);
@@ -9,7 +11,11 @@ drop function ai.budget_scopes(uuid, uuid, uuid);
 
 drop function ai.budget_subject(text, uuid, uuid, uuid);
 
+drop function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use);
+
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
+
+drop function ai.collect_locks(ai.priced_call[]);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.complete_idempotency_keys(ai.closed_run[]);
@@ -17,10 +23,14 @@ drop function ai.complete_idempotency_keys(ai.closed_run[]);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
+drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
+
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.exceeds_caller_timeout();
+
+drop function ai.find_offer(ai.run_request, ai.caller, ai.priced_call);
 
 drop function ai.grant_credits(text, uuid, numeric, text);
 
@@ -34,6 +44,8 @@ drop function ai.invoice_matches(ai.external_provider_invoices, jsonb);
 drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
+
+drop function ai.key_caller(bytea, inet);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.key_cost_since(ai.caller, timestamp with time zone);
@@ -52,8 +64,16 @@ drop function ai.lock_outcomes(jsonb);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_runs(jsonb);
 
+drop function ai.maximum_cost_usd(jsonb, ai.token_use, text, boolean);
+
+drop function ai.maximum_use(ai.run_request);
+
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.model_listing(ai.models, jsonb);
+
+drop function ai.open_missing_accounts(ai.priced_call[]);
+
+drop function ai.price_call(ai.run_request, ai.priced_call);
 
 drop function ai.read_budgets(uuid, uuid, text[], integer);
 
@@ -61,6 +81,8 @@ drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp wi
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.rebuild_changed_usage_days(integer);
+
+drop function ai.record_key_use(ai.caller);
 
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
@@ -133,6 +155,10 @@ drop function ai.store_provider_invoice(uuid, uuid, jsonb);
 drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
 
 drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
+
+drop function ai.lock_rows(ai.lock_list);
+
+drop function ai.priced_routes(text, text[]);
 
 drop function private.list_passkeys(uuid);
 
@@ -4333,7 +4359,7 @@ as $$
 $$;
 
 -- Returns a page of the enabled models, each with its routes in order. hasPrice is whether a route has the price that
--- calls need (ai.open_prices). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
+-- calls need (ai.open_routes). failedLastHour and lastFailure describe failed attempts, which are kept for seven days.
 -- For the next page, pass the sortsAs of the last model as after. Without page_size, returns all models.
 create or replace function private.list_provider_routes(after text[] default null, page_size integer default null)
   returns jsonb
@@ -5200,7 +5226,7 @@ begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
-  perform ai.record_key_use(caller);
+  perform ai.record_key_use(array[caller.key_id]);
   -- Stores the records in a fixed order, so that concurrent batches cannot deadlock.
   for item in
     select r.value as record, r.ordinality::integer as place
@@ -5288,6 +5314,29 @@ begin
     return jsonb_build_object('outcome', 'unchanged');
   end if;
   return jsonb_build_object('refused', 'cost_conflict');
+end
+$$;
+
+-- Stores an invoice that an app sends. Returns the result of ai.store_provider_invoice, or { refused } if the
+-- credential does not allow imports.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  answer jsonb;
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  perform ai.record_key_use(array[caller.key_id]);
+  answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');
+  if answer ->> 'outcome' = 'stored' then
+    perform set_config('gatehouse.actor_id', coalesce(case when caller.source = 'app_token' then caller.actor_id end::text, ''), true);
+    perform ai.record_invoice_activity(caller.workspace_id, caller.app_id, (answer ->> 'id')::uuid, call -> 'record');
+  end if;
+  return answer;
 end
 $$;
 
@@ -6203,10 +6252,6 @@ $$;
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
-  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
-  -- can't lead to a slow plan.
-  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
-  set enable_material = off set jit = off
   set lock_timeout = '1s'
 as $$
 begin
@@ -6221,23 +6266,22 @@ $$;
 -- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
-  language plpgsql volatile security definer set search_path = '' set plan_cache_mode = force_generic_plan
-  set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_material = off set jit = off
+  language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  asked jsonb := case jsonb_typeof(calls)
+  batch jsonb := case jsonb_typeof(calls)
     when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
     else calls
   end;
   lock_limit text := set_config(
-    'lock_timeout', coalesce(asked ->> 'lock_wait_ms', current_setting('lock_timeout')), true
+    'lock_timeout', coalesce(batch ->> 'lock_wait_ms', current_setting('lock_timeout')), true
   );
 begin
-  if jsonb_array_length(asked -> 'calls') > 1 and jsonb_path_exists(asked, '$.calls[*].idempotency_key') then
+  if jsonb_array_length(batch -> 'calls') > 1 and jsonb_path_exists(batch, '$.calls[*].idempotency_key') then
     raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
   end if;
   return '[' || array_to_string(
-    ai.begin_calls(asked -> 'calls', (asked ->> 'wait_ms')::integer * interval '1 millisecond'), ','
+    ai.begin_calls(batch -> 'calls', (batch ->> 'wait_ms')::integer * interval '1 millisecond'), ','
   ) || ']';
 end
 $$;
@@ -6268,271 +6312,138 @@ begin
 end
 $$;
 
--- Returns a call with its caller, label, model, maximum cost and paying account, or with the reason why it is refused.
--- Locks nothing.
-create or replace function ai.price_call(request ai.run_request, previous ai.priced_call) returns ai.priced_call
-  language plpgsql stable security invoker
-as $$
-declare
-  caller ai.caller := ai.find_caller(request);
-  offer ai.route_offer;
-  refusal jsonb := ai.call_refusal(caller, request.kind);
-  account uuid;
-begin
-  if refusal is null and caller.plan_id is null then
-    refusal := ai.refusal('service_unavailable');
-  end if;
-  if refusal is null and request.entity_id <> caller.entity_id then
-    refusal := ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}');
-  end if;
-  request.entity_id := coalesce(caller.entity_id, request.entity_id, request.session_label);
-  if request.is_free then
-    caller.budgets := null;
-  end if;
-  if refusal is null then
-    offer := ai.find_offer(request, caller, previous);
-    refusal := offer.refusal;
-  end if;
-  if refusal is null then
-    select a.id into account
-    from ai.credit_accounts a
-    where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller);
-  end if;
-  return row(refusal, request, caller, offer, account)::ai.priced_call;
-end
-$$;
-
--- Admits or refuses one call. The caller of this function has locked the rows that the call needs. Reserves the call's
--- maximum cost, opens its run and returns the result of ai.begin_run. Not granted to any role, because it trusts its
--- caller.
-create or replace function ai.admit_call(priced ai.priced_call) returns text
+-- Prices the calls, reserves their maximum costs and opens the runs of those that fit. Returns the result of
+-- ai.begin_run for each call, in the order of the calls.
+create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql volatile security invoker
+  -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics
+  -- can't lead to a slow plan, and avoid hash tables, which are slow to create for a few rows.
+  set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set enable_material = off set enable_hashagg = off set enable_memoize = off set jit = off
 as $$
 declare
-  request ai.run_request := priced.request;
-  caller ai.caller := priced.caller;
-  offer ai.route_offer := priced.offer;
-  principal uuid := ai.principal_id(caller);
-  exempt boolean := ai.payer_id(caller) is null;
-  maximum_credits numeric(24, 8) := 0;
-  key_window ai.rate_window_use;
-  held ai.reservation;
-  earlier ai.idempotency_keys;
-  run_id uuid;
+  claims ai.claim[] := ai.price_calls(calls);
+  claim ai.claim;
+  opens_accounts boolean := false;
+  stores_keys boolean := false;
+  answers text[] := '{}';
 begin
-  if priced.refusal is not null then
-    return priced.refusal;
+  foreach claim in array claims loop
+    opens_accounts := opens_accounts
+      or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
+    stores_keys := stores_keys or (claim.request).idempotency_key is not null;
+  end loop;
+  if opens_accounts then
+    -- In the order of their owners' ids, so that two batches can't deadlock.
+    perform ai.open_credit_account(o.payer, o.id, o.initial_credits)
+    from (
+      select distinct (c.caller).payer, ai.payer_id(c.caller) as id, (c.caller).initial_credits
+      from unnest(claims) as c
+      where c.refusal is null and c.account_id is null and ai.payer_id(c.caller) is not null
+      order by 2
+    ) as o;
+    claims := ai.price_calls(calls);
   end if;
-  if not exempt then
-    maximum_credits := ai.usd_to_credits(offer.maximum_cost_usd, caller.markup);
+  claims := ai.reserve(claims);
+  for place in 1..cardinality(claims) loop
+    answers[place] := claims[place].refusal::text;
+  end loop;
+  if array_position(answers, null) is null then
+    return answers;
   end if;
-  if ai.is_key_use_due(caller) then
-    perform ai.record_key_use(caller);
-  end if;
-
-  if request.idempotency_key is not null then
-    select i.* into earlier
-    from ai.idempotency_keys i
-    where i.workspace_id = caller.workspace_id
-      and i.principal_id = principal
-      and i.key = request.idempotency_key
-      and i.expires_at > now();
-  end if;
-  key_window := ai.consume_rate_limit(
-    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute,
-    case when earlier.key is null then offer.reserved_tokens else 0 end
-  );
-  if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', caller);
-  end if;
-  if earlier.key is not null then
-    return ai.idempotent_refusal(earlier, decode(request.fingerprint, 'hex'));
-  end if;
-  held := ai.reserve_limits(
-    caller, request.entity_id, offer.reserved_tokens, 1, offer.maximum_cost_usd,
-    case when request.is_free then null else priced.account_id end, maximum_credits
-  );
-  if held.refused is not null then
-    perform ai.return_tokens('key', caller.lineage_id, key_window, offer.reserved_tokens);
-    return ai.reservation_refusal(held, caller);
-  end if;
-
-  run_id := case
-    when request.run_id_suffix is null then ai.run_id(now())
-    else ai.new_run_id(request.run_id_suffix)
-  end;
-  insert into ai.runs (
-    id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
-    entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits, budget_scopes,
-    reserved_tokens, tokens_reserved_at
+  with opened as (
+    insert into ai.runs (
+      id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
+      entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits,
+      budget_scopes, reserved_tokens, tokens_reserved_at
+    )
+    select
+      c.run_id, (c.caller).workspace_id, (c.caller).actor_id, (c.caller).app_id, (c.caller).key_id, (c.caller).lineage_id,
+      (c.caller).source, case (c.caller).source when 'key' then 'background' else 'interactive' end,
+      (c.request).feature, (c.request).request_id, c.label, (c.request).idempotency_key,
+      coalesce((c.request).streamed, false), c.model_id, c.routes, (c.caller).markup, ai.payer_id(c.caller) is null,
+      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.tokens, case when c.tokens is not null then c.minute end
+    from unnest(claims) as c
+    where c.refusal is null
   )
-  values (
-    run_id, caller.workspace_id, caller.actor_id, caller.app_id, caller.key_id, caller.lineage_id, caller.source,
-    case caller.source when 'key' then 'background' else 'interactive' end, request.feature, request.request_id,
-    request.entity_id, request.idempotency_key, coalesce(request.streamed, false), offer.model_id, offer.routes,
-    caller.markup, exempt, priced.account_id, offer.maximum_cost_usd, maximum_credits, held.budget_scopes,
-    offer.reserved_tokens,
-    case when offer.reserved_tokens is not null then greatest(key_window.started_at, (held.workspace_window).started_at) end
-  );
-  if request.idempotency_key is not null then
+  select
+    -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
+    array_agg(coalesce(c.refusal::text, format(
+      '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
+      '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
+      '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
+      c.run_id, to_json(now()), (c.caller).workspace_id, to_json(c.model_id), coalesce(c.context_window::text, 'null'),
+      coalesce(to_json(c.voice), 'null'), c.routes, ai.credits_per_usd((c.caller).markup),
+      (ai.payer_id(c.caller) is null)::text, c.cost_usd, c.credits, coalesce(c.tokens::text, 'null'),
+      coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
+      (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
+      coalesce((c.caller).is_strict, false)::text
+    )) order by c.ordinality)
+  into answers
+  from unnest(claims) with ordinality as c;
+  if stores_keys then
     insert into ai.idempotency_keys as i (workspace_id, principal_id, key, fingerprint, run_created_at, run_id)
-    values (caller.workspace_id, principal, request.idempotency_key, decode(request.fingerprint, 'hex'), now(), run_id)
+    select
+      (c.caller).workspace_id, ai.principal_id(c.caller), (c.request).idempotency_key,
+      decode((c.request).fingerprint, 'hex'), now(), c.run_id
+    from unnest(claims) as c
+    where c.refusal is null and (c.request).idempotency_key is not null
     on conflict (workspace_id, principal_id, key) do update
     set fingerprint = excluded.fingerprint, state = 'running', run_created_at = excluded.run_created_at,
       run_id = excluded.run_id, expires_at = excluded.expires_at;
   end if;
-
-  -- Formats the JSON as text, because Postgres's JSON functions first look up how to write each value's type.
-  return format(
-    '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,"credits_per_usd":"%s","exempt":%s,'
-    '"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
-    run_id,
-    to_json(now()),
-    caller.workspace_id,
-    to_json(offer.model_id),
-    coalesce(to_json(offer.context_window), 'null'),
-    coalesce(to_json(offer.voice), 'null'),
-    offer.routes,
-    ai.credits_per_usd(caller.markup),
-    exempt::text,
-    offer.maximum_cost_usd,
-    maximum_credits,
-    coalesce(offer.reserved_tokens::text, 'null'),
-    coalesce(offer.output_limit::text, 'null'),
-    (exempt or caller.cost_visible)::text,
-    caller.capture::text,
-    ai.call_limits(caller, key_window, held.workspace_window),
-    coalesce(to_json(caller.key_name), 'null'),
-    coalesce(caller.is_strict, false)::text
-  );
+  return answers;
 end
 $$;
 
--- Returns the caller of a request. If the caller may not make calls, refused has the reason. Returns nulls if the
--- credential is unknown, revoked, expired or belongs to a deleted workspace. A key or token is given as the SHA-256 of
--- its text, and a session as claims that the gateway has verified.
+-- Returns the caller of a request, as ai.find_callers does.
 create or replace function ai.find_caller(request ai.run_request) returns ai.caller
   language plpgsql stable security invoker
 as $$
-declare
-  credential ai.credential := request.credential;
-  caller ai.caller;
 begin
-  case credential.source
-    when 'key' then
-      caller := ai.key_caller(decode(credential.hash, 'hex'), request.address);
-    when 'app_token', 'session' then
-      caller := ai.user_caller(credential, request.workspace);
-    else
-      return null;
-  end case;
-  -- Most workspaces have no budget.
-  perform from ai.budgets b where b.workspace_id = caller.workspace_id;
-  if found then
-    caller.budgets := ai.budget_scopes(caller, coalesce(caller.entity_id, request.entity_id));
-  end if;
-  if caller.refused is null then
-    if request.workspace is null then
-      if caller.source = 'app_token' then
-        caller.refused := 'workspace_header_required';
-      end if;
-    elsif request.workspace <> caller.workspace_id::text then
-      caller.refused := 'workspace_mismatch';
-    end if;
-  end if;
-  return caller;
+  return (select c from ai.find_callers(request.credential, request.workspace, request.address) c);
 end
 $$;
 
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
 -- caller may make calls of that kind.
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
-  language plpgsql immutable security invoker
+  language sql immutable security invoker
 as $$
-begin
-  if caller.source is null then
-    return ai.refusal('invalid_api_key');
-  elsif caller.refused is not null then
-    return ai.refusal(caller.refused);
-  elsif caller.app_id is not null and not 'ai:use' = any (caller.scopes)
-    or kind is not null and (
-      caller.app_id is not null and kind = 'speech' and not 'tts:use' = any (caller.scopes)
-      or caller.payer = 'member' and not caller.actor_is_member
-    ) then
-    return ai.refusal('insufficient_scope');
-  end if;
-  return null;
-end
+  select case
+    when (caller).source is null then ai.refusal('invalid_api_key')
+    when (caller).refused is not null then ai.refusal((caller).refused)
+    when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes)
+      or kind is not null and (
+        (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
+        or (caller).payer = 'member' and not (caller).actor_is_member
+      ) then ai.refusal('insufficient_scope')
+  end
 $$;
 
--- Returns the owner and limits of a key, given the SHA-256 of its text. Returns nulls if the key is unknown, revoked or
--- expired, if its workspace is deleted, or if it belongs to a coding agent and the agent's connection or login has
--- ended. A key that is bound to an app has the gateway scopes of the app's registration. Must be fast, because nearly
--- every call runs it.
-create or replace function ai.key_caller(secret_hash bytea, address inet) returns ai.caller
+-- Returns the gateway scopes that an app's registration currently has.
+create or replace function ai.app_scopes(app_id uuid) returns text[]
   language plpgsql stable security invoker
 as $$
-declare
-  key ai.keys;
-  plan_id text;
-  plan ai.plans;
-  policy ai.workspace_policies;
-  is_member boolean;
-  app private.apps;
-  scopes text[];
-  refused text;
-  agent_status text;
 begin
-  -- Looks up each row with its own query by key, because starting one join takes longer than running all of these
-  -- queries.
-  select k.* into key
-  from ai.keys k
-  where k.secret_hash = key_caller.secret_hash
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now());
-  if not found then
-    return null;
-  end if;
-  select s.plan_id into plan_id from public.workspaces s where s.id = key.workspace_id and s.deleted_at is null;
-  if not found then
-    return null;
-  end if;
-  if key.connection_id is not null then
-    agent_status := ai.agent_key_status(key.connection_id);
-    if agent_status = 'over' then
-      return null;
-    end if;
-    refused := case agent_status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end;
-  end if;
-  select p.* into plan from ai.plans p where p.id = plan_id;
-  select w.* into policy from ai.workspace_policies w where w.workspace_id = key.workspace_id;
-  if plan.payer = 'member' then
-    perform from public.workspace_members m where m.workspace_id = key.workspace_id and m.user_id = key.created_by;
-    is_member := found;
-  end if;
-  -- Without an address, a key with an address list is refused.
-  if key.allowed_addresses is not null and not coalesce(address <<= any (key.allowed_addresses), false) then
-    refused := coalesce(refused, 'insufficient_scope');
-  end if;
-  if key.external_app_id is not null then
-    select a.* into app from private.apps a where a.id = key.external_app_id;
-    scopes := private.gateway_scopes(app);
-    -- Imports need no ai:use. Everything else checks it in ai.call_refusal.
-    refused := coalesce(refused, private.gateway_refusal(app, key.workspace_id, scopes || array['ai:use']));
-  end if;
-  return row(
-    'key', refused, key.id, key.lineage_id, key.workspace_id, key.created_by, key.external_app_id, scopes,
-    key.allowed_models, key.requests_per_minute, key.tokens_per_minute, key.last_used_at,
-    plan.id, plan.payer, plan.markup, plan.initial_credits,
-    least(plan.requests_per_minute, policy.requests_per_minute), least(plan.tokens_per_minute, policy.tokens_per_minute),
-    policy.allowed_models, policy.denied_models, coalesce(policy.provider_cost_visible, true),
-    coalesce(policy.content_capture, false), is_member, null, key.entity_id, key.name, key.is_strict
-  )::ai.caller;
+  return (select private.gateway_scopes(a) from private.apps a where a.id = app_id);
 end
 $$;
 
--- Returns the person and limits that belong to an app's token or to the claims of a session. Returns nulls if the token
--- or claims are not valid.
+-- Returns the gateway's error code if a key that is bound to an app is refused. Imports need no ai:use. Everything else
+-- checks it in ai.call_refusal.
+create or replace function ai.app_key_refusal(app_id uuid, workspace uuid) returns text
+  language plpgsql stable security invoker
+as $$
+begin
+  return (
+    select private.gateway_refusal(a, workspace, private.gateway_scopes(a) || array['ai:use']) from private.apps a where a.id = app_id
+  );
+end
+$$;
+
+-- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
+-- the person's calls. Returns nulls if the token or claims are not valid.
 create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
   language plpgsql stable security invoker
 as $$
@@ -6549,47 +6460,7 @@ begin
     select s.user_id, s.refused into caller.actor_id, caller.refused
     from ai.session_caller(credential.claims, caller.workspace_id) s;
   end if;
-  if caller.actor_id is null then
-    return null;
-  end if;
-
-  caller.source := credential.source;
-  select
-    p.id, p.payer, p.markup, p.initial_credits,
-    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
-    w.allowed_models, w.denied_models, coalesce(w.provider_cost_visible, true), coalesce(w.content_capture, false)
-  into
-    caller.plan_id, caller.payer, caller.markup, caller.initial_credits,
-    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
-    caller.workspace_models, caller.denied_models, caller.cost_visible, caller.capture
-  from public.workspaces s
-  left join ai.plans p on p.id = s.plan_id
-  left join ai.workspace_policies w on w.workspace_id = s.id
-  where s.id = caller.workspace_id and s.deleted_at is null;
-  if not found then
-    return case caller.source when 'session' then caller end;
-  end if;
-  caller.actor_is_member := private.is_workspace_member(caller.actor_id, caller.workspace_id);
   return caller;
-end
-$$;
-
--- Returns the scopes of the budgets that apply to a call with the given label, or null if no budget applies. Looks up
--- each budget by its key, because a workspace may have budgets for many members and labels.
-create or replace function ai.budget_scopes(caller ai.caller, label text) returns text[]
-  language plpgsql stable security invoker
-as $$
-begin
-  return nullif(array(
-    select s.scope
-    from (
-      values
-        ('key', caller.lineage_id), ('app', caller.app_id), ('member', caller.actor_id), ('label', ai.label_id(label)),
-        ('workspace', caller.workspace_id)
-    ) as s (scope, subject_id)
-    join ai.budgets b
-      on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = caller.workspace_id
-  ), '{}');
 end
 $$;
 
@@ -6602,6 +6473,16 @@ as $$
   select left(
     overlay(overlay(encode(sha256(label::bytea), 'hex') placing '8' from 13) placing '8' from 17), 32
   )::uuid
+$$;
+
+-- Updates the last_used_at of keys, at most once a minute.
+create or replace function ai.record_key_use(key_ids uuid[]) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  update ai.keys k set last_used_at = now()
+  where k.id = any (key_ids) and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
+end
 $$;
 
 -- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
@@ -6639,14 +6520,16 @@ begin
       case when shows_prices then jsonb_build_object(
         'provider', p.provider_id,
         'model', p.provider_model,
-        'prices', jsonb_agg(ai.listed_price(p.as_offered) order by p.sorts_as nulls first, p.min_input_tokens)
+        'prices', (
+          select jsonb_agg(ai.listed_price(t.price) order by t.place)
+          from jsonb_array_elements(p.prices) with ordinality as t (price, place)
+        )
       ) || case
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'
       end end as listed
-    from ai.open_prices(request.providers) p
+    from ai.open_routes(request.providers) p
     where request.model is null or p.model_id = request.model
-    group by p.model_id, p.place, p.provider_id, p.provider_model, p.tier_multipliers
   ),
   served as (
     select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers
@@ -6862,20 +6745,16 @@ create or replace function ai.extend_run(step jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, step);
-  most ai.token_use := ai.maximum_use(request);
   run ai.runs;
   caller ai.caller;
+  claim ai.claim;
   key_is_revoked boolean;
   refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
-  key_window ai.rate_window_use;
-  held ai.reservation;
   used_tokens bigint;
-  step_tokens bigint;
+  input_tokens bigint;
   token_limit bigint;
-  tokens bigint;
-  minute timestamptz;
 begin
   select * into run
   from ai.runs r
@@ -6907,14 +6786,13 @@ begin
       return ai.refusal(coalesce(refused, 'app_not_allowed'));
     end if;
   end if;
-  caller.lineage_id := run.key_lineage_id;
-  caller.app_id := run.app_id;
-  caller.actor_id := run.actor_id;
-  caller.workspace_id := run.workspace_id;
-  caller.budgets := run.budget_scopes;
-  request.entity_id := run.entity_id;
 
-  step_usd := ai.maximum_cost_usd(run.routes, most, request.service_tier);
+  select x.usd, i.text_tokens + i.image_tokens + i.audio_tokens into step_usd, input_tokens
+  from ai.input_tokens(request.input_bytes, request.images, request.audio_seconds) as i
+  cross join lateral ai.maximum_cost(
+    run.routes, i.text_tokens, i.image_tokens, i.audio_tokens, request.output_limit * coalesce(request.choices, 1),
+    request.hour_writes, request.service_tier, null, false
+  ) as x;
   if step_usd is null then
     return ai.refusal('service_unavailable');
   end if;
@@ -6924,41 +6802,41 @@ begin
 
   token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
   if token_limit is not null then
-    step_tokens := ai.reserved_tokens(request, most, token_limit);
-    if step_tokens > token_limit then
-      return ai.token_limit_refusal(caller, most, step_tokens);
-    end if;
-  end if;
-
-  perform ai.lock_rows(ai.collect_locks(array[row(null, request, caller, null, run.account_id)::ai.priced_call]));
-  if token_limit is not null then
-    minute := greatest(
-      (ai.current_window('key', caller.lineage_id)).started_at, (ai.current_window('workspace', caller.workspace_id)).started_at
+    claim.tokens := ai.reserved_tokens(
+      input_tokens, request.output_limit, request.choices, request.output_limit_assumed, token_limit
     );
+    if claim.tokens > token_limit then
+      return ai.token_limit_refusal(caller, input_tokens, claim.tokens);
+    end if;
     -- In the minute of the last reservation, replaces the reserved tokens with those that the earlier steps used. In a
     -- new minute, reserves only this step's tokens.
     used_tokens := coalesce((step ->> 'used_tokens')::bigint, run.reserved_tokens, 0);
-    tokens := step_tokens + used_tokens - case when run.tokens_reserved_at = minute then run.reserved_tokens else used_tokens end;
+    claim.minute := run.tokens_reserved_at;
+    claim.replaced_tokens := run.reserved_tokens - used_tokens;
   end if;
-  key_window := ai.consume_rate_limit(
-    'key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute, tokens, 0
-  );
-  if not key_window.admitted then
-    return ai.limit_refusal('rate_limit_exceeded', caller);
-  end if;
-  held := ai.reserve_limits(caller, run.entity_id, tokens, 0, step_usd, run.account_id, total_credits - run.reserved_credits);
-  if held.refused is not null then
-    perform ai.return_tokens('key', caller.lineage_id, key_window, tokens);
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.actor_id := run.actor_id;
+  caller.workspace_id := run.workspace_id;
+  claim.caller := caller;
+  claim.request.entity_id := run.entity_id;
+  claim.requests := 0;
+  claim.budget_scopes := run.budget_scopes;
+  claim.cost_usd := step_usd;
+  claim.account_id := run.account_id;
+  claim.credits := total_credits - run.reserved_credits;
+  claim := (ai.reserve(array[claim]))[1];
+  if claim.refusal is not null then
     -- Without `frees`: the run itself holds part of the room, and a retry would pay for its earlier steps again.
-    return ai.limit_refusal(held.refused, caller);
+    return claim.refusal - 'frees';
   end if;
 
   update ai.runs r
   set
     reserved_usd = r.reserved_usd + step_usd,
     reserved_credits = total_credits,
-    reserved_tokens = coalesce(used_tokens + step_tokens, r.reserved_tokens),
-    tokens_reserved_at = coalesce(minute, r.tokens_reserved_at),
+    reserved_tokens = coalesce(used_tokens + claim.tokens, r.reserved_tokens),
+    tokens_reserved_at = case when claim.tokens is not null then claim.minute else r.tokens_reserved_at end,
     touched_at = now()
   where r.created_at = run.created_at and r.id = run.id;
   return jsonb_build_object(
@@ -6968,109 +6846,338 @@ begin
 end
 $$;
 
+-- Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys,
+-- keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of
+-- keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts. Returns the
+-- locked budgets and balances. Rate windows can be read by the next statement.
+create or replace function ai.lock_rows(locks ai.lock_list, out budgets ai.budgets[], out accounts ai.credit_accounts[])
+  language plpgsql volatile security invoker
+as $$
+begin
+  if locks.idempotency_keys is not null then
+    perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
+    -- Storing an idempotency key would later lock its workspace through the foreign key. Locks the workspace now,
+    -- because an account deletion also locks workspaces before API keys.
+    perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
+  end if;
+  if locks.keys is not null then
+    perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
+  end if;
+  if locks.rate_windows is not null then
+    -- Opens missing windows and restarts expired ones. The `on conflict` clause also locks windows that are still
+    -- current.
+    insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
+    select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
+    on conflict (subject_id, scope) do update
+    set window_start = excluded.window_start, requests = 0, tokens = 0
+    where w.window_start < excluded.window_start;
+  end if;
+  if locks.budgets is not null then
+    budgets := array(
+      select b from ai.budgets b
+      where (b.scope, b.subject_id, b.workspace_id) in (
+        select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
+      )
+      order by b.scope, b.subject_id, b.workspace_id
+      for no key update
+    );
+  end if;
+  if locks.accounts is not null then
+    accounts := array(
+      select a from ai.credit_accounts a where a.id = any (locks.accounts) order by a.id for no key update
+    );
+  end if;
+end
+$$;
+
 -- Returns the rows that the calls must lock. A refused call locks no rows.
-create or replace function ai.collect_locks(calls ai.priced_call[]) returns ai.lock_list
+create or replace function ai.collect_locks(claims ai.claim[]) returns ai.lock_list
   language plpgsql stable security invoker
 as $$
 declare
-  call ai.priced_call;
-  caller ai.caller;
+  claim ai.claim;
   scope text;
   locks ai.lock_list;
 begin
-  foreach call in array calls loop
-    continue when call.refusal is not null;
-    caller := call.caller;
-    if (call.request).idempotency_key is not null then
+  foreach claim in array claims loop
+    continue when claim.refusal is not null;
+    if (claim.request).idempotency_key is not null then
       locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
-        concat_ws(' ', caller.workspace_id, ai.principal_id(caller), (call.request).idempotency_key), 0
+        concat_ws(' ', (claim.caller).workspace_id, ai.principal_id(claim.caller), (claim.request).idempotency_key), 0
       );
-      locks.workspaces := locks.workspaces || caller.workspace_id;
+      locks.workspaces := locks.workspaces || (claim.caller).workspace_id;
     end if;
-    if ai.is_key_use_due(caller) then
-      locks.keys := locks.keys || caller.key_id;
+    if ai.is_key_use_due(claim.caller) then
+      locks.keys := locks.keys || (claim.caller).key_id;
     end if;
-    if num_nonnulls(caller.key_requests_per_minute, caller.key_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('key', caller.lineage_id, null)::ai.limit_subject;
+    if num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('key', (claim.caller).lineage_id, null)::ai.limit_subject;
     end if;
-    if num_nonnulls(caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute) > 0 then
-      locks.rate_windows := locks.rate_windows || row('workspace', caller.workspace_id, null)::ai.limit_subject;
+    if num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('workspace', (claim.caller).workspace_id, null)::ai.limit_subject;
     end if;
-    if caller.budgets is not null then
-      foreach scope in array caller.budgets loop
-        locks.budgets := locks.budgets || row(
-          scope,
-          ai.budget_subject(
-            scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, (call.request).entity_id
-          ),
-          caller.workspace_id
-        )::ai.limit_subject;
+    if claim.budget_scopes is not null then
+      foreach scope in array claim.budget_scopes loop
+        locks.budgets := locks.budgets || ai.claimed_budget(claim, scope);
       end loop;
     end if;
-    if call.account_id is not null then
-      locks.accounts := locks.accounts || call.account_id;
+    if claim.account_id is not null then
+      locks.accounts := locks.accounts || claim.account_id;
     end if;
   end loop;
   return locks;
 end
 $$;
 
--- Counts a request and its reserved tokens in a rate window, unless that would exceed a limit. The caller has locked
--- the window and made it current with ai.lock_rows. Extending a run's reservation adds tokens but does not count as
--- another request.
-create or replace function ai.consume_rate_limit(
-  scope text, subject uuid, request_limit integer, token_limit bigint, tokens bigint, requests integer default 1
-) returns ai.rate_window_use
+-- Reserves provider calls in the rate windows, budgets and balances that they share, in the order of the calls. A call
+-- that a limit refuses reserves nothing, but counts as a request in the rate windows before that limit. Returns the calls
+-- with their limits and the start of their windows, or with the refusal. Not granted to any role, because it trusts its
+-- caller.
+create or replace function ai.reserve(claims ai.claim[]) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
 declare
-  used ai.rate_window_use;
+  month date := date_trunc('month', now() at time zone 'UTC')::date;
+  locks ai.lock_list := ai.collect_locks(claims);
+  locked record := ai.lock_rows(locks);
+  -- The locked rows, which the loop changes and the end writes.
+  windows ai.rate_windows[];
+  budgets ai.budgets[] := locked.budgets;
+  accounts ai.credit_accounts[] := locked.accounts;
+  window_ids uuid[];
+  budget_ids ai.limit_subject[];
+  account_ids uuid[];
+  claim ai.claim;
+  -- The places of a call's rows, which are null for limits that it does not have.
+  of_key integer;
+  of_workspace integer;
+  of_budgets integer[];
+  scopes text[];
+  of_account integer;
+  of_budget integer;
+  full_budget integer;
+  full_scope text;
+  scope text;
+  earlier ai.idempotency_keys;
+  tokens bigint;
+  refused_by text;
+  frees boolean;
+  has_counted boolean := false;
+  has_reserved boolean := false;
+  has_refused boolean := false;
 begin
-  if request_limit is null and token_limit is null then
-    used.admitted := true;
-    return used;
+  if locks.rate_windows is not null then
+    select array_agg(w), array_agg(w.subject_id) into windows, window_ids
+    from ai.rate_windows w
+    where w.subject_id = any (array(select s.subject_id from unnest(locks.rate_windows) as s));
   end if;
-  update ai.rate_windows w
-  set requests = w.requests + consume_rate_limit.requests, tokens = w.tokens + coalesce(consume_rate_limit.tokens, 0)
-  where w.scope = consume_rate_limit.scope
-    and w.subject_id = subject
-    and (request_limit is null or consume_rate_limit.requests = 0 or w.requests + consume_rate_limit.requests <= request_limit)
-    and (token_limit is null or w.tokens + consume_rate_limit.tokens <= token_limit)
-  returning true, w.window_start, w.requests, w.tokens into used;
-  used.admitted := found;
-  return used;
+  for place in 1..coalesce(cardinality(budgets), 0) loop
+    budget_ids[place] := row(budgets[place].scope, budgets[place].subject_id, budgets[place].workspace_id)::ai.limit_subject;
+  end loop;
+  for place in 1..coalesce(cardinality(accounts), 0) loop
+    account_ids[place] := accounts[place].id;
+  end loop;
+
+  -- Decides in memory, because a call must find what the calls before it have left of every limit.
+  for place in 1..cardinality(claims) loop
+    claim := claims[place];
+    continue when claim.refusal is not null;
+    earlier := null;
+    if (claim.request).idempotency_key is not null then
+      select i.* into earlier
+      from ai.idempotency_keys i
+      where i.workspace_id = (claim.caller).workspace_id
+        and i.principal_id = ai.principal_id(claim.caller)
+        and i.key = (claim.request).idempotency_key
+        and i.expires_at > now();
+    end if;
+    of_key := case
+      when num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0
+        then coalesce(array_position(window_ids, (claim.caller).lineage_id), 0)
+    end;
+    of_workspace := case
+      when num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0
+        then coalesce(array_position(window_ids, (claim.caller).workspace_id), 0)
+    end;
+    of_account := case
+      when claim.account_id is not null and (claim.request).is_free is not true then coalesce(array_position(account_ids, claim.account_id), 0)
+    end;
+    of_budgets := '{}';
+    scopes := '{}';
+    full_budget := null;
+    full_scope := null;
+    if budgets is not null and claim.budget_scopes is not null then
+      foreach scope in array claim.budget_scopes loop
+        of_budget := array_position(budget_ids, ai.claimed_budget(claim, scope));
+        continue when of_budget is null;
+        of_budgets := of_budgets || of_budget;
+        scopes := scopes || scope;
+        if full_scope is null and not ai.fits_budget(claim, budgets[of_budget], month) then
+          full_budget := of_budget;
+          full_scope := scope;
+        end if;
+      end loop;
+    end if;
+    claim.budget_scopes := scopes;
+    -- In the window of the run's last reservation, replaces the tokens that earlier steps reserved and did not use.
+    tokens := claim.tokens - case
+      when claim.minute = greatest(windows[of_key].window_start, windows[of_workspace].window_start)
+        then claim.replaced_tokens
+      else 0
+    end;
+    refused_by := case
+      when of_key is not null and not ai.fits_window(
+        windows[of_key], claim.requests, case when earlier.key is null then tokens else 0 end,
+        (claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute
+      ) then 'key_window'
+      when earlier.key is not null then 'idempotency'
+      when full_scope <> 'workspace' then 'budget'
+      when of_workspace is not null and not ai.fits_window(
+        windows[of_workspace], claim.requests, tokens,
+        (claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute
+      ) then 'workspace_window'
+      when full_scope is not null then 'workspace_budget'
+      when not coalesce(accounts[of_account].balance - accounts[of_account].reserved >= claim.credits, of_account is null)
+        then 'balance'
+    end;
+
+    has_counted := has_counted or refused_by is distinct from 'key_window';
+    if of_key is not null and refused_by is distinct from 'key_window' then
+      windows[of_key].requests := windows[of_key].requests + claim.requests;
+    end if;
+    if of_workspace is not null and coalesce(refused_by in ('workspace_budget', 'balance'), true) then
+      windows[of_workspace].requests := windows[of_workspace].requests + claim.requests;
+    end if;
+    if refused_by is null then
+      has_reserved := true;
+      if of_key is not null then
+        windows[of_key].tokens := windows[of_key].tokens + coalesce(tokens, 0);
+      end if;
+      if of_workspace is not null then
+        windows[of_workspace].tokens := windows[of_workspace].tokens + coalesce(tokens, 0);
+      end if;
+      foreach of_budget in array of_budgets loop
+        budgets[of_budget].spent_usd := ai.spent_since(budgets[of_budget], month);
+        budgets[of_budget].period_start := greatest(budgets[of_budget].period_start, month);
+        budgets[of_budget].reserved_usd := budgets[of_budget].reserved_usd + claim.cost_usd;
+      end loop;
+      if of_account is not null then
+        accounts[of_account].reserved := accounts[of_account].reserved + claim.credits;
+      end if;
+    elsif refused_by in ('budget', 'workspace_budget') then
+      -- Stores the time of the month's first refusal, and of later refusals at most once a minute.
+      if budgets[full_budget].reserved_usd + claim.cost_usd + ai.spent_since(budgets[full_budget], month)
+          > budgets[full_budget].limit_usd
+        and coalesce(
+          budgets[full_budget].refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC'), true
+        ) then
+        budgets[full_budget].refused_at := now();
+        has_refused := true;
+      end if;
+    elsif refused_by = 'balance' and of_account > 0 then
+      if coalesce(accounts[of_account].refused_at < now() - interval '1 minute', true) then
+        accounts[of_account].refused_at := now();
+        has_refused := true;
+      end if;
+    end if;
+
+    claim.minute := greatest(windows[of_key].window_start, windows[of_workspace].window_start);
+    claim.limits := ai.rate_limit_headers(
+      coalesce(windows[of_key].window_start, windows[of_workspace].window_start), array[
+        (claim.caller).key_requests_per_minute, windows[of_key].requests,
+        (claim.caller).key_tokens_per_minute, windows[of_key].tokens,
+        (claim.caller).workspace_requests_per_minute, windows[of_workspace].requests,
+        (claim.caller).workspace_tokens_per_minute, windows[of_workspace].tokens
+      ]
+    );
+    if refused_by = 'idempotency' then
+      claim.refusal := ai.idempotent_refusal(earlier, decode((claim.request).fingerprint, 'hex'));
+    elsif refused_by is not null then
+      -- Whether the budgets and the balance had room if no other call reserved anything. If so, the call may be admitted
+      -- as soon as running calls are settled.
+      frees := refused_by in ('budget', 'workspace_budget', 'balance')
+        and coalesce(accounts[of_account].balance >= claim.credits, claim.credits = 0);
+      foreach of_budget in array of_budgets loop
+        frees := frees and ai.fits_when_settled(claim, budgets[of_budget]);
+      end loop;
+      claim.refusal := ai.refusal(
+        case refused_by
+          when 'key_window' then 'rate_limit_exceeded'
+          when 'workspace_window' then 'rate_limit_exceeded'
+          when 'balance' then 'insufficient_credits'
+          else 'budget_exceeded'
+        end,
+        case
+          when coalesce(of_key, of_workspace) is not null then jsonb_build_object('limits', claim.limits::json, 'at', now())
+          else '{}'
+        end || case when frees then jsonb '{"frees": true}' else '{}' end
+      );
+    end if;
+    claims[place] := claim;
+  end loop;
+
+  if locks.keys is not null then
+    perform ai.record_key_use(locks.keys);
+  end if;
+  if windows is not null and has_counted then
+    update ai.rate_windows w set requests = n.requests, tokens = n.tokens
+    from unnest(windows) as n
+    where w.subject_id = any (window_ids) and w.subject_id = n.subject_id and w.scope = n.scope
+      and (w.requests, w.tokens) <> (n.requests, n.tokens);
+  end if;
+  if budgets is not null and (has_reserved or has_refused) then
+    update ai.budgets b
+    set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, period_start = n.period_start, refused_at = n.refused_at
+    from unnest(budgets) as n
+    where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id
+      and b is distinct from n;
+  end if;
+  if accounts is not null and (has_reserved or has_refused) then
+    update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
+    from unnest(accounts) as n
+    where a.id = any (account_ids) and a.id = n.id and a is distinct from n;
+  end if;
+  return claims;
 end
 $$;
 
--- Removes a call's tokens from a rate window if another limit then refuses the call. The request stays counted.
-create or replace function ai.return_tokens(scope text, subject uuid, counted ai.rate_window_use, tokens bigint) returns void
-  language plpgsql volatile security invoker
+-- Returns whether a rate window has room for a call. Extending a run's reservation adds tokens but no request.
+create or replace function ai.fits_window(
+  counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
+) returns boolean
+  language sql immutable security invoker
 as $$
-begin
-  if counted.admitted and tokens <> 0 then
-    update ai.rate_windows w set tokens = greatest(w.tokens - return_tokens.tokens, 0)
-    where w.scope = return_tokens.scope and w.subject_id = subject and w.window_start = counted.started_at;
-  end if;
-end
+  select coalesce(
+    (request_limit is null or requests = 0 or (counted).requests + requests <= request_limit)
+    and (token_limit is null or (counted).tokens + tokens <= token_limit)
+    and (counted).subject_id is not null,
+    false
+  )
+$$;
+
+-- Returns what was spent of a budget since the start of the given month, which is the current month.
+create or replace function ai.spent_since(budget ai.budgets, month date) returns numeric
+  language sql immutable security invoker
+as $$
+  select case when (budget).period_start < month then 0 else (budget).spent_usd end
 $$;
 
 -- Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output limit.
 -- Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the token limit.
-create or replace function ai.reserved_tokens(request ai.run_request, most ai.token_use, token_limit bigint) returns bigint
+create or replace function ai.reserved_tokens(
+  input_tokens bigint, output_limit bigint, choices bigint, output_limit_assumed boolean, token_limit bigint
+) returns bigint
   language sql immutable security invoker parallel safe
 as $$
   select case
-    when not coalesce((request).output_limit_assumed, false) then u.input + (most).output
-    else greatest(
-      u.input, least(u.input + least((request).output_limit, 500) * coalesce((request).choices, 1), token_limit)
-    )
+    when output_limit_assumed is not true then input_tokens + output_limit * coalesce(choices, 1)
+    else greatest(input_tokens, least(input_tokens + least(output_limit, 500) * coalesce(choices, 1), token_limit))
   end
-  from (select (most).text + (most).image + (most).audio as input) as u
 $$;
 
 -- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
 -- not fit in any later minute either.
-create or replace function ai.token_limit_refusal(caller ai.caller, most ai.token_use, tokens bigint) returns jsonb
+create or replace function ai.token_limit_refusal(caller ai.caller, input_tokens bigint, tokens bigint) returns jsonb
   language sql immutable security invoker parallel safe
 as $$
   select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
@@ -7080,145 +7187,9 @@ as $$
       else 'workspace'
     end,
     'limit', least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute),
-    'input', (most).text + (most).image + (most).audio,
+    'input', input_tokens,
     'counted', tokens
   )))
-$$;
-
--- Reserves a provider call in the budgets, the workspace's rate window and the balance. If one of them has no room,
--- returns the reason in refused and reserves nothing. The caller has locked the rows.
-create or replace function ai.reserve_limits(
-  caller ai.caller, label text, tokens bigint, requests integer, amount_usd numeric, account uuid, credits numeric
-) returns ai.reservation
-  language plpgsql volatile security invoker
-as $$
-declare
-  scope text;
-  held ai.reservation;
-begin
-  held.budget_scopes := '{}';
-  foreach scope in array array['key', 'app', 'member', 'label', 'workspace'] loop
-    if scope = 'workspace' then
-      held.workspace_window := ai.consume_rate_limit(
-        'workspace', caller.workspace_id, caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute, tokens,
-        requests
-      );
-      if not (held.workspace_window).admitted then
-        held.refused := 'rate_limit_exceeded';
-        exit;
-      end if;
-    end if;
-    continue when caller.budgets is null or not scope = any (caller.budgets);
-    if not ai.reserve_budget(
-      scope,
-      ai.budget_subject(scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, label),
-      caller.workspace_id,
-      amount_usd,
-      -- Enforces a label's budget only if the key sets the label. A label that the caller sends never causes a refusal.
-      scope <> 'label' or caller.entity_id is not null
-    ) then
-      held.refused := 'budget_exceeded';
-      exit;
-    end if;
-    held.budget_scopes := held.budget_scopes || scope;
-  end loop;
-  if held.refused is null and (account is not null or credits > 0) then
-    update ai.credit_accounts a set reserved = a.reserved + credits
-    where a.id = account and a.balance - a.reserved >= credits;
-    if not found then
-      held.refused := 'insufficient_credits';
-      -- At most one refusal per minute is written.
-      update ai.credit_accounts a set refused_at = now()
-      where a.id = account and (a.refused_at is null or a.refused_at < now() - interval '1 minute');
-    end if;
-  end if;
-  if held.refused in ('budget_exceeded', 'insufficient_credits') then
-    held.frees := ai.fits_when_settled(caller, label, amount_usd, account, credits);
-  end if;
-  if held.refused is not null then
-    perform ai.return_tokens('workspace', caller.workspace_id, held.workspace_window, tokens);
-  end if;
-  if held.refused is not null and held.budget_scopes <> '{}' then
-    update ai.budgets b set reserved_usd = greatest(b.reserved_usd - amount_usd, 0)
-    from unnest(held.budget_scopes) as s (scope)
-    where b.scope = s.scope
-      and b.subject_id = ai.budget_subject(
-        s.scope, caller.workspace_id, caller.lineage_id, caller.app_id, caller.actor_id, reserve_limits.label
-      )
-      and b.workspace_id = caller.workspace_id;
-  end if;
-  return held;
-end
-$$;
-
--- Reserves an amount in a monthly budget and returns true. Returns false if the budget is enforced and its limit is 0
--- or would be exceeded. Stores the time of the month's first refusal, and of later refusals at most once a minute.
-create or replace function ai.reserve_budget(
-  scope text, subject uuid, workspace uuid, amount_usd numeric, enforced boolean
-) returns boolean
-  language plpgsql volatile security invoker
-as $$
-declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
-begin
-  update ai.budgets b
-  set
-    reserved_usd = b.reserved_usd + amount_usd,
-    spent_usd = case when b.period_start < month then 0 else b.spent_usd end,
-    period_start = greatest(b.period_start, month)
-  where b.scope = reserve_budget.scope
-    and b.subject_id = subject
-    and b.workspace_id = workspace
-    and (
-      not enforced
-      or b.limit_usd is null
-      -- A budget of 0 refuses free calls too.
-      or b.limit_usd > 0
-        and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end <= b.limit_usd
-    );
-  if found then
-    return true;
-  end if;
-  -- Only the first of many concurrent refusals writes its time.
-  update ai.budgets b set refused_at = now()
-  where b.scope = reserve_budget.scope
-    and b.subject_id = subject
-    and b.workspace_id = workspace
-    and b.reserved_usd + amount_usd + case when b.period_start < month then 0 else b.spent_usd end > b.limit_usd
-    and (
-      b.refused_at is null
-      or b.refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC')
-    );
-  return false;
-end
-$$;
-
--- Returns the counts of a rate window, or nulls if there is none. The caller has locked the window.
-create or replace function ai.current_window(scope text, subject uuid) returns ai.rate_window_use
-  language sql stable security invoker
-as $$
-  select null::boolean, w.window_start, w.requests::bigint, w.tokens
-  from ai.rate_windows w
-  where w.scope = current_window.scope and w.subject_id = subject
-$$;
-
--- Creates the refusal of a call that exceeds a rate limit, a budget or the balance. The refusal includes all rate
--- limits of the caller and their current counts.
-create or replace function ai.limit_refusal(code text, caller ai.caller) returns jsonb
-  language plpgsql stable security invoker
-as $$
-declare
-  limits text := ai.call_limits(
-    caller, ai.current_window('key', caller.lineage_id), ai.current_window('workspace', caller.workspace_id)
-  );
-begin
-  return ai.refusal(code, case
-    when num_nonnulls(
-      caller.key_requests_per_minute, caller.key_tokens_per_minute,
-      caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
-    ) > 0 then jsonb_build_object('limits', limits::json, 'at', now())
-  end);
-end
 $$;
 
 -- Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,
@@ -7242,87 +7213,168 @@ as $$
   ))
 $$;
 
--- Returns the requested model with its routes, prices, output limit and maximum cost, or a refusal. If the caller
--- stated no output limit, the model's own default replaces the assumed limit. It is lowered to the model's limit (2,048
--- if both are unknown) and to the room left in the context window. A free call reserves nothing. Calls of a batch for the same model and providers read the routes only once.
-create or replace function ai.find_offer(request ai.run_request, caller ai.caller, previous ai.priced_call) returns ai.route_offer
+-- Returns each call with its caller, its routes and its maximum cost, or with the reason why it is refused, in the order
+-- of the calls. Locks nothing. If the caller stated no output limit, the model's own default replaces the assumed limit.
+-- It is lowered to the model's limit (2,048 if both are unknown) and to the room left in the context window. A free call
+-- reserves nothing.
+create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
+  language plpgsql volatile security invoker
+as $$
+begin
+  return (
+    -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
+    with requests as materialized (
+      select
+        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
+        least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
+      from jsonb_array_elements(calls) with ordinality as e (call, place)
+      cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
+      left join lateral ai.find_callers(r.credential, r.workspace, r.address) c on true
+    ),
+    -- Most calls of a batch are for the same model.
+    offers as materialized (
+      select d.model_id, d.providers, p.routes
+      from (select distinct r.model_id, (r.request).providers from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers) as p
+    )
+    select coalesce(array_agg(row(
+      ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
+      r.request, r.caller, coalesce((r.caller).entity_id, (r.request).entity_id, (r.request).session_label),
+      case
+        when (r.request).run_id_suffix is null then ai.run_id(now())
+        else ai.new_run_id((r.request).run_id_suffix)
+      end,
+      r.model_id, coalesce((r.request).voice, (m.model).voices[1]), (m.model).context_window,
+      case (r.request).kind when 'chat' then u.output_limit end, o.routes,
+      x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
+      a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
+      1, t.reserved_tokens, 0, null, null
+    )::ai.claim order by r.place), '{}')
+    from requests r
+    left join lateral (
+      select m as model
+      from ai.usable_models(
+        (r.caller).workspace_id, (r.caller).plan_id, (r.caller).workspace_models, (r.caller).denied_models,
+        (r.caller).key_models
+      ) m
+      where m.id = r.model_id and m.kind = (r.request).kind
+      offset 0
+    ) as m on true
+    left join offers o on o.model_id = (m.model).id and o.providers = (r.request).providers
+    cross join lateral (
+      select
+        i.image_tokens, i.audio_tokens,
+        -- No reading exceeds the context window.
+        least(i.text_tokens, (m.model).context_window * (r.request).input_reads) as text_tokens,
+        least(
+          case when (r.request).output_limit_assumed then
+            coalesce((m.model).default_output_limit, (r.request).output_limit)
+          else (r.request).output_limit end,
+          (m.model).output_limit,
+          case when (r.request).output_limit_assumed then ai.assumed_output_limit(
+            m.model, least((r.request).expected_tokens, i.text_tokens + i.image_tokens + i.audio_tokens)
+          ) end
+        ) as output_limit
+      from ai.input_tokens((r.request).input_bytes, (r.request).images, (r.request).audio_seconds) as i
+      offset 0
+    ) as u
+    cross join lateral (
+      select case when (r.request).is_free then 0 else x.usd end::numeric(24, 12) as usd
+      from ai.maximum_cost(
+        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1),
+        (r.request).hour_writes, (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
+      ) as x
+      offset 0
+    ) as x
+    cross join lateral (
+      select
+        i.input_tokens,
+        case when r.token_limit is not null then ai.reserved_tokens(
+          i.input_tokens, u.output_limit, (r.request).choices, (r.request).output_limit_assumed, r.token_limit
+        ) end as reserved_tokens
+      from (
+        -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
+        select u.text_tokens / coalesce((r.request).input_reads, 1) + u.image_tokens / coalesce((r.request).input_reads, 1)
+          + u.audio_tokens as input_tokens
+      ) as i
+      offset 0
+    ) as t
+    left join lateral (
+      select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
+    ) as a on true
+  );
+end
+$$;
+
+-- Returns the model of calls that name none.
+create or replace function ai.default_model(kind text) returns text
   language plpgsql stable security invoker
 as $$
-declare
-  model ai.models;
-  offer ai.route_offer;
-  most ai.token_use;
-  token_limit bigint := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
 begin
-  if request.model is null then
-    select m.id into request.model from ai.models m where m.kind = request.kind and m.is_default;
-  end if;
-  select m.* into model
-  from ai.usable_models(
-    caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
-  ) m
-  where m.id = request.model and m.kind = request.kind;
-  if not found then
-    offer.refusal := ai.refusal('model_not_found');
-    return offer;
-  end if;
-  if request.voice is not null and not coalesce(request.voice = any (model.voices), false) then
-    offer.refusal := ai.refusal('invalid_request', '{"param": "voice"}');
-    return offer;
-  end if;
-  if model.kind = 'chat' and request.output_limit > model.output_limit and not coalesce(request.output_limit_assumed, false) then
-    offer.refusal := ai.refusal('invalid_request', jsonb_build_object('model_output_limit', model.output_limit));
-    return offer;
-  end if;
-  most := ai.maximum_use(request);
-  if request.output_limit_assumed then
-    request.output_limit := coalesce(model.default_output_limit, request.output_limit);
-  end if;
-  request.output_limit := least(request.output_limit, model.output_limit);
-  if request.output_limit_assumed then
-    request.output_limit := least(
-      request.output_limit, coalesce(model.output_limit, model.default_output_limit, 2048),
-      case when model.context_window is not null then
-        greatest(2048, model.context_window - least(request.expected_tokens, most.text + most.image + most.audio))
-      end
-    );
-  end if;
-  -- No reading exceeds the context window.
-  most.text := least(most.text, model.context_window * request.input_reads);
-  most.output := request.output_limit * coalesce(request.choices, 1);
-
-  offer.model_id := model.id;
-  offer.voice := coalesce(request.voice, model.voices[1]);
-  offer.routes := case
-    when model.id = (previous.offer).model_id and request.providers = (previous.request).providers then (previous.offer).routes
-    else ai.priced_routes(model.id, request.providers)
-  end;
-  offer.context_window := model.context_window;
-  offer.output_limit := case model.kind when 'chat' then request.output_limit end;
-  offer.maximum_cost_usd := ai.maximum_cost_usd(offer.routes, most, request.service_tier, model.kind = 'speech')
-    + ai.further_fees_usd(offer.routes, request.fee_requests);
-  if request.is_free then
-    offer.maximum_cost_usd := 0;
-  end if;
-  -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
-  most.text := most.text / coalesce(request.input_reads, 1);
-  most.image := most.image / coalesce(request.input_reads, 1);
-  if token_limit is not null then
-    offer.reserved_tokens := ai.reserved_tokens(request, most, token_limit);
-  end if;
-  offer.refusal := case
-    when offer.routes is null then ai.refusal('model_not_found')
-    when (most.audio > 0 or request.audio) and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.audio_input))')
-      then ai.refusal('unsupported_parameter', '{"param": "messages"}')
-    when request.fee_requests > 0 and jsonb_path_exists(offer.routes, '$[*].prices[*] ? (!exists (@.request_fee))')
-      then ai.refusal('unsupported_parameter', '{"param": "tools"}')
-    when not ai.is_tier_priced(offer.routes, request.service_tier)
-      then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
-    when offer.maximum_cost_usd is null then ai.refusal('service_unavailable')
-    when offer.reserved_tokens > token_limit then ai.token_limit_refusal(caller, most, offer.reserved_tokens)
-  end;
-  return offer;
+  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
+$$;
+
+-- Returns the highest output limit of a call that states none: the model's limit (2,048 if the model has none), and the
+-- room left in the context window.
+create or replace function ai.assumed_output_limit(model ai.models, input_tokens bigint) returns bigint
+  language sql immutable security invoker parallel safe
+as $$
+  select least(
+    coalesce((model).output_limit, (model).default_output_limit, 2048),
+    case when (model).context_window is not null then greatest(2048, (model).context_window - input_tokens) end
+  )
+$$;
+
+-- Returns the reason why a call is refused before its limits are checked, or null.
+create or replace function ai.price_refusal(
+  request ai.run_request, caller ai.caller, model ai.models, routes jsonb, cost_usd numeric, audio_tokens bigint,
+  input_tokens bigint, tokens bigint
+) returns jsonb
+  language sql stable security invoker
+as $$
+  select coalesce(
+    ai.call_refusal(caller, (request).kind),
+    case
+      when (caller).plan_id is null then ai.refusal('service_unavailable')
+      when (request).entity_id <> (caller).entity_id then ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}')
+      when (model).id is null then ai.refusal('model_not_found')
+      when not coalesce((request).voice = any ((model).voices), (request).voice is null)
+        then ai.refusal('invalid_request', '{"param": "voice"}')
+      when (request).kind = 'chat' and (request).output_limit > (model).output_limit
+        and (request).output_limit_assumed is not true
+        then ai.refusal('invalid_request', jsonb_build_object('model_output_limit', (model).output_limit))
+      when routes is null then ai.refusal('model_not_found')
+      when (audio_tokens > 0 or (request).audio) and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+        then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+      when (request).fee_requests > 0 and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.request_fee))')
+        then ai.refusal('unsupported_parameter', '{"param": "tools"}')
+      when not ai.is_tier_priced(routes, (request).service_tier)
+        then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
+      when cost_usd is null then ai.refusal('service_unavailable')
+      when tokens > least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute)
+        then ai.token_limit_refusal(caller, input_tokens, tokens)
+    end
+  )
+$$;
+
+-- Returns the models that are enabled in the catalogue and in the Studio defaults, allowed by the workspace's policy
+-- and by the key, and granted to the plan or to the workspace.
+create or replace function ai.usable_models(workspace uuid, plan text, workspace_models text[], denied_models text[], key_models text[])
+  returns setof ai.models
+  language sql stable security invoker
+as $$
+  select m.*
+  from ai.models m
+  where m.enabled
+    and m.studio_default
+    and (workspace_models is null or m.id = any (workspace_models))
+    and not m.id = any (coalesce(denied_models, '{}'))
+    and (key_models is null or m.id = any (key_models))
+    -- Looks the grants up by model.
+    and (
+      select true from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace) limit 1
+    )
 $$;
 
 -- Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as
@@ -7338,116 +7390,99 @@ as $$
   ), '{}')
 $$;
 
--- Returns the current prices of all enabled routes to the given providers, each with its route. Omits routes without a
--- default-tier price. Callers sort the prices of a route by sorts_as with nulls (the default tier) first, then by
--- min_input_tokens.
-create or replace function ai.open_prices(providers text[]) returns table (
+-- Returns all enabled routes to the given providers with their current prices: the default tier's prices first, and those
+-- of a tier by min_input_tokens. Omits routes without a default-tier price.
+create or replace function ai.open_routes(providers text[]) returns table (
   model_id text, place smallint, provider_id text, provider_model text, tier_multipliers jsonb,
-  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint,
-  sorts_as text, min_input_tokens integer, as_offered jsonb
+  trusts_stated_cost boolean, first_byte_seconds smallint, idle_seconds smallint, total_seconds smallint, prices jsonb
 )
   language sql stable security invoker
 as $$
   select
     r.model_id, r.position, r.provider_id, r.provider_model, r.tier_multipliers,
-    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds,
-    nullif(t.service_tier, 'default'), t.min_input_tokens, t.as_offered
+    r.trusts_stated_cost, r.first_byte_seconds, r.idle_seconds, r.total_seconds, p.prices
   from ai.model_routes r
-  join ai.model_prices t on t.model_id = r.model_id and t.provider_id = r.provider_id
-  where r.enabled and r.provider_id = any (providers) and t.valid @> now()
+  cross join lateral (
+    select jsonb_agg(t.as_offered order by nullif(t.service_tier, 'default') nulls first, t.min_input_tokens) as prices
+    from ai.model_prices t
+    where t.model_id = r.model_id and t.provider_id = r.provider_id and t.valid @> now()
     -- Settlement charges the default tier's price for a service tier without its own price, so every route needs a
     -- default price.
-    and exists (
-      select
-      from ai.model_prices b
-      where b.model_id = r.model_id and b.provider_id = r.provider_id and b.service_tier = 'default' and b.valid @> now()
-    )
+    having bool_or(t.service_tier = 'default')
+  ) as p
+  where r.enabled and r.provider_id = any (providers)
 $$;
 
--- Returns a model's routes to the given providers in order, with their current prices. Omits routes without a price.
--- Returns null if no route is left.
-create or replace function ai.priced_routes(model text, providers text[]) returns jsonb
-  language plpgsql stable security invoker
+-- Returns a model's routes to the given providers in order, with their current prices, in the form in which runs store
+-- them. Returns null if there is none.
+create or replace function ai.priced_routes(model text, providers text[]) returns table (routes jsonb)
+  language sql stable security invoker
 as $$
-begin
-  return (
-    select jsonb_agg(
-      jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.tiers)
-      || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
-      || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
-      || case
-        when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
-        else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
-          'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
-        )))
-      end
-      order by r.place
-    )
-    from (
-      select
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds,
-        jsonb_agg(p.as_offered order by p.sorts_as nulls first, p.min_input_tokens) as tiers
-      from ai.open_prices(providers) p
-      where p.model_id = model
-      group by
-        p.place, p.provider_id, p.provider_model, p.tier_multipliers, p.trusts_stated_cost,
-        p.first_byte_seconds, p.idle_seconds, p.total_seconds
-    ) r
-  );
-end
+  select jsonb_agg(
+    jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+    || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+      else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+        'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+      )))
+    end
+    order by r.place
+  )
+  from ai.open_routes(providers) r
+  where r.model_id = model
 $$;
 
--- Returns the maximum number of tokens of a call: one for every three bytes of input (media excluded), 1,500 per image,
--- 50 per second of audio (Gemini counts 32, OpenAI 10), and the output limit for each choice.
-create or replace function ai.maximum_use(request ai.run_request) returns ai.token_use
+-- Returns the maximum number of input tokens of a call: one for every three bytes of input (media excluded), 1,500 per
+-- image, and 50 per second of audio (Gemini counts 32, OpenAI 10).
+create or replace function ai.input_tokens(input_bytes bigint, images bigint, audio_seconds bigint)
+  returns table (text_tokens bigint, image_tokens bigint, audio_tokens bigint)
   language sql immutable security invoker parallel safe
 as $$
-  select row(
-    ((request).input_bytes + 2) / 3, 1500 * coalesce((request).images, 0), 50 * coalesce((request).audio_seconds, 0),
-    (request).output_limit * coalesce((request).choices, 1),
-    -- Servers of 0.1.0 don't say whether a request caches for an hour.
-    coalesce((request).hour_writes, true)
-  )::ai.token_use
+  select (input_bytes + 2) / 3, 1500 * coalesce(images, 0), 50 * coalesce(audio_seconds, 0)
 $$;
 
 -- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
--- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and one request fee.
-create or replace function ai.maximum_cost_usd(routes jsonb, most ai.token_use, service_tier text, speech boolean default false)
-  returns numeric
-  language plpgsql immutable security invoker
-as $$
-begin
-  return (
-    select max(
-      (
-        most.text * greatest(
-          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
-          case when most.hour_writes then (tier ->> 'cache_write_1h')::numeric end
-        )
-        + most.image * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
-        + most.audio * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
-        + most.output * coalesce(case when speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
-      ) * 0.000001
-      * greatest(1, (route -> 'tier_multipliers' ->> maximum_cost_usd.service_tier)::numeric)
-      + coalesce((tier ->> 'request_fee')::numeric, 0)
-    )
-    from jsonb_array_elements(routes) as route
-    cross join jsonb_array_elements(route -> 'prices') as tier
-    where (tier ->> 'min_input_tokens')::bigint <= most.text + most.image + most.audio
-      and coalesce(tier ->> 'service_tier', 'default') in ('default', maximum_cost_usd.service_tier)
-  );
-end
-$$;
-
--- Returns the request fees of a call beyond the first fee, which ai.maximum_cost_usd already includes. fee_requests is
--- the maximum number of requests with a fee that the call may make.
-create or replace function ai.further_fees_usd(routes jsonb, fee_requests bigint) returns numeric
+-- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and all request fees
+-- that the call may cause. Servers of 0.1.0 don't say whether a request caches for an hour (hour_writes).
+create or replace function ai.maximum_cost(
+  routes jsonb, text_tokens bigint, image_tokens bigint, audio_tokens bigint, output_tokens bigint, hour_writes boolean,
+  service_tier text, fee_requests bigint, is_speech boolean
+) returns table (usd numeric)
   language sql immutable security invoker parallel safe
 as $$
-  select greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
+  select
+    max(
+      (
+        text_tokens * greatest(
+          (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
+          case when hour_writes is not false then (tier ->> 'cache_write_1h')::numeric end
+        )
+        + image_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
+        + audio_tokens * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric
+        + output_tokens * coalesce(case when is_speech then tier ->> 'audio_output' end, tier ->> 'output')::numeric
+      ) * 0.000001
+      * greatest(1, (route -> 'tier_multipliers' ->> service_tier)::numeric)
+      + coalesce((tier ->> 'request_fee')::numeric, 0)
+    ) filter (
+      where (tier ->> 'min_input_tokens')::bigint <= text_tokens + image_tokens + audio_tokens
+        and coalesce(tier ->> 'service_tier', 'default') in ('default', service_tier)
+    )
+    + greatest(coalesce(fee_requests, 0) - 1, 0) * coalesce(max((tier ->> 'request_fee')::numeric), 0)
   from jsonb_array_elements(routes) as route
   cross join jsonb_array_elements(route -> 'prices') as tier
+$$;
+
+-- Returns whether every route has a price for the requested service tier. Always true for auto and default.
+create or replace function ai.is_tier_priced(routes jsonb, service_tier text) returns boolean
+  language sql stable security invoker parallel safe
+as $$
+  select coalesce(service_tier, 'auto') in ('auto', 'default') or not jsonb_path_exists(
+    routes,
+    '$[*] ? (!exists (@.prices[*] ? (@.service_tier == $tier)) && !exists (@.tier_multipliers.keyvalue() ? (@.key == $tier)))',
+    jsonb_build_object('tier', service_tier)
+  )
 $$;
 
 -- Settles a batch of runs and returns the runs that changed. If idle_since is given, only open runs without a heartbeat
@@ -13299,6 +13334,66 @@ begin
 end
 $$;
 
+-- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
+-- decimals. notes_use: the request counts as a use of the key.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.report_usage(call jsonb) returns json
+  language plpgsql volatile security definer set search_path = ''
+  -- Days of the report are UTC days.
+  set timezone = 'UTC'
+  -- Sorts a year's groups in memory, and plans the query only once per connection.
+  set work_mem = '32MB' set plan_cache_mode = force_generic_plan
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  asked record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  if asked.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
+  end if;
+  if (call -> 'notes_use')::boolean then
+    perform ai.record_key_use(array[caller.key_id]);
+  end if;
+  return (
+    select json_build_object(
+      'currency', 'USD',
+      'source', 'platform_ai_metering',
+      'workspaceId', caller.workspace_id,
+      'appId', caller.app_id,
+      'from', ai.utc_text_microseconds(asked.window_from),
+      'to', ai.utc_text_microseconds(asked.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, asked.window_from) then json_build_object(
+        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
+        'to', ai.utc_text_microseconds(asked.window_from)
+      ) end,
+      'rows', coalesce(json_agg(d), '[]')
+    )
+    from (
+      select
+        u.day,
+        u.model_id as model,
+        u.feature,
+        u.execution_mode as "executionMode",
+        trim_scale(sum(u.cost_usd)) as "amountUsd",
+        sum(u.requests) as requests,
+        sum(u.failed) as failed,
+        sum(u.input_tokens) as "inputTokens",
+        sum(u.output_tokens) as "outputTokens",
+        trim_scale(sum(u.billed_credits)) as "billedCredits",
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
+      from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
+      where u.app_id = caller.app_id
+      group by u.day, u.model_id, u.feature, u.execution_mode
+      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
+    ) as d
+  );
+end
+$$;
+
 -- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
 -- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
 -- no sums exist.
@@ -14996,7 +15091,10 @@ as $$
     'sortsAs', m.sorts_as,
     'hasRoute', exists (select from ai.model_routes r where r.model_id = m.id and r.enabled),
     -- Checks prices like a call does, but assumes that every provider is connected.
-    'hasPrice', ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) is not null,
+    'hasPrice', (
+      select p.routes is not null
+      from ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) p
+    ),
     'hasGrant', exists (
       select
       from ai.model_grants g
@@ -15563,6 +15661,69 @@ as $$
   )
 $$;
 
+-- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
+-- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
+-- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
+-- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. A key that is bound
+-- to an app has the gateway scopes of the app's registration. budgets has every scope if the workspace has any budget.
+create or replace function ai.find_callers(credential ai.credential, workspace text, address inet) returns setof ai.caller
+  language sql stable security invoker
+as $$
+  select
+    (credential).source,
+    coalesce(i.refused, case
+      when find_callers.workspace is null then case (credential).source when 'app_token' then 'workspace_header_required' end
+      when find_callers.workspace <> i.workspace_id::text then 'workspace_mismatch'
+    end),
+    (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
+    (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
+    (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
+    least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
+    least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
+    (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
+    coalesce((w.policy).content_capture, false),
+    case (p.plan).payer when 'member' then private.is_workspace_member(i.actor_id, i.workspace_id) end,
+    -- Most workspaces have no budget.
+    case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
+      then '{key,app,member,label,workspace}'::text[]
+    end,
+    (i.key).entity_id, (i.key).name, (i.key).is_strict
+  from (
+    select
+      coalesce(
+        case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
+        -- Without an address, a key with an address list is refused.
+        case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
+        case when k.external_app_id is not null then ai.app_key_refusal(k.external_app_id, k.workspace_id) end
+      ) as refused,
+      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
+      case when k.external_app_id is not null then ai.app_scopes(k.external_app_id) end as scopes,
+      k as key
+    from ai.keys k
+    cross join lateral (
+      select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
+    ) as a
+    where (credential).source = 'key'
+      and k.secret_hash = decode((credential).hash, 'hex')
+      and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+      and a.status is distinct from 'over'
+    union all
+    select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
+    from ai.user_caller(credential, find_callers.workspace) u
+    where (credential).source in ('app_token', 'session') and u.actor_id is not null
+  ) as i
+  -- The offsets keep lookups by key, even if the statistics are wrong.
+  left join lateral (
+    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+  ) as s on true
+  left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
+  left join lateral (
+    select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
+  ) as w on true
+  where s.id is not null or (credential).source = 'session'
+$$;
+
 -- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
 -- member, the label or the workspace.
 create or replace function ai.budget_subject(
@@ -15610,39 +15771,46 @@ as $$
   cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
 $$;
 
--- Returns whether the budgets and the balance had room for a call if no other call reserved anything. If so, the call
--- may be admitted as soon as running calls are settled. In the last minute of a month, budgets count as unspent.
-create or replace function ai.fits_when_settled(
-  caller ai.caller, label text, amount_usd numeric, account uuid, credits numeric
-) returns boolean
-  language sql stable security invoker
+-- Returns the key of a call's budget of the given scope. A label that a session sets has no budget.
+create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
+  language sql immutable security invoker
 as $$
-  select not exists (
-    select
-    from unnest((caller).budgets) as s (scope)
-    join ai.budgets b
-      on b.scope = s.scope
-      and b.workspace_id = (caller).workspace_id
-      and b.subject_id = ai.budget_subject(
-        s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, label
-      )
-    where (s.scope <> 'label' or (caller).entity_id is not null)
-      and (
-        b.limit_usd = 0
-        or amount_usd + case
-          when b.period_start < date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date then 0
-          else b.spent_usd
-        end > b.limit_usd
-      )
-  ) and coalesce((select a.balance >= credits from ai.credit_accounts a where a.id = account), coalesce(credits, 0) = 0)
+  select row(
+    scope,
+    ai.budget_subject(
+      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id)
+    ),
+    ((claim).caller).workspace_id
+  )::ai.limit_subject
 $$;
 
--- Creates the refusal of a call for which a budget, the balance or the workspace's rate window had no room. It has
--- `frees` if the call may fit once running calls are settled.
-create or replace function ai.reservation_refusal(held ai.reservation, caller ai.caller) returns jsonb
+-- Returns whether a call fits a budget. A budget of 0 refuses free calls too. Enforces a label's budget only if the key
+-- sets the label. A label that the caller sends never causes a refusal.
+create or replace function ai.fits_budget(claim ai.claim, budget ai.budgets, month date) returns boolean
+  language sql immutable security invoker
+as $$
+  select coalesce(
+    (budget).scope = 'label' and ((claim).caller).entity_id is null
+    or (budget).limit_usd is null
+    or (budget).limit_usd > 0
+      and (budget).reserved_usd + (claim).cost_usd + ai.spent_since(budget, month) <= (budget).limit_usd,
+    false
+  )
+$$;
+
+-- Returns whether a call would fit a budget in which no call reserves anything. In the last minute of a month, budgets
+-- count as unspent.
+create or replace function ai.fits_when_settled(claim ai.claim, budget ai.budgets) returns boolean
   language sql stable security invoker
 as $$
-  select ai.limit_refusal((held).refused, caller) || case when (held).frees then jsonb '{"frees": true}' else '{}' end
+  select coalesce(
+    (budget).scope = 'label' and ((claim).caller).entity_id is null
+    or (budget).limit_usd > 0 and (claim).cost_usd + ai.spent_since(
+      budget, date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date
+    ) <= (budget).limit_usd,
+    true
+  )
 $$;
 
 -- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another
@@ -16861,7 +17029,7 @@ grant execute on function ai.listed_price(jsonb) to service_role;
 
 grant execute on function ai.low_credits(ai.plans) to service_role;
 
-grant execute on function ai.open_prices(text[]) to service_role;
+grant execute on function ai.open_routes(text[]) to service_role;
 
 grant execute on function ai.plan_has_payers(ai.plans) to service_role;
 

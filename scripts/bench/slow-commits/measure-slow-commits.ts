@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { withDatabase } from "@gatehouse/local-stack/database";
+import { restartWindowMs } from "@gatehouse/local-stack/runner/supervise";
 import type pg from "pg";
-import { withDatabase } from "../../local-stack/database.ts";
-import { restartWindowMs } from "../../local-stack/runner/supervise.ts";
 import { stallPostgres } from "../../soak/faults/pulses.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/superuser.ts";

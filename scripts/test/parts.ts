@@ -120,6 +120,7 @@ export const parts: readonly Part[] = [
     name: "SDKs",
     files: [
       "scripts/clients/sdks/*",
+      "remix-app/studio/playground/request-code.ts",
       "supabase/functions/_gateway/{answers,chat,messages}/**/*",
       "!supabase/functions/**/*.test.ts",
     ],

@@ -1,16 +1,19 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.admit_call(ai.priced_call);
 
 drop function ai.begin_calls(jsonb);
 
 drop function ai.billing_provider(ai.usage_daily);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.budget_scopes(uuid, uuid, uuid);
 
 drop function ai.budget_subject(text, uuid, uuid, uuid);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use);
 
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
@@ -23,6 +26,7 @@ drop function ai.complete_idempotency_keys(ai.closed_run[]);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
@@ -30,6 +34,7 @@ drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.exceeds_caller_timeout();
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.find_offer(ai.run_request, ai.caller, ai.priced_call);
 
 drop function ai.grant_credits(text, uuid, numeric, text);
@@ -45,6 +50,7 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.key_caller(bytea, inet);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -54,6 +60,7 @@ drop function ai.key_issue_permission(uuid, uuid);
 
 drop function ai.key_summary(ai.keys);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.limit_refusal(text, text);
 
 drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer);
@@ -64,15 +71,19 @@ drop function ai.lock_outcomes(jsonb);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_runs(jsonb);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_cost_usd(jsonb, ai.token_use, text, boolean);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_use(ai.run_request);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.model_listing(ai.models, jsonb);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.open_missing_accounts(ai.priced_call[]);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.price_call(ai.run_request, ai.priced_call);
 
 drop function ai.read_budgets(uuid, uuid, text[], integer);
@@ -84,8 +95,10 @@ drop function ai.rebuild_changed_usage_days(integer);
 
 drop function ai.record_key_use(ai.caller);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
 
 -- Unused since 0.1.0: only other functions called it.

@@ -184,13 +184,6 @@ describe.each(bodies)("generated code for %s", (_, body) => {
   test("the generated code for TypeScript sends exactly the form's body", async () => {
     expect(await run(codeOf(chatCode(body, baseUrl), "TypeScript"))).toEqual(body);
   });
-
-  test("the generated code for the AI SDK sends the form's body under the SDK's parameter names", async () => {
-    const sent = (await run(codeOf(chatCode(body, baseUrl), "AI SDK"))) as Record<string, unknown>;
-    const { max_tokens, tool_choice, stream_options: __, ...rest } = sent;
-    expect(tool_choice ?? "auto").toBe("auto");
-    expect({ ...rest, ...(max_tokens === undefined ? {} : { max_completion_tokens: max_tokens }) }).toEqual(body);
-  });
 });
 
 describe("generated code for speech and embeddings", () => {

@@ -16,6 +16,7 @@ type Maximum = { begin: readonly [one: number, sixteen: number]; settle: readonl
 const maximum: Record<string, Maximum> = {
   "a key": { begin: [6, 6], settle: [5, 5] },
   "a key with all limits": { begin: [11, 11], settle: [10, 10] },
+  "a key whose member pays": { begin: [6, 6], settle: [5, 5] },
   "a key of an app": { begin: [4, 4], settle: [4, 4] },
   "an app token": { begin: [5, 5], settle: [4, 4] },
   "a member's session": { begin: [7, 7], settle: [5, 5] },
@@ -25,6 +26,7 @@ const maximum: Record<string, Maximum> = {
 const callers: Record<string, (db: Database) => Promise<object>> = {
   "a key": async (db) => chatCall(await createTenant(db, { credits: "1000" })),
   "a key with all limits": async (db) => chatCall(await createLimitedTenant(db)),
+  "a key whose member pays": async (db) => chatCall(await createTenant(db, { credits: "1000", payer: "member" })),
   "a key of an app": async (db) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await bindKey(db, tenant);

@@ -1,19 +1,16 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.admit_call(ai.priced_call);
 
 drop function ai.begin_calls(jsonb);
 
 drop function ai.billing_provider(ai.usage_daily);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.budget_scopes(uuid, uuid, uuid);
 
 drop function ai.budget_subject(text, uuid, uuid, uuid);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use);
 
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
@@ -26,7 +23,6 @@ drop function ai.complete_idempotency_keys(ai.closed_run[]);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
@@ -34,7 +30,8 @@ drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.exceeds_caller_timeout();
 
--- Unused since 0.1.0: only other functions called it.
+drop function ai.find_caller(ai.run_request);
+
 drop function ai.find_offer(ai.run_request, ai.caller, ai.priced_call);
 
 drop function ai.grant_credits(text, uuid, numeric, text);
@@ -50,7 +47,6 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.key_caller(bytea, inet);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -60,7 +56,6 @@ drop function ai.key_issue_permission(uuid, uuid);
 
 drop function ai.key_summary(ai.keys);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.limit_refusal(text, text);
 
 drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer);
@@ -71,19 +66,15 @@ drop function ai.lock_outcomes(jsonb);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_runs(jsonb);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_cost_usd(jsonb, ai.token_use, text, boolean);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_use(ai.run_request);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.model_listing(ai.models, jsonb);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.open_missing_accounts(ai.priced_call[]);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.price_call(ai.run_request, ai.priced_call);
 
 drop function ai.read_budgets(uuid, uuid, text[], integer);
@@ -95,10 +86,8 @@ drop function ai.rebuild_changed_usage_days(integer);
 
 drop function ai.record_key_use(ai.caller);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -119,10 +108,14 @@ drop function ai.usage_between(uuid, timestamp with time zone, timestamp with ti
 
 drop function ai.usage_by_key(uuid, timestamp with time zone, timestamp with time zone, text, integer, boolean);
 
+drop function ai.user_caller(ai.credential, text);
+
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.user_cost_since(ai.caller, timestamp with time zone);
 
 drop function private.account_sessions(uuid);
+
+drop function private.app_can_act_in_workspace(private.apps, uuid);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function private.clear_recovery_sent_at(uuid);
@@ -168,6 +161,8 @@ drop function ai.store_provider_invoice(uuid, uuid, jsonb);
 drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
 
 drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
+
+drop function ai.session_caller(jsonb, uuid);
 
 drop function ai.lock_rows(ai.lock_list);
 
@@ -1978,6 +1973,68 @@ as $$
   )
 $$;
 
+-- Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} or
+-- {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.
+-- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
+create or replace function private.exchange_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  standing text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  token.user_id := (facts ->> 'user')::uuid;
+  token.valid_until := (facts ->> 'validUntil')::timestamptz;
+  standing := private.proof_status(private.handoff_proof(facts));
+  if standing = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if standing <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
+  if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  -- Checked before the token is consumed, so that a refusal leaves it valid.
+  if not exists (select from private.app_links(app, exchange_cross_app_token.workspace_id))
+    or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+
+  token.family_id := private.consume_cross_app_token(
+    exchange_cross_app_token.token_hash, app.id, token.user_id, exchange_cross_app_token.proof
+  );
+  if token.family_id is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.app_id := app.id;
+  token.workspace_id := exchange_cross_app_token.workspace_id;
+  -- These tokens survive sign-out, so their proof names no session.
+  token.proof := private.handoff_proof(facts - 'session');
+  token.lookup := access_lookup;
+  token.token_hash := access_hash;
+  token.refresh_hash := exchange_cross_app_token.refresh_hash;
+  return private.issue_app_token(token);
+end
+$$;
+
 -- Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused:
 -- unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; later
 -- reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key, so all
@@ -2028,8 +2085,8 @@ begin
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   if token.workspace_id <> refresh_app_token.workspace_id
-    or not private.app_can_act_in_workspace(app, token.workspace_id)
-    or not private.is_member_since(token.user_id, token.workspace_id, token.handed_over_at) then
+    or not exists (select from private.app_links(app, token.workspace_id))
+    or not exists (select from private.memberships_since(token.user_id, token.workspace_id, token.handed_over_at)) then
     return jsonb_build_object('refused', 'workspace');
   end if;
   next := token;
@@ -2062,16 +2119,57 @@ begin
 end
 $$;
 
--- Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes are
--- those of the app's token or bound key. Called only by definer functions; not granted to any role.
-create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
+-- Returns the scopes that an app may request in a gateway token, sorted.
+create or replace function private.gateway_scopes(app private.apps) returns text[]
+  -- Without a subquery, so that Postgres can inline the function.
+  language sql immutable security invoker
+as $$
+  select array_remove(array[
+    case when 'ai:use' = any ((app).scopes) then 'ai:use' end,
+    case when 'tts:use' = any ((app).scopes) then 'tts:use' end,
+    case when 'workspace:session' = any ((app).scopes) then 'workspace:session' end
+  ], null)
+$$;
+
+-- Returns an app's link to a workspace in which it may act: the app is registered as external and enabled, and the
+-- workspace is not deleted. Returns at most one row, so that a query can join it.
+create or replace function private.app_links(app private.apps, workspace_id uuid) returns setof private.app_workspaces
+  language sql stable security invoker
+as $$
+  select l.*
+  from private.app_workspaces l
+  join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+  where (app).enabled
+    and (app).kind = 'external'
+    and l.app_id = (app).id
+    and l.workspace_id = app_links.workspace_id
+$$;
+
+-- Returns one row with the reason why the gateway refuses the requests that an app makes in a workspace, or null if it
+-- accepts them. scopes are those of the app's token or bound key. Called only by definer functions; not granted to any
+-- role.
+create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[])
+  returns table (refused text)
+  language sql stable security invoker
+as $$
+  select case
+    when not exists (select from private.app_links(app, gateway_refusal.workspace_id)) then 'app_not_allowed'
+    when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
+  end
+$$;
+
+-- Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled and
+-- linked. For definers; not granted to any role.
+create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
   language plpgsql stable security invoker
 as $$
 begin
-  return case
-    when not private.app_can_act_in_workspace(app, gateway_refusal.workspace_id) then 'app_not_allowed'
-    when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
-  end;
+  return exists (
+    select
+    from private.apps a
+    cross join lateral private.app_links(a, app_can_act_in_workspace.workspace_id)
+    where a.id = app_can_act_in_workspace.app_id
+  );
 end
 $$;
 
@@ -2575,6 +2673,57 @@ begin
     'expiresAt', now() + make_interval(secs => lifetime_seconds)
   );
 end
+$$;
+
+-- Returns the status of a proof, as private.proof_statuses does. Not granted to any role.
+create or replace function private.proof_status(proof private.mfa_proof) returns text
+  language plpgsql stable security invoker set search_path = ''
+as $$
+begin
+  return (select s.status from private.proof_statuses(proof) s);
+end
+$$;
+
+-- Returns one row, so that a query can join it: good, over, mfa_required or unavailable. over means that the session or
+-- account ended, the policy changed, or the factor was removed. unavailable means that the policy can't be read. For
+-- security definer functions; not granted to any role.
+create or replace function private.proof_statuses(proof private.mfa_proof) returns table (status text)
+  language sql stable security invoker
+as $$
+  select case
+    when u.id is null or u.banned_until > now() or u.deleted_at is not null
+      or p.session_id is not null and not exists (
+        select
+        from auth.sessions s
+        where s.id = p.session_id and s.user_id = u.id and (s.not_after is null or s.not_after > now())
+      ) then 'over'
+    when private.required_mfa_state(u.raw_app_meta_data) = 'malformed' then 'unavailable'
+    -- Every policy change starts a new generation, and proofs of earlier generations don't count. A proof by a factor
+    -- also ends when the factor is removed, even if the account no longer requires MFA.
+    when p.generation is distinct from private.required_mfa_generation(u.raw_app_meta_data)
+      or p.factor_id is not null and not f.is_verified then 'over'
+    -- Presents the second factor to the rule as a mobile approval at the same time. Presents the sign-in as a password
+    -- sign-in, because the rule accepts any primary method.
+    when not private.satisfies_required_mfa(
+      u.raw_app_meta_data,
+      jsonb_build_object('amr', jsonb_build_array(
+        jsonb_build_object('method', 'password', 'timestamp', p.primary_second)
+      )),
+      exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+      false,
+      case when f.is_verified then p.second_factor_second end,
+      floor(extract(epoch from now()))::bigint
+    ) then 'mfa_required'
+    else 'good'
+  end
+  from (select (proof).* offset 0) as p
+  left join auth.users u on u.id = p.user_id
+  cross join lateral (
+    select exists (
+      select from auth.mfa_factors f where f.id = p.factor_id and f.user_id = u.id and f.status = 'verified'
+    ) as is_verified
+    offset 0
+  ) as f
 $$;
 
 -- Returns a page of the workspaces that an app is linked to, sorted by name. after is the name and id of the last
@@ -6409,12 +6558,15 @@ begin
 end
 $$;
 
--- Returns the caller of a request, as ai.find_callers does.
-create or replace function ai.find_caller(request ai.run_request) returns ai.caller
+-- Returns the caller of a call, as ai.find_callers does.
+create or replace function ai.find_caller(call jsonb) returns ai.caller
   language plpgsql stable security invoker
 as $$
+declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  users ai.caller[] := ai.user_callers(jsonb_build_array(call));
 begin
-  return (select c from ai.find_callers(request.credential, request.workspace, request.address) c);
+  return (select c from ai.find_callers(request.credential, request.workspace, request.address, users[1]) c);
 end
 $$;
 
@@ -6434,46 +6586,41 @@ as $$
   end
 $$;
 
--- Returns the gateway scopes that an app's registration currently has.
-create or replace function ai.app_scopes(app_id uuid) returns text[]
-  language plpgsql stable security invoker
-as $$
-begin
-  return (select private.gateway_scopes(a) from private.apps a where a.id = app_id);
-end
-$$;
-
--- Returns the gateway's error code if a key that is bound to an app is refused. Imports need no ai:use. Everything else
--- checks it in ai.call_refusal.
-create or replace function ai.app_key_refusal(app_id uuid, workspace uuid) returns text
-  language plpgsql stable security invoker
-as $$
-begin
-  return (
-    select private.gateway_refusal(a, workspace, private.gateway_scopes(a) || array['ai:use']) from private.apps a where a.id = app_id
-  );
-end
-$$;
-
--- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
--- the person's calls. Returns nulls if the token or claims are not valid.
-create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
+-- Returns the person that belongs to an app's token or to the claims of a session, for each of the calls, and the reason
+-- if the gateway refuses the person's calls. Returns null for keys, and for a token or claims that are not valid.
+-- The gateway recognizes this function's name in an error, and then answers AUTH_UNAVAILABLE.
+create or replace function ai.user_callers(calls jsonb) returns ai.caller[]
   language plpgsql stable security invoker
 as $$
 declare
+  callers ai.caller[];
   caller ai.caller;
+  place integer;
 begin
-  if credential.source = 'app_token' then
-    select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
-    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
-    from ai.find_app_token(decode(credential.hash, 'hex')) t
-    where t.refused is distinct from 'invalid_api_key';
-  else
-    caller.workspace_id := workspace::uuid;
-    select s.user_id, s.refused into caller.actor_id, caller.refused
-    from ai.session_caller(credential.claims, caller.workspace_id) s;
+  if not jsonb_path_exists(calls, '$[*].credential.source ? (@ == "app_token" || @ == "session")') then
+    return callers;
   end if;
-  return caller;
+  for place, caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes in
+    select e.place, u.*
+    from jsonb_array_elements(calls) with ordinality as e (call, place)
+    cross join lateral (
+      select r.credential, case (r.credential).source when 'session' then r.workspace::uuid end as workspace
+      from jsonb_to_record(e.call) as r (credential ai.credential, workspace text)
+      offset 0
+    ) as r
+    cross join lateral (
+      select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+      from ai.find_app_token(decode((r.credential).hash, 'hex')) t
+      where (r.credential).source = 'app_token' and t.refused is distinct from 'invalid_api_key'
+      union all
+      select s.refused, r.workspace, s.user_id, null, null
+      from ai.session_caller((r.credential).claims, r.workspace) s
+      where (r.credential).source = 'session'
+    ) as u
+  loop
+    callers[place] := caller;
+  end loop;
+  return callers;
 end
 $$;
 
@@ -6498,6 +6645,24 @@ begin
 end
 $$;
 
+-- Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without
+-- permission for this kind of call, is refused before any error in the body is reported. Returns the credential's owner
+-- or {refused: code}.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.check_credential(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+  refusal jsonb := ai.call_refusal(caller, call ->> 'kind');
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
+end
+$$;
+
 -- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
 -- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
 -- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
@@ -6508,7 +6673,7 @@ create or replace function ai.list_models(call jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
-  caller ai.caller := ai.find_caller(request);
+  caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
   -- The models as JSON text, because building one jsonb from all models would be slow.
@@ -6670,7 +6835,7 @@ create or replace function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   exempt boolean;
   cost_visible boolean;
@@ -6792,8 +6957,9 @@ begin
     return ai.refusal('invalid_api_key');
   end if;
   if run.app_id is not null then
-    select private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) into refused
+    select r.refused into refused
     from private.apps a
+    cross join lateral private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) r
     where a.id = run.app_id;
     if not found or refused is not null then
       return ai.refusal(coalesce(refused, 'app_not_allowed'));
@@ -7233,6 +7399,8 @@ $$;
 create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
+declare
+  users ai.caller[] := ai.user_callers(calls);
 begin
   return (
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
@@ -7242,7 +7410,7 @@ begin
         least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
       from jsonb_array_elements(calls) with ordinality as e (call, place)
       cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
-      left join lateral ai.find_callers(r.credential, r.workspace, r.address) c on true
+      left join lateral ai.find_callers(r.credential, r.workspace, r.address, users[e.place]) c on true
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
@@ -7508,9 +7676,8 @@ create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timesta
   set jit = off
 as $$
 declare
-  moments timestamptz[];
-  ids uuid[];
-  reports jsonb[];
+  parsed ai.run_outcome[];
+  outcome ai.run_outcome;
   first_begun timestamptz;
   last_begun timestamptz;
   due ai.settlement[];
@@ -7518,19 +7685,28 @@ declare
   invalid_ids uuid[];
   has_budgets boolean;
   locks ai.lock_list;
+  locked record;
   changed jsonb := '[]';
   last_changed uuid;
 begin
-  select array_agg(n.created_at), array_agg(n.id), array_agg(n.report), min(n.created_at), max(n.created_at)
-  into moments, ids, reports, first_begun, last_begun
-  from (
-    select
-      e.value as report,
-      case when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') then (e.value ->> 'created_at')::timestamptz end
-        as created_at,
-      case when pg_input_is_valid(e.value ->> 'id', 'uuid') then (e.value ->> 'id')::uuid end as id
-    from jsonb_array_elements(outcomes) as e
-  ) as n;
+  -- Validating each report first would parse it twice.
+  begin
+    parsed := array(select jsonb_populate_record(null::ai.run_outcome, e.value) from jsonb_array_elements(outcomes) as e);
+  exception when data_exception or integrity_constraint_violation then
+    -- Of a report that can't be parsed, only the run that it names is read.
+    parsed := array(
+      select jsonb_populate_record(null::ai.run_outcome, case
+        when jsonb_typeof(e.value) = 'object' and jsonb_populate_record_valid(null::ai.run_outcome, e.value) then e.value
+        when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') and pg_input_is_valid(e.value ->> 'id', 'uuid')
+          then jsonb_build_object('created_at', e.value -> 'created_at', 'id', e.value -> 'id')
+      end)
+      from jsonb_array_elements(outcomes) as e
+    );
+  end;
+  foreach outcome in array parsed loop
+    first_begun := least(first_begun, outcome.created_at);
+    last_begun := greatest(last_begun, outcome.created_at);
+  end loop;
 
   select
     array_agg(s.due) filter (where s.is_valid),
@@ -7557,7 +7733,7 @@ begin
         b.billed_credits, r.window_start, r.counted_tokens,
         jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text)
       )::ai.settlement as due,
-      o as outcome,
+      r.outcome,
       r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start,
       (o.usage_source is not null and o.status <> 'running'
         and (o.usage_source = 'unavailable' or num_nulls(o.cost_usd, o.credits) = 0)
@@ -7573,17 +7749,17 @@ begin
         r.swept, r.touched_at, r.exempt, r.markup, r.reserved_credits, r.reserved_usd, r.billed_credits, r.cost_usd,
         case when r.tokens_reserved_at >= date_trunc('minute', now()) then r.tokens_reserved_at end as window_start,
         case r.status when 'running' then r.reserved_tokens else r.input_tokens + r.output_tokens end as counted_tokens,
-        n.report
-      from unnest(moments, ids, reports) with ordinality as n (created_at, id, report, place)
+        n.outcome
+      from (
+        select p.place, parsed[p.place] as outcome from generate_subscripts(parsed, 1) as p (place) offset 0
+      ) as n
       -- The range lets the planner skip partitions of other months.
       join ai.runs r
-        on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
+        on r.created_at = (n.outcome).created_at and r.id = (n.outcome).id and r.created_at >= first_begun and r.created_at <= last_begun
       order by r.account_id, r.id, n.place
       for update of r
     ) as r
-    cross join lateral jsonb_populate_record(
-      null::ai.run_outcome, case when jsonb_populate_record_valid(null::ai.run_outcome, r.report) then r.report end
-    ) as o
+    cross join lateral (select (r.outcome).*) as o
     cross join lateral (
       select
         case when r.is_open then 'usage' else 'adjustment' end as kind,
@@ -7617,7 +7793,8 @@ begin
     into locks.budgets
     from unnest(due) as d cross join unnest(d.budget_scopes) as t (scope);
   end if;
-  perform ai.lock_rows(locks);
+  -- An assignment, because `perform` would be one more statement.
+  locked := ai.lock_rows(locks);
 
   begin
     return ai.book_settlements(due, outcomes_due, first_begun, last_begun, idle_since is not null);
@@ -8113,6 +8290,37 @@ as $$
   select auth.jwt() || jsonb_build_object(
     'approval_proof', nullif(current_setting('request.headers', true), '')::jsonb -> 'x-mfa-approval'
   )
+$$;
+
+-- Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or before
+-- until_second.
+create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
+  returns boolean
+  -- A path instead of a subquery, so that Postgres can inline the function. Stable like jsonb_build_object.
+  language sql stable security invoker
+as $$
+  select coalesce(
+    jsonb_path_exists(
+      amr,
+      -- A strict path finds nothing in an entry of another form. The numbers are those of private.is_integer.
+      'strict $[*] ? (
+        @.method == $methods[*] && @.timestamp == @.timestamp.floor()
+        && @.timestamp >= 0 && @.timestamp <= 9007199254740991 && @.timestamp > $after && @.timestamp <= $until
+      )',
+      jsonb_build_object('methods', methods, 'after', after_second, 'until', until_second),
+      silent => true
+    ),
+    false
+  )
+$$;
+
+-- Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no
+-- error.
+create or replace function private.uuid_or_null(value text) returns uuid
+  -- Stable like pg_input_is_valid, so that Postgres can inline it.
+  language sql stable security invoker
+as $$
+  select case when pg_input_is_valid(value, 'uuid') then value::uuid end
 $$;
 
 -- Stores a request that a client pushed, which must authenticate. Returns the same result as
@@ -13422,6 +13630,26 @@ as $$
   left join ai.usage_progress p on true
 $$;
 
+-- Returns the caller of a request that a registered app sends. The credential must be an app's token or a key that is
+-- bound to an app, and the request must name the workspace. The app is derived only from the credential. refused is the
+-- reason why the call is refused, or null. Not granted to any role.
+create or replace function ai.app_caller(call jsonb) returns ai.caller
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+begin
+  if caller.source is null then
+    caller.refused := 'invalid_api_key';
+  elsif caller.source = 'session' or caller.app_id is null then
+    caller.refused := 'credential_not_bound';
+  elsif caller.refused is null and call ->> 'workspace' is null then
+    caller.refused := 'workspace_header_required';
+  end if;
+  return caller;
+end
+$$;
+
 -- Advances the mark and adds changed runs to the sums, in steps. Also sums again older days whose sums lack details.
 -- Passes the end of at most max_days days, and sums at most max_days older days. Begins no step after two seconds; the
 -- next call continues. Only one caller works at a time; others return 0. Returns the number of days that it completed,
@@ -14262,21 +14490,35 @@ begin
 end
 $$;
 
--- Returns whether a user has been a member of a workspace without a break since the given time. A credential of an
--- earlier membership stays refused when the person is invited again. Not granted to any role, like
--- private.is_workspace_member.
-create or replace function private.is_member_since(user_id uuid, workspace_id uuid, since timestamptz) returns boolean
-  language plpgsql stable security invoker
+-- Returns a user's membership in a workspace if it has the permission, as at most one row, so that a query can join it.
+-- Not granted to any role, like private.user_has_workspace_permission.
+create or replace function private.memberships_with_permission(
+  user_id uuid, workspace_id uuid, permission public.workspace_permission
+) returns setof public.workspace_members
+  language sql stable security invoker
 as $$
-begin
-  return exists (
-    select
-    from public.workspace_members m
-    where m.user_id = is_member_since.user_id
-      and m.workspace_id = is_member_since.workspace_id
-      and m.created_at <= since
-  );
-end
+  select m.*
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  where m.user_id = memberships_with_permission.user_id
+    and m.workspace_id = memberships_with_permission.workspace_id
+    and w.deleted_at is null
+    and (r.is_owner or permission = any (r.permissions))
+$$;
+
+-- Returns a user's membership in a workspace if it has lasted without a break since the given time, as at most one row,
+-- so that a query can join it. A credential of an earlier membership stays refused when the person is invited again. Not
+-- granted to any role, like private.is_workspace_member.
+create or replace function private.memberships_since(user_id uuid, workspace_id uuid, since timestamptz)
+  returns setof public.workspace_members
+  language sql stable security invoker
+as $$
+  select m.*
+  from public.workspace_members m
+  where m.user_id = memberships_since.user_id
+    and m.workspace_id = memberships_since.workspace_id
+    and m.created_at <= since
 $$;
 
 -- Raises check_violation of recognizable_name if a new or changed name has invisible characters outside emoji, or
@@ -14826,15 +15068,17 @@ as $$
       when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
       when p.standing = 'mfa_required' then 'MFA_REQUIRED'
       when p.standing <> 'good' then 'invalid_api_key'
-      when not private.is_member_since(t.user_id, t.workspace_id, t.handed_over_at) then 'app_not_allowed'
-      else private.gateway_refusal(a, t.workspace_id, s.in_force)
+      when not exists (select from private.memberships_since(t.user_id, t.workspace_id, t.handed_over_at))
+        then 'app_not_allowed'
+      else r.refused
     end
   from ai.app_tokens t
   join private.apps a on a.id = t.app_id
-  cross join lateral private.proof_status(t.proof) as p (standing)
+  cross join lateral private.proof_statuses(t.proof) as p (standing)
   cross join lateral (
     select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
   ) as s
+  cross join lateral private.gateway_refusal(a, t.workspace_id, s.in_force) as r
   where t.token_hash = find_app_token.token_hash
     and t.revoked_at is null
     and t.expires_at > now()
@@ -14889,8 +15133,8 @@ as $$
     -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
     -- left it.
     left join public.workspaces w on w.id = t.workspace_id
-      and private.app_can_act_in_workspace(a, w.id)
-      and private.is_member_since(subject_id, w.id, t.handed_over_at)
+      and exists (select from private.app_links(a, w.id))
+      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
     left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
     where t.user_id = subject_id
       and t.revoked_at is null
@@ -15677,9 +15921,12 @@ $$;
 -- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
 -- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
 -- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
--- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. A key that is bound
--- to an app has the gateway scopes of the app's registration. budgets has every scope if the workspace has any budget.
-create or replace function ai.find_callers(credential ai.credential, workspace text, address inet) returns setof ai.caller
+-- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. person is what
+-- ai.user_callers found for a token or session. A key that is bound to an app has the gateway scopes of the app's
+-- registration. Imports need no ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has
+-- every scope if the workspace has any budget.
+create or replace function ai.find_callers(credential ai.credential, workspace text, address inet, person ai.caller)
+  returns setof ai.caller
   language sql stable security invoker
 as $$
   select
@@ -15695,7 +15942,9 @@ as $$
     least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
     (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
     coalesce((w.policy).content_capture, false),
-    case (p.plan).payer when 'member' then private.is_workspace_member(i.actor_id, i.workspace_id) end,
+    case (p.plan).payer when 'member' then
+      exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
+    end,
     -- Most workspaces have no budget.
     case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
       then '{key,app,member,label,workspace}'::text[]
@@ -15707,12 +15956,17 @@ as $$
         case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
         -- Without an address, a key with an address list is refused.
         case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
-        case when k.external_app_id is not null then ai.app_key_refusal(k.external_app_id, k.workspace_id) end
+        b.refused
       ) as refused,
-      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
-      case when k.external_app_id is not null then ai.app_scopes(k.external_app_id) end as scopes,
-      k as key
+      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id, b.scopes, k as key
     from ai.keys k
+    left join lateral (
+      select r.refused, private.gateway_scopes(a) as scopes
+      from private.apps a
+      cross join lateral private.gateway_refusal(a, k.workspace_id, private.gateway_scopes(a) || array['ai:use']) r
+      where a.id = k.external_app_id
+      offset 0
+    ) as b on true
     cross join lateral (
       select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
     ) as a
@@ -15722,9 +15976,8 @@ as $$
       and (k.expires_at is null or k.expires_at > now())
       and a.status is distinct from 'over'
     union all
-    select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
-    from ai.user_caller(credential, find_callers.workspace) u
-    where (credential).source in ('app_token', 'session') and u.actor_id is not null
+    select (person).refused, (person).workspace_id, (person).actor_id, (person).app_id, (person).scopes, null::ai.keys
+    where (credential).source in ('app_token', 'session') and (person).actor_id is not null
   ) as i
   -- The offsets keep lookups by key, even if the statistics are wrong.
   left join lateral (
@@ -15735,6 +15988,28 @@ as $$
     select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
   ) as w on true
   where s.id is not null or (credential).source = 'session'
+$$;
+
+-- Returns the person of a session and, if the gateway refuses the person's calls, the reason. Takes the session's
+-- verified claims. Returns no row once the session has ended or the account is suspended or deleted. Not granted to any
+-- role, because it trusts the claims.
+create or replace function ai.session_caller(claims jsonb, workspace uuid) returns table (user_id uuid, refused text)
+  language sql stable security invoker
+as $$
+  select
+    f.user_id,
+    case
+      when private.required_mfa_state(f.app_metadata) = 'malformed' then 'AUTH_UNAVAILABLE'
+      when not private.satisfies_required_mfa(
+        f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second,
+        floor(extract(epoch from now()))::bigint
+      ) then 'MFA_REQUIRED'
+      when workspace is null then 'workspace_header_required'
+      when not exists (select from private.memberships_with_permission(f.user_id, workspace, 'use_ai_studio'))
+        then 'insufficient_scope'
+    end
+  from private.session_facts(claims) f
+  where not f.banned and not f.deleted
 $$;
 
 -- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
@@ -16365,6 +16640,22 @@ as $$
       from (select ai.usage_mark() as mark offset 0) m
     ) b
   ) r
+$$;
+
+-- Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential.
+-- Not granted to any role, because it does not check that the id is the caller's.
+create or replace function private.user_has_workspace_permission(
+  user_id uuid,
+  workspace_id uuid,
+  permission public.workspace_permission
+) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+    select from private.memberships_with_permission(
+      user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
+    )
+  )
 $$;
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,

@@ -100,7 +100,7 @@ export async function callerOf(
   hash: string,
 ): Promise<{ workspace_id: string; refused: string | null } | null> {
   const [row] = await db.query<{ workspace_id: string; refused: string | null }>(
-    "select c.workspace_id, c.refused from ai.find_callers(row('key', $1, null), null, null) c",
+    "select c.workspace_id, c.refused from ai.find_callers(row('key', $1, null), null, null, null) c",
     [hash],
   );
   return row ?? null;

@@ -42,7 +42,7 @@ describe("a batch of calls", () => {
 describe("functions that a batch's statement calls for each of its calls", () => {
   const call = "jsonb_populate_record(null::ai.claim, '{}') as c";
   test.for([
-    ["find_callers", `${call}, ai.find_callers((c.request).credential, c.label, null)`],
+    ["find_callers", `${call}, ai.find_callers((c.request).credential, c.label, null, null)`],
     [
       "usable_models",
       `${call}, ai.usable_models(c.run_id, c.label, c.budget_scopes, c.budget_scopes, c.budget_scopes)`,

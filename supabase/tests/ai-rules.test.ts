@@ -14,6 +14,7 @@ async function functionsWith(db: Database, pattern: string): Promise<string[]> {
 describe("the gateway's SQL rules are each defined once", () => {
   test.for([
     ["caller", "find_callers", ["find_caller", "price_calls"]],
+    ["person", "user_callers", ["find_caller", "price_calls"]],
     ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
     ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_refusal"]],
     ["model access", "usable_models", ["list_models", "price_calls"]],

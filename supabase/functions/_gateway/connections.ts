@@ -175,7 +175,7 @@ export function isUnanswered(error: unknown): boolean {
 
 /**
  * Returns whether a call failed because its caller's account could not be read: Postgres was unreachable, or failed
- * inside `ai.user_caller`. Returns false for overload, and for errors of what the call does after that.
+ * inside `ai.user_callers`. Returns false for overload, and for errors of what the call does after that.
  */
 export function isCallerUnread(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : undefined;
@@ -183,7 +183,7 @@ export function isCallerUnread(error: unknown): boolean {
   if (!(cause instanceof pg.DatabaseError)) return cause.message !== noFreeConnection && cause.message !== noAnswer;
   // Class 53 is Insufficient Resources, such as too_many_connections (PostgreSQL, Appendix A).
   if (cause.severity !== "ERROR") return !cause.code?.startsWith("53");
-  return /\buser_caller\(/.test(cause.where ?? "");
+  return /\buser_callers\(/.test(cause.where ?? "");
 }
 
 /** Returns the SQLSTATE that Postgres or a pooler reported; undefined for any other error. */

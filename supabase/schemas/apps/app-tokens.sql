@@ -42,7 +42,7 @@ begin
     return jsonb_build_object('refused', 'scope');
   end if;
   -- Checked before the token is consumed, so that a refusal leaves it valid.
-  if not private.app_can_act_in_workspace(app, exchange_cross_app_token.workspace_id)
+  if not exists (select from private.app_links(app, exchange_cross_app_token.workspace_id))
     or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
     return jsonb_build_object('refused', 'workspace');
   end if;
@@ -114,8 +114,8 @@ begin
     return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   if token.workspace_id <> refresh_app_token.workspace_id
-    or not private.app_can_act_in_workspace(app, token.workspace_id)
-    or not private.is_member_since(token.user_id, token.workspace_id, token.handed_over_at) then
+    or not exists (select from private.app_links(app, token.workspace_id))
+    or not exists (select from private.memberships_since(token.user_id, token.workspace_id, token.handed_over_at)) then
     return jsonb_build_object('refused', 'workspace');
   end if;
   next := token;
@@ -166,40 +166,43 @@ as $$
   )
 $$;
 
--- Returns the scopes that an app may request in a gateway token.
+-- Returns the scopes that an app may request in a gateway token, sorted.
 create or replace function private.gateway_scopes(app private.apps) returns text[]
+  -- Without a subquery, so that Postgres can inline the function.
+  language sql immutable security invoker
+as $$
+  select array_remove(array[
+    case when 'ai:use' = any ((app).scopes) then 'ai:use' end,
+    case when 'tts:use' = any ((app).scopes) then 'tts:use' end,
+    case when 'workspace:session' = any ((app).scopes) then 'workspace:session' end
+  ], null)
+$$;
+
+-- Returns an app's link to a workspace in which it may act: the app is registered as external and enabled, and the
+-- workspace is not deleted. Returns at most one row, so that a query can join it.
+create or replace function private.app_links(app private.apps, workspace_id uuid) returns setof private.app_workspaces
   language sql stable security invoker
 as $$
-  select array(select s from unnest((app).scopes) as s where s in ('workspace:session', 'ai:use', 'tts:use') order by s)
-$$;
-
--- Returns whether an app is currently registered as external and linked to the workspace.
-create or replace function private.app_can_act_in_workspace(app private.apps, workspace_id uuid) returns boolean
-  language plpgsql stable security invoker
-as $$
-begin
-  return (app).enabled
+  select l.*
+  from private.app_workspaces l
+  join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+  where (app).enabled
     and (app).kind = 'external'
-    and exists (
-      select
-      from private.app_workspaces l
-      join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
-      where l.app_id = (app).id and l.workspace_id = app_can_act_in_workspace.workspace_id
-    );
-end
+    and l.app_id = (app).id
+    and l.workspace_id = app_links.workspace_id
 $$;
 
--- Returns why the gateway refuses the requests that an app makes in a workspace, or null if it accepts them. scopes are
--- those of the app's token or bound key. Called only by definer functions; not granted to any role.
-create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[]) returns text
-  language plpgsql stable security invoker
+-- Returns one row with the reason why the gateway refuses the requests that an app makes in a workspace, or null if it
+-- accepts them. scopes are those of the app's token or bound key. Called only by definer functions; not granted to any
+-- role.
+create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[])
+  returns table (refused text)
+  language sql stable security invoker
 as $$
-begin
-  return case
-    when not private.app_can_act_in_workspace(app, gateway_refusal.workspace_id) then 'app_not_allowed'
+  select case
+    when not exists (select from private.app_links(app, gateway_refusal.workspace_id)) then 'app_not_allowed'
     when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
-  end;
-end
+  end
 $$;
 
 -- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
@@ -222,15 +225,17 @@ as $$
       when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
       when p.standing = 'mfa_required' then 'MFA_REQUIRED'
       when p.standing <> 'good' then 'invalid_api_key'
-      when not private.is_member_since(t.user_id, t.workspace_id, t.handed_over_at) then 'app_not_allowed'
-      else private.gateway_refusal(a, t.workspace_id, s.in_force)
+      when not exists (select from private.memberships_since(t.user_id, t.workspace_id, t.handed_over_at))
+        then 'app_not_allowed'
+      else r.refused
     end
   from ai.app_tokens t
   join private.apps a on a.id = t.app_id
-  cross join lateral private.proof_status(t.proof) as p (standing)
+  cross join lateral private.proof_statuses(t.proof) as p (standing)
   cross join lateral (
     select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
   ) as s
+  cross join lateral private.gateway_refusal(a, t.workspace_id, s.in_force) as r
   where t.token_hash = find_app_token.token_hash
     and t.revoked_at is null
     and t.expires_at > now()
@@ -242,9 +247,11 @@ create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id
   language plpgsql stable security invoker
 as $$
 begin
-  return coalesce(
-    (select private.app_can_act_in_workspace(a, app_can_act_in_workspace.workspace_id) from private.apps a where a.id = app_can_act_in_workspace.app_id),
-    false
+  return exists (
+    select
+    from private.apps a
+    cross join lateral private.app_links(a, app_can_act_in_workspace.workspace_id)
+    where a.id = app_can_act_in_workspace.app_id
   );
 end
 $$;

@@ -49,8 +49,8 @@ as $$
     -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
     -- left it.
     left join public.workspaces w on w.id = t.workspace_id
-      and private.app_can_act_in_workspace(a, w.id)
-      and private.is_member_since(subject_id, w.id, t.handed_over_at)
+      and exists (select from private.app_links(a, w.id))
+      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
     left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
     where t.user_id = subject_id
       and t.revoked_at is null

@@ -99,59 +99,55 @@ as $$
   )::private.mfa_proof
 $$;
 
--- Returns good, over, mfa_required or unavailable. over means that the session or account ended, the policy changed, or
--- the factor was removed. unavailable means that the policy can't be read. For security definer functions; not granted
--- to any role.
+-- Returns the status of a proof, as private.proof_statuses does. Not granted to any role.
 create or replace function private.proof_status(proof private.mfa_proof) returns text
   language plpgsql stable security invoker set search_path = ''
 as $$
-declare
-  account record;
 begin
-  select
-    u.raw_app_meta_data as app_metadata,
-    coalesce(u.banned_until > now(), false) or u.deleted_at is not null as closed,
-    exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified') as has_verified_factor,
-    exists (
-      select from auth.mfa_factors f where f.id = proof.factor_id and f.user_id = u.id and f.status = 'verified'
-    ) as factor_verified,
-    proof.session_id is null or exists (
-      select
-      from auth.sessions s
-      where s.id = proof.session_id and s.user_id = u.id and (s.not_after is null or s.not_after > now())
-    ) as session_alive
-  into account
-  from auth.users u
-  where u.id = proof.user_id;
-
-  if not found or account.closed or not account.session_alive then
-    return 'over';
-  end if;
-  if private.required_mfa_state(account.app_metadata) = 'malformed' then
-    return 'unavailable';
-  end if;
-  -- Every policy change starts a new generation, and proofs of earlier generations don't count. A proof by a factor
-  -- also ends when the factor is removed, even if the account no longer requires MFA.
-  if proof.generation is distinct from private.required_mfa_generation(account.app_metadata)
-    or (proof.factor_id is not null and not account.factor_verified) then
-    return 'over';
-  end if;
-  -- Presents the second factor to the rule as a mobile approval at the same time. Presents the sign-in as a password
-  -- sign-in, because the rule accepts any primary method.
-  if not private.satisfies_required_mfa(
-    account.app_metadata,
-    jsonb_build_object('amr', jsonb_build_array(
-      jsonb_build_object('method', 'password', 'timestamp', proof.primary_second)
-    )),
-    account.has_verified_factor,
-    false,
-    case when account.factor_verified then proof.second_factor_second end,
-    floor(extract(epoch from now()))::bigint
-  ) then
-    return 'mfa_required';
-  end if;
-  return 'good';
+  return (select s.status from private.proof_statuses(proof) s);
 end
+$$;
+
+-- Returns one row, so that a query can join it: good, over, mfa_required or unavailable. over means that the session or
+-- account ended, the policy changed, or the factor was removed. unavailable means that the policy can't be read. For
+-- security definer functions; not granted to any role.
+create or replace function private.proof_statuses(proof private.mfa_proof) returns table (status text)
+  language sql stable security invoker
+as $$
+  select case
+    when u.id is null or u.banned_until > now() or u.deleted_at is not null
+      or p.session_id is not null and not exists (
+        select
+        from auth.sessions s
+        where s.id = p.session_id and s.user_id = u.id and (s.not_after is null or s.not_after > now())
+      ) then 'over'
+    when private.required_mfa_state(u.raw_app_meta_data) = 'malformed' then 'unavailable'
+    -- Every policy change starts a new generation, and proofs of earlier generations don't count. A proof by a factor
+    -- also ends when the factor is removed, even if the account no longer requires MFA.
+    when p.generation is distinct from private.required_mfa_generation(u.raw_app_meta_data)
+      or p.factor_id is not null and not f.is_verified then 'over'
+    -- Presents the second factor to the rule as a mobile approval at the same time. Presents the sign-in as a password
+    -- sign-in, because the rule accepts any primary method.
+    when not private.satisfies_required_mfa(
+      u.raw_app_meta_data,
+      jsonb_build_object('amr', jsonb_build_array(
+        jsonb_build_object('method', 'password', 'timestamp', p.primary_second)
+      )),
+      exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+      false,
+      case when f.is_verified then p.second_factor_second end,
+      floor(extract(epoch from now()))::bigint
+    ) then 'mfa_required'
+    else 'good'
+  end
+  from (select (proof).* offset 0) as p
+  left join auth.users u on u.id = p.user_id
+  cross join lateral (
+    select exists (
+      select from auth.mfa_factors f where f.id = p.factor_id and f.user_id = u.id and f.status = 'verified'
+    ) as is_verified
+    offset 0
+  ) as f
 $$;
 
 -- Locks a person's account, so that refreshes and revocations of the person's app credentials run one after another.

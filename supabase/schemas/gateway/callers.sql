@@ -1,21 +1,27 @@
 -- Finds the caller that belongs to a credential of any kind. No role is granted these functions, because they only
 -- serve the functions that check a call.
 
--- Returns the caller of a request, as ai.find_callers does.
-create or replace function ai.find_caller(request ai.run_request) returns ai.caller
+-- Returns the caller of a call, as ai.find_callers does.
+create or replace function ai.find_caller(call jsonb) returns ai.caller
   language plpgsql stable security invoker
 as $$
+declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  users ai.caller[] := ai.user_callers(jsonb_build_array(call));
 begin
-  return (select c from ai.find_callers(request.credential, request.workspace, request.address) c);
+  return (select c from ai.find_callers(request.credential, request.workspace, request.address, users[1]) c);
 end
 $$;
 
 -- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
 -- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
 -- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
--- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. A key that is bound
--- to an app has the gateway scopes of the app's registration. budgets has every scope if the workspace has any budget.
-create or replace function ai.find_callers(credential ai.credential, workspace text, address inet) returns setof ai.caller
+-- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. person is what
+-- ai.user_callers found for a token or session. A key that is bound to an app has the gateway scopes of the app's
+-- registration. Imports need no ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has
+-- every scope if the workspace has any budget.
+create or replace function ai.find_callers(credential ai.credential, workspace text, address inet, person ai.caller)
+  returns setof ai.caller
   language sql stable security invoker
 as $$
   select
@@ -31,7 +37,9 @@ as $$
     least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
     (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
     coalesce((w.policy).content_capture, false),
-    case (p.plan).payer when 'member' then private.is_workspace_member(i.actor_id, i.workspace_id) end,
+    case (p.plan).payer when 'member' then
+      exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
+    end,
     -- Most workspaces have no budget.
     case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
       then '{key,app,member,label,workspace}'::text[]
@@ -43,12 +51,17 @@ as $$
         case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
         -- Without an address, a key with an address list is refused.
         case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
-        case when k.external_app_id is not null then ai.app_key_refusal(k.external_app_id, k.workspace_id) end
+        b.refused
       ) as refused,
-      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id,
-      case when k.external_app_id is not null then ai.app_scopes(k.external_app_id) end as scopes,
-      k as key
+      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id, b.scopes, k as key
     from ai.keys k
+    left join lateral (
+      select r.refused, private.gateway_scopes(a) as scopes
+      from private.apps a
+      cross join lateral private.gateway_refusal(a, k.workspace_id, private.gateway_scopes(a) || array['ai:use']) r
+      where a.id = k.external_app_id
+      offset 0
+    ) as b on true
     cross join lateral (
       select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
     ) as a
@@ -58,9 +71,8 @@ as $$
       and (k.expires_at is null or k.expires_at > now())
       and a.status is distinct from 'over'
     union all
-    select u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
-    from ai.user_caller(credential, find_callers.workspace) u
-    where (credential).source in ('app_token', 'session') and u.actor_id is not null
+    select (person).refused, (person).workspace_id, (person).actor_id, (person).app_id, (person).scopes, null::ai.keys
+    where (credential).source in ('app_token', 'session') and (person).actor_id is not null
   ) as i
   -- The offsets keep lookups by key, even if the statistics are wrong.
   left join lateral (
@@ -108,68 +120,64 @@ as $$
   end
 $$;
 
--- Returns the gateway scopes that an app's registration currently has.
-create or replace function ai.app_scopes(app_id uuid) returns text[]
-  language plpgsql stable security invoker
-as $$
-begin
-  return (select private.gateway_scopes(a) from private.apps a where a.id = app_id);
-end
-$$;
-
--- Returns the gateway's error code if a key that is bound to an app is refused. Imports need no ai:use. Everything else
--- checks it in ai.call_refusal.
-create or replace function ai.app_key_refusal(app_id uuid, workspace uuid) returns text
-  language plpgsql stable security invoker
-as $$
-begin
-  return (
-    select private.gateway_refusal(a, workspace, private.gateway_scopes(a) || array['ai:use']) from private.apps a where a.id = app_id
-  );
-end
-$$;
-
--- Returns the person that belongs to an app's token or to the claims of a session, and the reason if the gateway refuses
--- the person's calls. Returns nulls if the token or claims are not valid.
-create or replace function ai.user_caller(credential ai.credential, workspace text) returns ai.caller
+-- Returns the person that belongs to an app's token or to the claims of a session, for each of the calls, and the reason
+-- if the gateway refuses the person's calls. Returns null for keys, and for a token or claims that are not valid.
+-- The gateway recognizes this function's name in an error, and then answers AUTH_UNAVAILABLE.
+create or replace function ai.user_callers(calls jsonb) returns ai.caller[]
   language plpgsql stable security invoker
 as $$
 declare
+  callers ai.caller[];
   caller ai.caller;
+  place integer;
 begin
-  if credential.source = 'app_token' then
-    select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
-    into caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes
-    from ai.find_app_token(decode(credential.hash, 'hex')) t
-    where t.refused is distinct from 'invalid_api_key';
-  else
-    caller.workspace_id := workspace::uuid;
-    select s.user_id, s.refused into caller.actor_id, caller.refused
-    from ai.session_caller(credential.claims, caller.workspace_id) s;
+  if not jsonb_path_exists(calls, '$[*].credential.source ? (@ == "app_token" || @ == "session")') then
+    return callers;
   end if;
-  return caller;
+  for place, caller.refused, caller.workspace_id, caller.actor_id, caller.app_id, caller.scopes in
+    select e.place, u.*
+    from jsonb_array_elements(calls) with ordinality as e (call, place)
+    cross join lateral (
+      select r.credential, case (r.credential).source when 'session' then r.workspace::uuid end as workspace
+      from jsonb_to_record(e.call) as r (credential ai.credential, workspace text)
+      offset 0
+    ) as r
+    cross join lateral (
+      select t.refused, t.workspace_id, t.user_id, t.app_id, t.scopes
+      from ai.find_app_token(decode((r.credential).hash, 'hex')) t
+      where (r.credential).source = 'app_token' and t.refused is distinct from 'invalid_api_key'
+      union all
+      select s.refused, r.workspace, s.user_id, null, null
+      from ai.session_caller((r.credential).claims, r.workspace) s
+      where (r.credential).source = 'session'
+    ) as u
+  loop
+    callers[place] := caller;
+  end loop;
+  return callers;
 end
 $$;
 
 -- Returns the person of a session and, if the gateway refuses the person's calls, the reason. Takes the session's
--- verified claims. Returns nulls once the session has ended or the account is suspended or deleted. Not granted to any
+-- verified claims. Returns no row once the session has ended or the account is suspended or deleted. Not granted to any
 -- role, because it trusts the claims.
-create or replace function ai.session_caller(claims jsonb, workspace uuid, out user_id uuid, out refused text)
-  language plpgsql stable security invoker
+create or replace function ai.session_caller(claims jsonb, workspace uuid) returns table (user_id uuid, refused text)
+  language sql stable security invoker
 as $$
-begin
   select
     f.user_id,
     case
       when private.required_mfa_state(f.app_metadata) = 'malformed' then 'AUTH_UNAVAILABLE'
-      when not private.session_satisfies_mfa(claims) then 'MFA_REQUIRED'
+      when not private.satisfies_required_mfa(
+        f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second,
+        floor(extract(epoch from now()))::bigint
+      ) then 'MFA_REQUIRED'
       when workspace is null then 'workspace_header_required'
-      when not private.user_has_workspace_permission(f.user_id, workspace, 'use_ai_studio') then 'insufficient_scope'
+      when not exists (select from private.memberships_with_permission(f.user_id, workspace, 'use_ai_studio'))
+        then 'insufficient_scope'
     end
-  into session_caller.user_id, session_caller.refused
   from private.session_facts(claims) f
-  where not f.banned and not f.deleted;
-end
+  where not f.banned and not f.deleted
 $$;
 
 -- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the

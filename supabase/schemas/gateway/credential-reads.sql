@@ -8,7 +8,7 @@ create or replace function ai.check_credential(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller, call ->> 'kind');
 begin
   if refusal is not null then
@@ -28,7 +28,7 @@ create or replace function ai.list_models(call jsonb) returns jsonb
 as $$
 declare
   request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
-  caller ai.caller := ai.find_caller(request);
+  caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
   -- The models as JSON text, because building one jsonb from all models would be slow.

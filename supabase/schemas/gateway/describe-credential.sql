@@ -6,7 +6,7 @@ create or replace function ai.describe_credential(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   exempt boolean;
   cost_visible boolean;

@@ -46,8 +46,9 @@ begin
     return ai.refusal('invalid_api_key');
   end if;
   if run.app_id is not null then
-    select private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) into refused
+    select r.refused into refused
     from private.apps a
+    cross join lateral private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) r
     where a.id = run.app_id;
     if not found or refused is not null then
       return ai.refusal(coalesce(refused, 'app_not_allowed'));

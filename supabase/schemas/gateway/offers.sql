@@ -7,6 +7,8 @@
 create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
+declare
+  users ai.caller[] := ai.user_callers(calls);
 begin
   return (
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
@@ -16,7 +18,7 @@ begin
         least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
       from jsonb_array_elements(calls) with ordinality as e (call, place)
       cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
-      left join lateral ai.find_callers(r.credential, r.workspace, r.address) c on true
+      left join lateral ai.find_callers(r.credential, r.workspace, r.address, users[e.place]) c on true
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (

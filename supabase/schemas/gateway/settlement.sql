@@ -21,9 +21,8 @@ create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timesta
   set jit = off
 as $$
 declare
-  moments timestamptz[];
-  ids uuid[];
-  reports jsonb[];
+  parsed ai.run_outcome[];
+  outcome ai.run_outcome;
   first_begun timestamptz;
   last_begun timestamptz;
   due ai.settlement[];
@@ -31,19 +30,28 @@ declare
   invalid_ids uuid[];
   has_budgets boolean;
   locks ai.lock_list;
+  locked record;
   changed jsonb := '[]';
   last_changed uuid;
 begin
-  select array_agg(n.created_at), array_agg(n.id), array_agg(n.report), min(n.created_at), max(n.created_at)
-  into moments, ids, reports, first_begun, last_begun
-  from (
-    select
-      e.value as report,
-      case when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') then (e.value ->> 'created_at')::timestamptz end
-        as created_at,
-      case when pg_input_is_valid(e.value ->> 'id', 'uuid') then (e.value ->> 'id')::uuid end as id
-    from jsonb_array_elements(outcomes) as e
-  ) as n;
+  -- Validating each report first would parse it twice.
+  begin
+    parsed := array(select jsonb_populate_record(null::ai.run_outcome, e.value) from jsonb_array_elements(outcomes) as e);
+  exception when data_exception or integrity_constraint_violation then
+    -- Of a report that can't be parsed, only the run that it names is read.
+    parsed := array(
+      select jsonb_populate_record(null::ai.run_outcome, case
+        when jsonb_typeof(e.value) = 'object' and jsonb_populate_record_valid(null::ai.run_outcome, e.value) then e.value
+        when pg_input_is_valid(e.value ->> 'created_at', 'timestamptz') and pg_input_is_valid(e.value ->> 'id', 'uuid')
+          then jsonb_build_object('created_at', e.value -> 'created_at', 'id', e.value -> 'id')
+      end)
+      from jsonb_array_elements(outcomes) as e
+    );
+  end;
+  foreach outcome in array parsed loop
+    first_begun := least(first_begun, outcome.created_at);
+    last_begun := greatest(last_begun, outcome.created_at);
+  end loop;
 
   select
     array_agg(s.due) filter (where s.is_valid),
@@ -70,7 +78,7 @@ begin
         b.billed_credits, r.window_start, r.counted_tokens,
         jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text)
       )::ai.settlement as due,
-      o as outcome,
+      r.outcome,
       r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start,
       (o.usage_source is not null and o.status <> 'running'
         and (o.usage_source = 'unavailable' or num_nulls(o.cost_usd, o.credits) = 0)
@@ -86,17 +94,17 @@ begin
         r.swept, r.touched_at, r.exempt, r.markup, r.reserved_credits, r.reserved_usd, r.billed_credits, r.cost_usd,
         case when r.tokens_reserved_at >= date_trunc('minute', now()) then r.tokens_reserved_at end as window_start,
         case r.status when 'running' then r.reserved_tokens else r.input_tokens + r.output_tokens end as counted_tokens,
-        n.report
-      from unnest(moments, ids, reports) with ordinality as n (created_at, id, report, place)
+        n.outcome
+      from (
+        select p.place, parsed[p.place] as outcome from generate_subscripts(parsed, 1) as p (place) offset 0
+      ) as n
       -- The range lets the planner skip partitions of other months.
       join ai.runs r
-        on r.created_at = n.created_at and r.id = n.id and r.created_at >= first_begun and r.created_at <= last_begun
+        on r.created_at = (n.outcome).created_at and r.id = (n.outcome).id and r.created_at >= first_begun and r.created_at <= last_begun
       order by r.account_id, r.id, n.place
       for update of r
     ) as r
-    cross join lateral jsonb_populate_record(
-      null::ai.run_outcome, case when jsonb_populate_record_valid(null::ai.run_outcome, r.report) then r.report end
-    ) as o
+    cross join lateral (select (r.outcome).*) as o
     cross join lateral (
       select
         case when r.is_open then 'usage' else 'adjustment' end as kind,
@@ -130,7 +138,8 @@ begin
     into locks.budgets
     from unnest(due) as d cross join unnest(d.budget_scopes) as t (scope);
   end if;
-  perform ai.lock_rows(locks);
+  -- An assignment, because `perform` would be one more statement.
+  locked := ai.lock_rows(locks);
 
   begin
     return ai.book_settlements(due, outcomes_due, first_begun, last_begun, idle_since is not null);

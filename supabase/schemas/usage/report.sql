@@ -227,7 +227,7 @@ create or replace function ai.app_caller(call jsonb) returns ai.caller
   language plpgsql stable security invoker set search_path = ''
 as $$
 declare
-  caller ai.caller := ai.find_caller(jsonb_populate_record(null::ai.run_request, call));
+  caller ai.caller := ai.find_caller(call);
 begin
   if caller.source is null then
     caller.refused := 'invalid_api_key';

@@ -126,15 +126,27 @@ create or replace function private.user_has_workspace_permission(
   language sql stable security invoker set search_path = ''
 as $$
   select exists (
-    select
-    from public.workspace_members m
-    join public.workspaces w on w.id = m.workspace_id
-    join public.workspace_roles r on r.id = m.role_id
-    where m.user_id = user_has_workspace_permission.user_id
-      and m.workspace_id = user_has_workspace_permission.workspace_id
-      and w.deleted_at is null
-      and (r.is_owner or user_has_workspace_permission.permission = any (r.permissions))
+    select from private.memberships_with_permission(
+      user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
+    )
   )
+$$;
+
+-- Returns a user's membership in a workspace if it has the permission, as at most one row, so that a query can join it.
+-- Not granted to any role, like private.user_has_workspace_permission.
+create or replace function private.memberships_with_permission(
+  user_id uuid, workspace_id uuid, permission public.workspace_permission
+) returns setof public.workspace_members
+  language sql stable security invoker
+as $$
+  select m.*
+  from public.workspace_members m
+  join public.workspaces w on w.id = m.workspace_id
+  join public.workspace_roles r on r.id = m.role_id
+  where m.user_id = memberships_with_permission.user_id
+    and m.workspace_id = memberships_with_permission.workspace_id
+    and w.deleted_at is null
+    and (r.is_owner or permission = any (r.permissions))
 $$;
 
 -- Returns whether a user is a member of a workspace. Not granted to any role, because it does not check that the user
@@ -151,21 +163,18 @@ begin
 end
 $$;
 
--- Returns whether a user has been a member of a workspace without a break since the given time. A credential of an
--- earlier membership stays refused when the person is invited again. Not granted to any role, like
--- private.is_workspace_member.
-create or replace function private.is_member_since(user_id uuid, workspace_id uuid, since timestamptz) returns boolean
-  language plpgsql stable security invoker
+-- Returns a user's membership in a workspace if it has lasted without a break since the given time, as at most one row,
+-- so that a query can join it. A credential of an earlier membership stays refused when the person is invited again. Not
+-- granted to any role, like private.is_workspace_member.
+create or replace function private.memberships_since(user_id uuid, workspace_id uuid, since timestamptz)
+  returns setof public.workspace_members
+  language sql stable security invoker
 as $$
-begin
-  return exists (
-    select
-    from public.workspace_members m
-    where m.user_id = is_member_since.user_id
-      and m.workspace_id = is_member_since.workspace_id
-      and m.created_at <= since
-  );
-end
+  select m.*
+  from public.workspace_members m
+  where m.user_id = memberships_since.user_id
+    and m.workspace_id = memberships_since.workspace_id
+    and m.created_at <= since
 $$;
 
 -- Returns whether a list of permissions is one-dimensional and contains neither duplicates nor nulls.

@@ -7684,6 +7684,8 @@ declare
   outcomes_due ai.run_outcome[];
   invalid_ids uuid[];
   has_budgets boolean;
+  window_locks ai.limit_subject[];
+  account_locks uuid[];
   locks ai.lock_list;
   locked record;
   changed jsonb := '[]';
@@ -7717,7 +7719,7 @@ begin
       || array_agg(row('key', s.key_lineage_id, null)::ai.limit_subject)
         filter (where s.window_start is not null and s.key_lineage_id is not null),
     array_agg(s.account_id) filter (where s.account_id is not null)
-  into due, outcomes_due, invalid_ids, has_budgets, locks.rate_windows, locks.accounts
+  into due, outcomes_due, invalid_ids, has_budgets, window_locks, account_locks
   from (
     select
       row(
@@ -7786,6 +7788,8 @@ begin
   if due is null then
     return '[]';
   end if;
+  locks.rate_windows := window_locks;
+  locks.accounts := account_locks;
   if has_budgets then
     select array_agg(row(
       t.scope, ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id), d.workspace_id

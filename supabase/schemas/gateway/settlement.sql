@@ -27,8 +27,7 @@ declare
   last_begun timestamptz;
   due ai.settlement[];
   outcomes_due ai.run_outcome[];
-  invalid_ids uuid[];
-  has_budgets boolean;
+  batch record;
   locks ai.lock_list;
   locked record;
   changed jsonb := '[]';
@@ -54,15 +53,15 @@ begin
   end loop;
 
   select
-    array_agg(s.due) filter (where s.is_valid),
-    array_agg(s.outcome) filter (where s.is_valid),
-    array_agg(s.id) filter (where not s.is_valid),
-    bool_or(s.budget_scopes <> '{}'),
+    array_agg(s.due) filter (where s.is_valid) as due,
+    array_agg(s.outcome) filter (where s.is_valid) as outcomes,
+    array_agg(s.id) filter (where not s.is_valid) as invalid_ids,
+    bool_or(s.budget_scopes <> '{}') as has_budgets,
     array_agg(row('workspace', s.workspace_id, null)::ai.limit_subject) filter (where s.window_start is not null)
       || array_agg(row('key', s.key_lineage_id, null)::ai.limit_subject)
-        filter (where s.window_start is not null and s.key_lineage_id is not null),
-    array_agg(s.account_id) filter (where s.account_id is not null)
-  into due, outcomes_due, invalid_ids, has_budgets, locks.rate_windows, locks.accounts
+        filter (where s.window_start is not null and s.key_lineage_id is not null) as rate_windows,
+    array_agg(s.account_id) filter (where s.account_id is not null) as accounts
+  into batch
   from (
     select
       row(
@@ -124,14 +123,18 @@ begin
       else idle_since is null and r.swept and o.usage_source in ('provider', 'provider_partial') and o.estimated is not true
     end
   ) as s;
-  if invalid_ids is not null then
+  if batch.invalid_ids is not null then
     raise warning 'run % cannot be booked: a run ends with a status, a usage source, a cost and counts of at least 0',
-      array_to_string(invalid_ids, ', ') using errcode = 'check_violation';
+      array_to_string(batch.invalid_ids, ', ') using errcode = 'check_violation';
   end if;
-  if due is null then
+  if batch.due is null then
     return '[]';
   end if;
-  if has_budgets then
+  due := batch.due;
+  outcomes_due := batch.outcomes;
+  locks.rate_windows := batch.rate_windows;
+  locks.accounts := batch.accounts;
+  if batch.has_budgets then
     select array_agg(row(
       t.scope, ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id), d.workspace_id
     )::ai.limit_subject)

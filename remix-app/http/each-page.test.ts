@@ -25,13 +25,26 @@ describe("eachPage", () => {
     expect(pages.flat()).toEqual(Array.from({ length }, (_, index) => index));
   });
 
-  test("fetches a page of a list only when the page is needed", async () => {
+  test("reads one page ahead of the page that is needed, and no more", async () => {
     let read = 0;
     const pages = eachPage(async () => ({ records: [read++], nextCursor: "on" }));
     expect(read).toBe(0);
     await pages.next();
-    expect(read).toBe(1);
+    expect(read).toBe(2);
     await pages.return();
-    expect(read).toBe(1);
+    expect(read).toBe(2);
+  });
+
+  test("fails at the page that cannot be read, and not if that page is never needed", async () => {
+    const failing = async (cursor: string | undefined) => {
+      if (cursor !== undefined) throw new Error("gone");
+      return { records: [1], nextCursor: "on" };
+    };
+    const pages = eachPage(failing);
+    expect(await pages.next()).toEqual({ done: false, value: [1] });
+    await expect(pages.next()).rejects.toThrow("gone");
+    const left = eachPage(failing);
+    await left.next();
+    await left.return();
   });
 });

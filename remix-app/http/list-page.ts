@@ -113,16 +113,19 @@ export function readPageQuery(request: Request, { requestId }: { requestId: stri
 export const recordsPerRead = 5_000;
 
 /**
- * Yields the records of a list, page by page, following cursors to its end.
+ * Yields the records of a list, page by page, following cursors to its end. Reads the next page while the caller works
+ * on a page.
  * @throws what reading a page throws
  */
 export async function* eachPage<Row>(
   read: (cursor: string | undefined) => Promise<{ records: readonly Row[]; nextCursor: string | null }>,
 ): AsyncGenerator<readonly Row[], void> {
-  let cursor: string | undefined;
-  do {
-    const { records, nextCursor } = await read(cursor);
+  for (let page = read(undefined), hasMore = true; hasMore; ) {
+    const { records, nextCursor } = await page;
+    hasMore = nextCursor !== null;
+    if (nextCursor !== null) page = read(nextCursor);
+    // The caller may stop before it needs the next page. A failure still reaches the await above.
+    page.catch(() => {});
     yield records;
-    cursor = nextCursor ?? undefined;
-  } while (cursor !== undefined);
+  }
 }

@@ -13101,31 +13101,22 @@ as $$
   )
 $$;
 
--- Returns { priced }, the facts from which the web server explains a run's cost: whether credits were due and, if
--- provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.
-create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
-  language sql stable security invoker
-  -- Sets no search path and has no subselect, so that Postgres inlines it into its callers' plans.
+-- Returns whether a run made a request to a provider.
+create or replace function ai.asked_provider(steps jsonb) returns boolean
+  language sql immutable security invoker parallel safe
 as $$
-  select jsonb_build_object('priced', jsonb_build_object(
-    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
-    'exempt', (run).exempt,
-    'swept', (run).swept,
-    'idempotent', (run).idempotency_key is not null,
-    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
-    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
-  ) || case when cost_visible then jsonb_build_object(
-    'markup', trim_scale((run).markup)::text,
-    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
-    'route', (run).route,
-    'routes', case
-      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
-      else jsonb_path_query_array(
-        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
-      )
-    end,
-    'attempts', coalesce((run).attempts, '[]')
-  ) else '{}' end)
+  select jsonb_path_exists(coalesce(steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")')
+$$;
+
+-- Returns the routes by which a run is priced: all if its attempts were charged separately, else the run's own.
+create or replace function ai.charged_routes(routes jsonb, route smallint, attempts jsonb) returns jsonb
+  -- Stable like jsonb_build_object, so that Postgres inlines it.
+  language sql stable security invoker
+as $$
+  select case
+    when jsonb_path_exists(attempts, '$[*].charged') then routes
+    else jsonb_path_query_array(routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', route))
+  end
 $$;
 
 -- Returns a page of a workspace's runs, newest first, for a member with use_ai_studio: { outcome: listed, runs,
@@ -13143,11 +13134,82 @@ create or replace function ai.list_runs(
   scan_limit integer default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit);
+begin
+  return page.answer || case when page.runs is null then '{}' else jsonb_build_object('runs', (
+    select coalesce(jsonb_agg(
+      -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
+      -- again for each run.
+      ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
+    ), '[]')
+    from unnest(page.runs) r
+  )) end;
+end
+$$;
+
+-- Returns a page of runs like ai.list_runs, for files of many thousand runs: each run is an array of the values that
+-- ai.run_summary and ai.run_pricing_facts return, in the order of remix-app/studio/runs/run-file.ts. A run's routes are
+-- JSON text, which its reader need not parse again for the next run.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_run_rows(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
+) returns json
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit);
+begin
+  return json_build_object(
+    'outcome', page.answer -> 'outcome',
+    'unknown', page.answer -> 'unknown',
+    'continueBefore', page.answer -> 'continueBefore',
+    'runs', (
+      select coalesce(json_agg(json_build_array(
+        r.id, r.request_id, r.created_at, r.settled_at, r.model_id, r.feature, r.entity_id, r.credential_source,
+        r.execution_mode, r.key_id, k.name, r.app_id, a.display_name, r.actor_id, p.display_name,
+        case when r.credential_source <> 'key' then r.actor_id end,
+        case when visible then ai.run_provider(r.routes, r.route) end,
+        r.streamed, r.status, r.http_status, r.error_code, r.usage_source, r.input_tokens, r.cached_input_tokens,
+        r.output_tokens, r.reasoning_tokens, r.audio_input_tokens, r.audio_output_tokens,
+        r.cache_write_tokens + r.cache_write_1h_tokens, r.image_input_tokens, r.fee_requests,
+        case when visible then r.served_tier end, r.marks, trim_scale(r.billed_credits)::text,
+        trim_scale(r.unmetered_credits)::text, case when visible then trim_scale(r.cost_usd)::text end, r.first_byte_ms,
+        r.latency_ms, r.cache_write_1h_tokens, r.exempt, r.swept, r.idempotency_key is not null,
+        ai.asked_provider(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
+        case when visible then trim_scale(r.markup)::text end, case when visible then r.route end,
+        case when visible then ai.charged_routes(r.routes, r.route, r.attempts)::text end,
+        case when visible then r.attempts end
+      ) order by r.created_at desc, r.id desc), '[]')
+      from unnest(page.runs) r
+      left join ai.keys k on k.id = r.key_id
+      left join private.apps a on a.id = r.app_id
+      left join public.profiles p on p.id = r.actor_id
+    )
+  );
+end
+$$;
+
+-- Returns the runs of a page, and the other fields of ai.list_runs as answer. runs is null if the member may not see
+-- them.
+create or replace function ai.find_runs_of_page(
+  member_id uuid,
+  workspace uuid,
+  filter jsonb,
+  before jsonb,
+  page_size integer,
+  scan_limit integer,
+  out answer jsonb,
+  out runs ai.runs[]
+)
+  language plpgsql stable security invoker set search_path = ''
   -- A generic plan would use no index and read every partition.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
-  visible boolean := ai.cost_visible(workspace);
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
   last_id uuid := (before ->> 'id')::uuid;
@@ -13167,28 +13229,25 @@ declare
   unknown_name text;
   scanned_to record;
   older_than timestamptz;
-  found_runs jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return jsonb_build_object('outcome', 'not_allowed');
+    answer := '{"outcome": "not_allowed"}';
+    return;
   end if;
+  runs := '{}';
   unknown_name := ai.unknown_run_filter(workspace, filter);
   -- Continues for an unknown app or member, because a deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
-    return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
+    answer := jsonb_build_object('outcome', 'listed', 'unknown', unknown_name);
+    return;
   end if;
   -- The request id has an index. The other filters have none, because each index slows down every gateway call.
   outer_filters := num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity);
   if of_request is not null or outer_filters = 0 then
     scan_limit := null;
   end if;
-  select coalesce(jsonb_agg(
-    -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
-    -- again for each run.
-    ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
-  ), '[]') into found_runs
-  from (
-    select *
+  runs := array(
+    select row(scanned.*)::ai.runs
     from (
       select *
       from ai.runs r
@@ -13211,13 +13270,12 @@ begin
       and (of_entity is null or scanned.entity_id = of_entity)
     order by scanned.created_at desc, scanned.id desc
     limit page_size
-  ) r;
-  if scan_limit is null or jsonb_array_length(found_runs) >= page_size then
-    return jsonb_build_object(
-      'outcome', 'listed',
-      'runs', found_runs,
-      'unknown', case when before is null and found_runs = '[]' then unknown_name end
+  );
+  if scan_limit is null or cardinality(runs) >= page_size then
+    answer := jsonb_build_object(
+      'outcome', 'listed', 'unknown', case when before is null and runs = '{}' then unknown_name end
     );
+    return;
   end if;
   select r.created_at, r.id into scanned_to
   from ai.runs r
@@ -13229,10 +13287,9 @@ begin
   offset scan_limit - 1
   limit 1;
   older_than := ai.runs_may_exist_before(workspace, filter, scanned_to.created_at);
-  return jsonb_build_object(
+  answer := jsonb_build_object(
     'outcome', 'listed',
-    'runs', found_runs,
-    'unknown', case when before is null and found_runs = '[]' and older_than is null then unknown_name end,
+    'unknown', case when before is null and runs = '{}' and older_than is null then unknown_name end,
     'continueBefore', case when older_than is not null then jsonb_build_object(
       'createdAt', older_than,
       'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end
@@ -14130,9 +14187,9 @@ as $$
     change.output_tokens, change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed
 $$;
 
--- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
--- row or unique key, so settlements never wait for each other here. Compares columns before it computes anything, because
--- most heartbeats change none of them.
+-- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Records only the
+-- difference of a heartbeat, which changes nothing but token counts. Has no shared row or unique key, so settlements
+-- never wait for each other here.
 -- Definer: the role that settles a run cannot write the changes.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql volatile security definer set search_path = ''
@@ -14140,15 +14197,25 @@ as $$
 begin
   if tg_op = 'UPDATE' and (
     old.created_at, old.workspace_id, old.app_id, old.key_lineage_id, old.routes, old.route, old.model_id, old.feature,
-    old.execution_mode, old.status, old.input_tokens, old.output_tokens, old.cost_usd, old.billed_credits,
-    old.unmetered_credits, old.latency_ms, old.streamed, old.first_byte_ms, old.billing_name, old.billing_account,
-    old.actor_id, old.usage_source, old.swept, old.entity_id
+    old.execution_mode, old.status, old.cost_usd, old.billed_credits, old.unmetered_credits, old.latency_ms, old.streamed,
+    old.first_byte_ms, old.billing_name, old.billing_account, old.actor_id, old.usage_source, old.swept, old.entity_id
   ) is not distinct from (
     new.created_at, new.workspace_id, new.app_id, new.key_lineage_id, new.routes, new.route, new.model_id, new.feature,
-    new.execution_mode, new.status, new.input_tokens, new.output_tokens, new.cost_usd, new.billed_credits,
-    new.unmetered_credits, new.latency_ms, new.streamed, new.first_byte_ms, new.billing_name, new.billing_account,
-    new.actor_id, new.usage_source, new.swept, new.entity_id
+    new.execution_mode, new.status, new.cost_usd, new.billed_credits, new.unmetered_credits, new.latency_ms, new.streamed,
+    new.first_byte_ms, new.billing_name, new.billing_account, new.actor_id, new.usage_source, new.swept, new.entity_id
   ) then
+    if old.input_tokens <> new.input_tokens or old.output_tokens <> new.output_tokens then
+      insert into ai.usage_changes (
+        workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+        input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+        first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs, run_created_at, label
+      ) values (
+        new.workspace_id, (new.created_at at time zone 'UTC')::date, new.app_id, new.key_lineage_id,
+        ai.run_provider(new.routes, new.route), new.model_id, new.feature, new.execution_mode, 0, 0,
+        new.input_tokens - old.input_tokens, new.output_tokens - old.output_tokens, 0, 0, 0, 0, 0, 0, 0,
+        new.billing_name, new.billing_account, new.actor_id, 0, 0, new.created_at, new.entity_id
+      );
+    end if;
     return null;
   end if;
   insert into ai.usage_changes (
@@ -16570,49 +16637,26 @@ as $$
   end
 $$;
 
--- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
--- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
--- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
-create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
-  language sql stable security invoker set search_path = ''
+-- Returns { priced }, the facts from which the web server explains a run's cost: whether credits were due and, if
+-- provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.
+create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker
+  -- Sets no search path and has no subselect, so that Postgres inlines it into its callers' plans.
 as $$
-  select jsonb_build_object(
-    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
-    'steps', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
-      ) order by s.step), '[]')
-      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
-    ),
-    'attempts', case when cost_visible then (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'route', a.route,
-        'provider', a.provider,
-        'model', a.model,
-        'status', a.status,
-        'failure', a.failure,
-        'upstreamRequestId', a.upstream_request_id,
-        'mayHaveCharged', coalesce(a.may_have_charged, false),
-        'latencyMs', a.latency_ms
-      ) order by a.position), '[]')
-      from rows from (jsonb_to_recordset((run).attempts) as (
-        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
-        may_have_charged boolean, latency_ms integer
-      )) with ordinality as a (
-        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
-      )
-    ) end,
-    'ledger', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
-      ) order by l.id), '[]')
-      from ai.credit_ledger l
-      where l.run_id = (run).id
-    ),
-    'answeredBy', case when cost_visible then
-      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
-    end
-  )
+  select jsonb_build_object('priced', jsonb_build_object(
+    'cacheWrite1hTokens', (run).cache_write_1h_tokens,
+    'exempt', (run).exempt,
+    'swept', (run).swept,
+    'idempotent', (run).idempotency_key is not null,
+    'askedProvider', ai.asked_provider((run).steps),
+    'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
+  ) || case when cost_visible then jsonb_build_object(
+    'markup', trim_scale((run).markup)::text,
+    'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
+    'route', (run).route,
+    'routes', ai.charged_routes((run).routes, (run).route, (run).attempts),
+    'attempts', coalesce((run).attempts, '[]')
+  ) else '{}' end)
 $$;
 
 -- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
@@ -16936,22 +16980,6 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 
--- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
--- account. Includes what the workspace hides from its members. Returns null if the run does not exist.
--- Definer: reads accounts and apps, which the service role cannot read.
-create or replace function private.read_run(run_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.run_detail(r, true) || jsonb_build_object(
-    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
-    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
-    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
-  )
-  from ai.find_run(run_id) as r
-  left join public.workspaces w on w.id = r.workspace_id
-  where r.id is not null
-$$;
-
 -- Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
 -- Definer: the service role cannot check the permissions of members.
 create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
@@ -17034,6 +17062,51 @@ as $$
     end
   )
   returning private.describe_openid_tokens(login, t)
+$$;
+
+-- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
+-- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
+-- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end
+  )
 $$;
 
 -- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
@@ -17143,6 +17216,22 @@ as $$
       'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
     ]) as p (part)
   )
+$$;
+
+-- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
+-- account. Includes what the workspace hides from its members. Returns null if the run does not exist.
+-- Definer: reads accounts and apps, which the service role cannot read.
+create or replace function private.read_run(run_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.run_detail(r, true) || jsonb_build_object(
+    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
+    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
+    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
+  )
+  from ai.find_run(run_id) as r
+  left join public.workspaces w on w.id = r.workspace_id
+  where r.id is not null
 $$;
 
 -- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
@@ -17317,7 +17406,11 @@ revoke delete, insert, update on table ai.usage_progress from service_role;
 
 grant execute on function ai.answer_agent_access(uuid, uuid, uuid, timestamp with time zone, text) to service_role;
 
+grant execute on function ai.asked_provider(jsonb) to service_role;
+
 grant execute on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) to service_role;
+
+grant execute on function ai.charged_routes(jsonb, smallint, jsonb) to service_role;
 
 grant execute on function ai.find_run(uuid) to service_role;
 
@@ -17330,6 +17423,8 @@ grant execute on function ai.list_agent_access(uuid, uuid) to service_role;
 grant execute on function ai.list_keys_of_creator(uuid, uuid, uuid, integer) to service_role;
 
 grant execute on function ai.list_run_filters(uuid, uuid) to service_role;
+
+grant execute on function ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer) to service_role;
 
 grant execute on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer) to service_role;
 

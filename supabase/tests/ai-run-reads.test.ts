@@ -1,4 +1,7 @@
 import { describe, expect } from "vitest";
+import { z } from "zod";
+import { runRow } from "../../remix-app/studio/runs/run-file.ts";
+import { runSummary } from "../../remix-app/studio/runs/run-schema.ts";
 import { createActor, workspaceRoles } from "./actors.ts";
 import { begin, chatCall, createTenant, outcome, settle, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one, test } from "./database.ts";
@@ -39,9 +42,52 @@ describe("reading and searching runs", () => {
       const reader = { workspaceId: tenant.workspaceId, ownerId: member.sub };
       const allowed = (permissions as readonly string[]).includes("use_ai_studio");
       expect((await list(db, reader)).outcome, role).toBe(allowed ? "listed" : "not_allowed");
+      const file = "ai.list_run_rows($1, $2, '{}', null, 10, null)";
+      const { outcome: ofFile } = await call(db, file, [reader.ownerId, reader.workspaceId]);
+      expect(ofFile, role).toBe(allowed ? "listed" : "not_allowed");
       expect((await read(db, reader, run.run_id)).outcome, role).toBe(allowed ? "read" : "not_allowed");
     }
   });
+
+  test.for([true, false])(
+    "a file has the values of the list, with provider cost visible: %s",
+    async (visible, { db }) => {
+      const tenant = await createTenant(db, { credits: "1000000" });
+      await db.query("update public.profiles set display_name = 'Ann' where id = $1", [tenant.ownerId]);
+      const run = await settledRun(db, tenant);
+      await settledRun(db, tenant);
+      await begin(db, chatCall(tenant));
+      // Gives each column its own value, so that none can stand for another.
+      await db.query(
+        `update ai.runs set input_tokens = 1, cached_input_tokens = 2, output_tokens = 3, reasoning_tokens = 4,
+         audio_input_tokens = 5, audio_output_tokens = 6, cache_write_tokens = 7, cache_write_1h_tokens = 8,
+         image_input_tokens = 9, fee_requests = 10, http_status = 211, error_code = 'a_code', served_tier = 'flex',
+         marks = '{implausible,unpriced_tier}', cost_usd = 1.5, billed_credits = 2.5, unmetered_credits = 3.5,
+         first_byte_ms = 12, latency_ms = 13, entity_id = 'order-7', exempt = true, swept = true,
+         steps = '[{"type": "retry"}]',
+         attempts = '[{"route": 1, "failure": "timeout", "may_have_charged": true, "charged": {"input_tokens": 4}}]'
+       where id = $1`,
+        [run.run_id],
+      );
+      if (!visible) {
+        await db.query(
+          `insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)
+         on conflict (workspace_id) do update set provider_cost_visible = false`,
+          [tenant.workspaceId],
+        );
+      }
+      const member = [tenant.ownerId, tenant.workspaceId];
+      const rows = await call(db, "ai.list_run_rows($1, $2, '{}', null, 10, 10000)", member);
+      const listed = z.array(runSummary).parse((await list(db, tenant)).runs);
+      expect(listed).toHaveLength(3);
+      for (const { priced } of listed) {
+        // No column of the file is computed from the rate.
+        delete priced.creditsPerUsd;
+        priced.route ??= null;
+      }
+      expect(z.array(runRow).parse(rows.runs)).toEqual(listed);
+    },
+  );
 
   test("does not find runs of another workspace", async ({ db }) => {
     const [mine, other] = [

@@ -187,6 +187,47 @@ describe("sums of today's runs", () => {
     await expectExact();
   });
 
+  const recordedChanges = async () =>
+    Number(
+      (
+        await one<{ n: string }>(held.session, {
+          sql: "select count(*) as n from ai.usage_changes where workspace_id = $1",
+          values: [tenant.workspaceId],
+        })
+      ).n,
+    );
+
+  test("a change counts as late by the time of the write, not by the start of its transaction", async () => {
+    await held.client.query("begin");
+    // By the start of the transaction, the run is not older than 30 seconds.
+    const run = await beginAt(held.session, "now() - interval '30 seconds'");
+    await held.session.query("update ai.runs set output_tokens = 7 where id = $1", [run.run_id]);
+    expect(await recordedChanges()).toBe(1);
+    await held.client.query("rollback");
+  });
+
+  test("a late heartbeat records one difference if its counts changed, and nothing otherwise", async () => {
+    const run = await beginAt(free.session, "now() - interval '5 minutes'", { label: "customer-1" });
+    await moveMark("now() - interval '3 minutes'");
+    const heartbeat = (counts: object) =>
+      db.query("select ai.heartbeat_runs($1)", [
+        JSON.stringify([{ id: run.run_id, created_at: run.created_at, ...counts }]),
+      ]);
+    for (const [counts, changes] of [
+      [{ input_tokens: 5, output_tokens: 3 }, 1],
+      [{ input_tokens: 5, output_tokens: 3, cost_usd: 0.5 }, 1],
+      [{ input_tokens: 5, output_tokens: 9 }, 2],
+    ] as const) {
+      await heartbeat(counts);
+      expect(await recordedChanges()).toBe(changes);
+      await expectExact();
+    }
+    await rollUp();
+    await expectExact();
+    await settle(db, [outcome(run)]);
+    await expectExact();
+  });
+
   test("a transaction that inserts its run long after it began records it", async () => {
     await moveMark("now() - interval '90 seconds'");
     await db.query(

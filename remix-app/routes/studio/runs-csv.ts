@@ -1,10 +1,13 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/list-page.ts";
+import { eachPage } from "../../http/list-page.ts";
 import { rangeFileName, rangeOfFile } from "../../studio/range.ts";
 import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
-import { listRuns } from "../../studio/runs/runs.ts";
+import { listRunsOfFile } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
+
+/** Formatting more runs at a time would delay other requests of the server. */
+const runsPerRead = 2_000;
 
 /** Downloads all runs that match the page's filters, newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -12,9 +15,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { requestId } = context;
   const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
   rangeOfFile(range, context);
-  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: recordsPerRead };
+  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsPerRead };
   const pages = eachPage(async (cursor) => {
-    const { runs: records, nextCursor } = await listRuns(context, { ...page, cursor });
+    const { runs: records, nextCursor } = await listRunsOfFile(context, { ...page, cursor });
     return { records, nextCursor };
   });
   return csvFile(runColumns, { name: rangeFileName("runs", range), pages });

@@ -7,17 +7,23 @@ import type { RunSummary } from "./run-schema.ts";
 
 type Value = string | number | null;
 
-/** Caches each run's pricing for all columns. */
-const priced = new WeakMap<RunSummary, RunPricing>();
+type Item = PricingLine["item"];
+type Priced = { pricing: RunPricing; linesByItem: Map<Item, PricingLine[]> };
 
-function pricingFor(run: RunSummary): RunPricing {
-  const known = priced.get(run) ?? pricingOf(run);
-  priced.set(run, known);
-  return known;
+/** Caches each run's pricing for all columns. */
+const priced = new WeakMap<RunSummary, Priced>();
+const noLines: readonly PricingLine[] = [];
+
+function pricingFor(run: RunSummary): Priced {
+  const known = priced.get(run);
+  if (known) return known;
+  const pricing = pricingOf(run);
+  const found = { pricing, linesByItem: Map.groupBy(pricing.lines, ({ item }) => item) };
+  priced.set(run, found);
+  return found;
 }
 
-const linesOf = (run: RunSummary, item: PricingLine["item"]) =>
-  pricingFor(run).lines.filter((line) => line.item === item);
+const linesOf = (run: RunSummary, item: Item) => pricingFor(run).linesByItem.get(item) ?? noLines;
 
 function countOf(lines: readonly PricingLine[]): Value {
   return lines.reduce((total, { count }) => total + (count ?? 0), 0);
@@ -25,13 +31,13 @@ function countOf(lines: readonly PricingLine[]): Value {
 
 /** Returns the unit price that all lines share, or null if their prices differ. */
 function priceOf(lines: readonly PricingLine[]): Value {
-  const [price, ...others] = new Set(lines.map(({ unitPriceUsd }) => unitPriceUsd));
-  return others.length === 0 ? (price ?? null) : null;
+  const [first] = lines;
+  return first && lines.every(({ unitPriceUsd }) => unitPriceUsd === first.unitPriceUsd) ? first.unitPriceUsd : null;
 }
 
 function amountOf(lines: readonly PricingLine[]): Value {
   const amounts = lines.flatMap(({ amountUsd }) => amountUsd ?? []);
-  if (amounts.length === 0) return null;
+  if (amounts.length <= 1) return amounts[0] ?? null;
   return formatDecimal(amounts.map(parseDecimal).reduce(add));
 }
 
@@ -47,6 +53,6 @@ export const pricingColumns: readonly CsvColumn<RunSummary>[] = [
   ...(["stated_cost", "not_itemised", "rounding"] as const).map((item) =>
     column(`${item}_amount_usd`, (run) => amountOf(linesOf(run, item))),
   ),
-  column("markup", (run) => pricingFor(run).markup),
-  column("pricing_notes", (run) => pricingFor(run).notes.join(" ")),
+  column("markup", (run) => pricingFor(run).pricing.markup),
+  column("pricing_notes", (run) => pricingFor(run).pricing.notes.join(" ")),
 ];

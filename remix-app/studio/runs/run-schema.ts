@@ -9,7 +9,7 @@ import { pricingFacts, runPricing } from "./pricing-schema.ts";
 const count = z.number().int();
 
 /** A run as shown to its workspace's members. */
-const runFacts = z.object({
+export const runFacts = z.object({
   id: z.uuid(),
   requestId: z.string(),
   createdAt: exactUtcText,

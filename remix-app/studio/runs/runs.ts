@@ -8,6 +8,7 @@ import { exactAmounts } from "../../ui/format-amount.ts";
 import { callAsMember, type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
 import { pricingOf } from "./pricing.ts";
 import type { RunPricing } from "./pricing-schema.ts";
+import { runRow } from "./run-file.ts";
 import {
   type RunFilter,
   type RunSummary,
@@ -61,15 +62,17 @@ function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPr
   }));
 }
 
-const listed = z.union([
-  z.object({
-    outcome: z.literal("listed"),
-    runs: z.array(runSummary),
-    continueBefore: position.nullish(),
-    unknown: z.enum(["keyId", "appId", "memberId", "provider"]).nullish(),
-  }),
-  z.object({ outcome: z.literal("not_allowed") }),
-]);
+const notAllowed = z.object({ outcome: z.literal("not_allowed") });
+const listed = z.object({
+  outcome: z.literal("listed"),
+  runs: z.array(runSummary),
+  continueBefore: position.nullish(),
+  unknown: z.enum(["keyId", "appId", "memberId", "provider"]).nullish(),
+});
+const pages = {
+  list_runs: z.union([listed, notAllowed]),
+  list_run_rows: z.union([listed.extend({ runs: z.array(runRow) }), notAllowed]),
+};
 const read = z.union([
   z.object({ outcome: z.literal("read") }).and(runDetail),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
@@ -90,15 +93,30 @@ const scanLimit = 10_000;
  * match the filter, a page may be short or empty and still have a next page.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
-export async function listRuns(
+export function listRuns(context: AppLoadContext, page: RunPageQuery): Promise<RunPage> {
+  return readPage(context, { ...page, name: "list_runs" });
+}
+
+/**
+ * Returns a page of a workspace's runs for a file, like {@link listRuns}. Reads thousands of runs in a fraction of the
+ * time. Doesn't return `creditsPerUsd`.
+ */
+export function listRunsOfFile(context: AppLoadContext, page: RunPageQuery): Promise<RunPage> {
+  return readPage(context, { ...page, name: "list_run_rows" });
+}
+
+type RunPageQuery = StudioMember & { filter: RunFilter; limit: number; cursor?: string | undefined };
+type RunPage = { runs: RunSummary[]; nextCursor: string | null };
+
+async function readPage(
   context: AppLoadContext,
-  options: StudioMember & { filter: RunFilter; limit: number; cursor?: string | undefined },
-): Promise<{ runs: RunSummary[]; nextCursor: string | null }> {
+  { name, ...options }: RunPageQuery & { name: keyof typeof pages },
+): Promise<RunPage> {
   const { filter, limit, cursor, ...member } = options;
   const { requestId } = context;
   const before = positionOf(cursor, { read: readCursor, requestId });
   const args = { filter, before, page_size: limit + 1, scan_limit: scanLimit };
-  const answer = await callAsMember(context, { member, name: "list_runs", args, schema: listed });
+  const answer = await callAsMember(context, { member, name, args, schema: pages[name] });
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownWords[answer.unknown] });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });

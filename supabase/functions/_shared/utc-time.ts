@@ -32,6 +32,9 @@ export const utcText = z.coerce
   .pipe(z.iso.datetime());
 
 /** A time with microseconds, for values by which lists are ordered. */
-export const exactUtcText = offsetTime
-  .transform((text) => (/(Z|[+-]00:00)$/.test(text) ? text.replace(/[+-]00:00$/, "Z") : new Date(text).toISOString()))
-  .pipe(z.iso.datetime());
+export const exactUtcText = offsetTime.transform(toExactUtc).pipe(z.iso.datetime());
+
+/** Formats a time with any offset in UTC. Keeps microseconds if the time is in UTC already. */
+export function toExactUtc(text: string): string {
+  return /(Z|[+-]00:00)$/.test(text) ? text.replace(/[+-]00:00$/, "Z") : new Date(text).toISOString();
+}

@@ -133,18 +133,31 @@ as $$
     'exempt', (run).exempt,
     'swept', (run).swept,
     'idempotent', (run).idempotency_key is not null,
-    'askedProvider', jsonb_path_exists(coalesce((run).steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")'),
+    'askedProvider', ai.asked_provider((run).steps),
     'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
   ) || case when cost_visible then jsonb_build_object(
     'markup', trim_scale((run).markup)::text,
     'creditsPerUsd', trim_scale(ai.credits_per_usd((run).markup))::text,
     'route', (run).route,
-    'routes', case
-      when jsonb_path_exists((run).attempts, '$[*].charged') then (run).routes
-      else jsonb_path_query_array(
-        (run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route)
-      )
-    end,
+    'routes', ai.charged_routes((run).routes, (run).route, (run).attempts),
     'attempts', coalesce((run).attempts, '[]')
   ) else '{}' end)
+$$;
+
+-- Returns whether a run made a request to a provider.
+create or replace function ai.asked_provider(steps jsonb) returns boolean
+  language sql immutable security invoker parallel safe
+as $$
+  select jsonb_path_exists(coalesce(steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")')
+$$;
+
+-- Returns the routes by which a run is priced: all if its attempts were charged separately, else the run's own.
+create or replace function ai.charged_routes(routes jsonb, route smallint, attempts jsonb) returns jsonb
+  -- Stable like jsonb_build_object, so that Postgres inlines it.
+  language sql stable security invoker
+as $$
+  select case
+    when jsonb_path_exists(attempts, '$[*].charged') then routes
+    else jsonb_path_query_array(routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', route))
+  end
 $$;

@@ -15,11 +15,82 @@ create or replace function ai.list_runs(
   scan_limit integer default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit);
+begin
+  return page.answer || case when page.runs is null then '{}' else jsonb_build_object('runs', (
+    select coalesce(jsonb_agg(
+      -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
+      -- again for each run.
+      ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
+    ), '[]')
+    from unnest(page.runs) r
+  )) end;
+end
+$$;
+
+-- Returns a page of runs like ai.list_runs, for files of many thousand runs: each run is an array of the values that
+-- ai.run_summary and ai.run_pricing_facts return, in the order of remix-app/studio/runs/run-file.ts. A run's routes are
+-- JSON text, which its reader need not parse again for the next run.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_run_rows(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
+) returns json
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit);
+begin
+  return json_build_object(
+    'outcome', page.answer -> 'outcome',
+    'unknown', page.answer -> 'unknown',
+    'continueBefore', page.answer -> 'continueBefore',
+    'runs', (
+      select coalesce(json_agg(json_build_array(
+        r.id, r.request_id, r.created_at, r.settled_at, r.model_id, r.feature, r.entity_id, r.credential_source,
+        r.execution_mode, r.key_id, k.name, r.app_id, a.display_name, r.actor_id, p.display_name,
+        case when r.credential_source <> 'key' then r.actor_id end,
+        case when visible then ai.run_provider(r.routes, r.route) end,
+        r.streamed, r.status, r.http_status, r.error_code, r.usage_source, r.input_tokens, r.cached_input_tokens,
+        r.output_tokens, r.reasoning_tokens, r.audio_input_tokens, r.audio_output_tokens,
+        r.cache_write_tokens + r.cache_write_1h_tokens, r.image_input_tokens, r.fee_requests,
+        case when visible then r.served_tier end, r.marks, trim_scale(r.billed_credits)::text,
+        trim_scale(r.unmetered_credits)::text, case when visible then trim_scale(r.cost_usd)::text end, r.first_byte_ms,
+        r.latency_ms, r.cache_write_1h_tokens, r.exempt, r.swept, r.idempotency_key is not null,
+        ai.asked_provider(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
+        case when visible then trim_scale(r.markup)::text end, case when visible then r.route end,
+        case when visible then ai.charged_routes(r.routes, r.route, r.attempts)::text end,
+        case when visible then r.attempts end
+      ) order by r.created_at desc, r.id desc), '[]')
+      from unnest(page.runs) r
+      left join ai.keys k on k.id = r.key_id
+      left join private.apps a on a.id = r.app_id
+      left join public.profiles p on p.id = r.actor_id
+    )
+  );
+end
+$$;
+
+-- Returns the runs of a page, and the other fields of ai.list_runs as answer. runs is null if the member may not see
+-- them.
+create or replace function ai.find_runs_of_page(
+  member_id uuid,
+  workspace uuid,
+  filter jsonb,
+  before jsonb,
+  page_size integer,
+  scan_limit integer,
+  out answer jsonb,
+  out runs ai.runs[]
+)
+  language plpgsql stable security invoker set search_path = ''
   -- A generic plan would use no index and read every partition.
   set plan_cache_mode = force_custom_plan
 as $$
 declare
-  visible boolean := ai.cost_visible(workspace);
   starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
   last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
   last_id uuid := (before ->> 'id')::uuid;
@@ -39,28 +110,25 @@ declare
   unknown_name text;
   scanned_to record;
   older_than timestamptz;
-  found_runs jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return jsonb_build_object('outcome', 'not_allowed');
+    answer := '{"outcome": "not_allowed"}';
+    return;
   end if;
+  runs := '{}';
   unknown_name := ai.unknown_run_filter(workspace, filter);
   -- Continues for an unknown app or member, because a deleted app or account can still have runs.
   if unknown_name in ('provider', 'keyId') then
-    return jsonb_build_object('outcome', 'listed', 'runs', '[]'::jsonb, 'unknown', unknown_name);
+    answer := jsonb_build_object('outcome', 'listed', 'unknown', unknown_name);
+    return;
   end if;
   -- The request id has an index. The other filters have none, because each index slows down every gateway call.
   outer_filters := num_nonnulls(of_model, of_feature, of_status, of_key, of_app, of_member, of_provider, of_entity);
   if of_request is not null or outer_filters = 0 then
     scan_limit := null;
   end if;
-  select coalesce(jsonb_agg(
-    -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
-    -- again for each run.
-    ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible) order by r.created_at desc, r.id desc
-  ), '[]') into found_runs
-  from (
-    select *
+  runs := array(
+    select row(scanned.*)::ai.runs
     from (
       select *
       from ai.runs r
@@ -83,13 +151,12 @@ begin
       and (of_entity is null or scanned.entity_id = of_entity)
     order by scanned.created_at desc, scanned.id desc
     limit page_size
-  ) r;
-  if scan_limit is null or jsonb_array_length(found_runs) >= page_size then
-    return jsonb_build_object(
-      'outcome', 'listed',
-      'runs', found_runs,
-      'unknown', case when before is null and found_runs = '[]' then unknown_name end
+  );
+  if scan_limit is null or cardinality(runs) >= page_size then
+    answer := jsonb_build_object(
+      'outcome', 'listed', 'unknown', case when before is null and runs = '{}' then unknown_name end
     );
+    return;
   end if;
   select r.created_at, r.id into scanned_to
   from ai.runs r
@@ -101,10 +168,9 @@ begin
   offset scan_limit - 1
   limit 1;
   older_than := ai.runs_may_exist_before(workspace, filter, scanned_to.created_at);
-  return jsonb_build_object(
+  answer := jsonb_build_object(
     'outcome', 'listed',
-    'runs', found_runs,
-    'unknown', case when before is null and found_runs = '[]' and older_than is null then unknown_name end,
+    'unknown', case when before is null and runs = '{}' and older_than is null then unknown_name end,
     'continueBefore', case when older_than is not null then jsonb_build_object(
       'createdAt', older_than,
       'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end

@@ -478,9 +478,9 @@ as $$
     change.output_tokens, change.cost_usd, change.billed_credits, change.unmetered_credits, change.latency_ms, change.timed
 $$;
 
--- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Has no shared
--- row or unique key, so settlements never wait for each other here. Compares columns before it computes anything, because
--- most heartbeats change none of them.
+-- Records how a run changes the sums: what it added before, as negative numbers, and what it adds now. Records only the
+-- difference of a heartbeat, which changes nothing but token counts. Has no shared row or unique key, so settlements
+-- never wait for each other here.
 -- Definer: the role that settles a run cannot write the changes.
 create or replace function ai.record_usage_change() returns trigger
   language plpgsql volatile security definer set search_path = ''
@@ -488,15 +488,25 @@ as $$
 begin
   if tg_op = 'UPDATE' and (
     old.created_at, old.workspace_id, old.app_id, old.key_lineage_id, old.routes, old.route, old.model_id, old.feature,
-    old.execution_mode, old.status, old.input_tokens, old.output_tokens, old.cost_usd, old.billed_credits,
-    old.unmetered_credits, old.latency_ms, old.streamed, old.first_byte_ms, old.billing_name, old.billing_account,
-    old.actor_id, old.usage_source, old.swept, old.entity_id
+    old.execution_mode, old.status, old.cost_usd, old.billed_credits, old.unmetered_credits, old.latency_ms, old.streamed,
+    old.first_byte_ms, old.billing_name, old.billing_account, old.actor_id, old.usage_source, old.swept, old.entity_id
   ) is not distinct from (
     new.created_at, new.workspace_id, new.app_id, new.key_lineage_id, new.routes, new.route, new.model_id, new.feature,
-    new.execution_mode, new.status, new.input_tokens, new.output_tokens, new.cost_usd, new.billed_credits,
-    new.unmetered_credits, new.latency_ms, new.streamed, new.first_byte_ms, new.billing_name, new.billing_account,
-    new.actor_id, new.usage_source, new.swept, new.entity_id
+    new.execution_mode, new.status, new.cost_usd, new.billed_credits, new.unmetered_credits, new.latency_ms, new.streamed,
+    new.first_byte_ms, new.billing_name, new.billing_account, new.actor_id, new.usage_source, new.swept, new.entity_id
   ) then
+    if old.input_tokens <> new.input_tokens or old.output_tokens <> new.output_tokens then
+      insert into ai.usage_changes (
+        workspace_id, day, app_id, key_lineage_id, provider_id, model_id, feature, execution_mode, requests, failed,
+        input_tokens, output_tokens, cost_usd, billed_credits, unmetered_credits, latency_ms, timed, latency_marks,
+        first_token_marks, billing_name, billing_account, actor_id, estimated_runs, closed_runs, run_created_at, label
+      ) values (
+        new.workspace_id, (new.created_at at time zone 'UTC')::date, new.app_id, new.key_lineage_id,
+        ai.run_provider(new.routes, new.route), new.model_id, new.feature, new.execution_mode, 0, 0,
+        new.input_tokens - old.input_tokens, new.output_tokens - old.output_tokens, 0, 0, 0, 0, 0, 0, 0,
+        new.billing_name, new.billing_account, new.actor_id, 0, 0, new.created_at, new.entity_id
+      );
+    end if;
     return null;
   end if;
   insert into ai.usage_changes (

@@ -1,0 +1,101 @@
+import { z } from "zod";
+import { toExactUtc } from "#shared/utc-time.ts";
+import { type PricingFacts, pricingFacts } from "./pricing-schema.ts";
+import { type RunSummary, runFacts } from "./run-schema.ts";
+
+/**
+ * A run in a page of a file, as returned by `ai.list_run_rows`: an array, because names and checks of all values would
+ * take longer than everything else. Ids, amounts and times are only written to the file, so any text is accepted.
+ */
+
+const text = z.string();
+const count = z.number();
+const time = text.transform(toExactUtc);
+const { credentialSource, executionMode, status, usageSource, marks } = runFacts.shape;
+
+/** The values of a row, in the order of `ai.list_run_rows`. */
+const summaryFields: Record<keyof typeof runFacts.shape, z.ZodType> = {
+  id: text,
+  requestId: text,
+  createdAt: time,
+  settledAt: time.nullable(),
+  model: text,
+  feature: text,
+  entityId: text.nullable(),
+  credentialSource,
+  executionMode,
+  keyId: text.nullable(),
+  keyName: text.nullable(),
+  appId: text.nullable(),
+  appName: text.nullable(),
+  memberId: text.nullable(),
+  memberName: text.nullable(),
+  userId: text.nullable(),
+  provider: text.nullable(),
+  streamed: z.boolean(),
+  status,
+  httpStatus: count.nullable(),
+  errorCode: text.nullable(),
+  usageSource,
+  inputTokens: count,
+  cachedInputTokens: count,
+  outputTokens: count,
+  reasoningTokens: count,
+  audioInputTokens: count,
+  audioOutputTokens: count,
+  cacheWriteTokens: count,
+  imageInputTokens: count,
+  feeRequests: count,
+  servedTier: text.nullable(),
+  marks,
+  billedCredits: text,
+  unmeteredCredits: text,
+  costUsd: text.nullable(),
+  firstByteMs: count.nullable(),
+  latencyMs: count.nullable(),
+};
+
+/** The values of a row after those of {@link summaryFields}, in their order. */
+const pricedFields: Record<Exclude<keyof PricingFacts, "creditsPerUsd">, z.ZodType> = {
+  cacheWrite1hTokens: count,
+  exempt: z.boolean(),
+  swept: z.boolean(),
+  idempotent: z.boolean(),
+  askedProvider: z.boolean(),
+  reservedCredits: text.nullable(),
+  markup: text.nullable().transform((markup) => markup ?? undefined),
+  route: count.nullable(),
+  routes: text.nullable().transform(readRoutes),
+  attempts: z.union([z.null().transform(() => []), pricingFacts.shape.attempts]),
+};
+
+const summaryNames = Object.keys(summaryFields);
+const pricedNames = Object.keys(pricedFields);
+const values = z.tuple(Object.values({ ...summaryFields, ...pricedFields }) as [z.ZodType]);
+
+export const runRow = values.transform((row: unknown[]): RunSummary => {
+  const priced: Record<string, unknown> = {};
+  const run: Record<string, unknown> = {};
+  for (let index = 0; index < summaryNames.length; index += 1) run[summaryNames[index] ?? ""] = row[index];
+  for (let index = 0; index < pricedNames.length; index += 1) {
+    priced[pricedNames[index] ?? ""] = row[summaryNames.length + index];
+  }
+  run.priced = priced;
+  return run as RunSummary;
+});
+
+type Routes = PricingFacts["routes"];
+
+/** Routes by their JSON, because most runs of a workspace have the same few routes. */
+const knownRoutes = new Map<string, Routes>();
+const maxKnownRoutes = 1_000;
+
+function readRoutes(json: string | null): Routes {
+  if (json === null) return [];
+  const known = knownRoutes.get(json);
+  if (known) return known;
+  const routes = pricingFacts.shape.routes.parse(JSON.parse(json));
+  if (knownRoutes.size >= maxKnownRoutes) knownRoutes.clear();
+  knownRoutes.set(json, routes);
+  return routes;
+}

@@ -17,7 +17,7 @@ const recentBatches = 8;
 const firstBatchMs = 250;
 /** The part of the memory that one lane may use. */
 const lanePart = 3 / 4;
-const retryAfterSeconds = "5";
+const retryLater = { "retry-after": "5" };
 
 /** Groups concurrent calls into batches, with one statement for each batch. */
 export type BatchQueue<Call, Answer> = {
@@ -38,6 +38,8 @@ type Waiting<Call, Answer> = {
   lane: Lane<Call, Answer>;
   bytes: number;
   state: "waiting" | "sent" | "ended";
+  /** Resolves when the call's latest batch has ended. */
+  batchEnd?: Promise<void>;
   expiresAt: number;
   limit: TimeLimit;
   /** The size of the largest batch that the call may be in. Halved when Postgres rolls back a batch. */
@@ -115,7 +117,8 @@ export function createBatchQueue<Call, Answer>(options: {
       }
       const batch = takeBatch();
       if (!batch) return;
-      void run(batch);
+      const batchEnd = run(batch);
+      for (const call of batch.calls) call.batchEnd = batchEnd;
     }
   }
 
@@ -236,7 +239,7 @@ export function createBatchQueue<Call, Answer>(options: {
       waitingCalls -= 1;
       forgetEmpty(lane);
     }
-    call.reject(state === "waiting" ? overloaded() : unanswered({ "retry-after": retryAfterSeconds }));
+    call.reject(state === "waiting" ? overloaded() : unanswered(retryLater, call.batchEnd));
   }
 
   function forgetEmpty(lane: Lane<Call, Answer>): void {
@@ -285,5 +288,5 @@ export function createBatchQueue<Call, Answer>(options: {
 }
 
 function overloaded(): GatewayError {
-  return new GatewayError("service_unavailable", { headers: { "retry-after": retryAfterSeconds } });
+  return new GatewayError("service_unavailable", { headers: retryLater });
 }

@@ -149,9 +149,22 @@ function openSocket(): Socket {
   return socket.once("connect", limit.end).once("close", limit.end);
 }
 
-/** Returns the error of a call whose statement did not answer in time. */
-export function unanswered(headers: Record<string, string>): GatewayError {
-  return new GatewayError("service_unavailable", { cause: new Error(noAnswer), headers });
+/** Returns the error of a call whose statement did not answer in time, but may still be executed until it has ended. */
+export function unanswered(headers: Record<string, string>, statementEnd?: Promise<void>): GatewayError {
+  return new GatewayError("service_unavailable", { cause: new UnansweredError(noAnswer, statementEnd), headers });
+}
+
+class UnansweredError extends Error {
+  readonly statementEnd: Promise<void> | undefined;
+  constructor(message: string, statementEnd: Promise<void> | undefined) {
+    super(message);
+    this.statementEnd = statementEnd;
+  }
+}
+
+/** Returns a promise that resolves when the statement of an unanswered call has ended; undefined if it has ended. */
+export function statementEndOf(error: unknown): Promise<void> | undefined {
+  return error instanceof GatewayError && error.cause instanceof UnansweredError ? error.cause.statementEnd : undefined;
 }
 
 /** Returns whether Postgres rolled back the statement because it waited too long for others. A retry may succeed. */

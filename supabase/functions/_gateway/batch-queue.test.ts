@@ -223,6 +223,17 @@ describe("batches that fail", () => {
     expect(await outcomes(answers)).toEqual(["refused"]);
   });
 
+  // too_many_connections and cannot_connect_now (PostgreSQL, Appendix A).
+  test.each(["53300", "57P03"])(
+    "a batch whose connection is refused with %s is retried once as a whole",
+    async (code) => {
+      const { ask, answerAll } = open();
+      const answers = await ask("a1", "a2", "a3", "a4");
+      expect(await answerAll(() => failure(code, "FATAL"))).toEqual(["a1 a2 a3 a4", "a1 a2 a3 a4"]);
+      expect(await outcomes(answers)).toEqual(Array(4).fill("refused"));
+    },
+  );
+
   test("a batch without an answer is not retried, and later batches run normally", async () => {
     const { ask, answerAll } = open();
     const answers = await ask("a1", "a2");

@@ -1,4 +1,4 @@
-import { isContended, unanswered, wasUndone } from "./connections.ts";
+import { isConnectionLost, isContended, unanswered, wasUndone } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit, type TimeLimit } from "./time-limit.ts";
 
@@ -201,17 +201,19 @@ export function createBatchQueue<Call, Answer>(options: {
   function fail({ calls, lanes: failed }: Batch<Call, Answer>, error: unknown): void {
     const contended = isContended(error);
     if (contended) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
-    const half = Math.ceil(calls.length / 2);
+    // Smaller batches find the bad call, but don't help if the connection is lost.
+    const isLost = isConnectionLost(error);
+    const retrySize = isLost ? calls.length : Math.ceil(calls.length / 2);
     // Puts the calls back in their order.
     for (const call of calls.toReversed()) {
       if (call.state === "ended") continue;
-      if (!contended && (!wasUndone(error) || (call.hasFailed && calls.length === 1))) {
+      if (!contended && (!wasUndone(error) || (call.hasFailed && (isLost || calls.length === 1)))) {
         end(call);
         call.reject(error);
         continue;
       }
       if (!contended) {
-        call.maxBatch = half;
+        call.maxBatch = retrySize;
         call.hasFailed = true;
       }
       call.state = "waiting";

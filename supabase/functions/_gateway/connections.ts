@@ -178,7 +178,7 @@ export function isContended(error: unknown): boolean {
  */
 export function wasUndone(error: unknown): boolean {
   const state = sqlState(error);
-  return state !== undefined && !(lostServerErrors.has(state) && severityOf(error) === "FATAL");
+  return state !== undefined && !(lostServerErrors.has(state) && isConnectionLost(error));
 }
 
 /** Returns whether the statement got no answer. Postgres may or may not have executed the statement. */
@@ -205,6 +205,7 @@ export function sqlState(error: unknown): string | undefined {
   return error.cause.code ?? "";
 }
 
-function severityOf(error: unknown): string | undefined {
-  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError ? error.cause.severity : undefined;
+/** Returns whether Postgres or a pooler refused or closed the connection, whatever the statement. */
+export function isConnectionLost(error: unknown): boolean {
+  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError && error.cause.severity === "FATAL";
 }

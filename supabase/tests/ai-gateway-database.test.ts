@@ -313,6 +313,26 @@ describe("batched calls that begin and settle runs", () => {
     expect(await open()).toEqual([100, 6]);
   });
 
+  test("a caller does not wait for the calls of a workspace that it only names", async () => {
+    await beginTogether(tenant, 1);
+    await holder.hold(tenant);
+    const { workspaceId } = tenant;
+    const waiting = database.beginRun({ ...request(), workspace: workspaceId });
+    await expect.poll(waitingProcess, { interval: 5 }).not.toBe(0);
+    const stranger = { ...request(other), workspace: workspaceId };
+    await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "workspace_mismatch" });
+    await holder.letGo();
+    await waiting;
+  });
+
+  test("a call that can no longer be answered in time is refused without a statement", async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 1, waitMs: 250 });
+    const before = line.calls().length;
+    await expect(database.beginRun(request())).rejects.toMatchObject({ status: 503, headers: { "retry-after": "5" } });
+    expect(line.calls().length - before).toBe(0);
+  });
+
   test("a batch leaves no reservation for calls that fail because the connection broke before the answer", async () => {
     const kept = releaseOrphans();
     await holder.hold(tenant);

@@ -289,6 +289,7 @@ export function createBatchQueue<Call, Answer>(options: {
   };
 }
 
-function overloaded(): GatewayError {
+/** Returns the error of a call that did not reach the database in time. */
+export function overloaded(): GatewayError {
   return new GatewayError("service_unavailable", { headers: retryLater });
 }

@@ -175,6 +175,19 @@ describe("the gateway's database", () => {
     }
   });
 
+  // One by one, they would wait for one commit each.
+  test("concurrent calls with idempotency keys are batched, and one of those with the same key begins", async () => {
+    await database.beginRun(request());
+    const before = line.calls().length;
+    const keys = [...Array.from({ length: 40 }, (_, place) => `key ${place}`), "key 7"];
+    const calls = keys.map((key) => ({ ...request(), idempotency_key: key, fingerprint: "00".repeat(32) }));
+    const answers = await Promise.allSettled(calls.map((each) => database.beginRun(each)));
+    expect(line.calls().length - before).toBeLessThan(30);
+    const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason.code] : []));
+    expect(refused).toEqual(["request_in_progress"]);
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 41 });
+  });
+
   test("the gateway answers service_unavailable if the database hangs for longer than calls wait, and the refused run does not begin later", async () => {
     await database.close();
     database = createDatabase({ url: line.url, connections: 1, waitMs: 1_000 });
@@ -305,7 +318,8 @@ describe("batched calls that begin and settle runs", () => {
     await holder.hold(tenant);
     const before = line.calls().length;
     const waiting = beginTogether(tenant, 100);
-    await expect.poll(() => line.calls().length - before).toBeGreaterThan(1);
+    // The batch waits for the lock for four times as long as a recent one took.
+    await expect.poll(() => line.calls().length - before, { timeout: 10_000 }).toBeGreaterThan(1);
     expect(await beginTogether(other, 4)).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
     await holder.letGo();

@@ -24,7 +24,7 @@ type Statement = StatementLimits & { calls: readonly string[]; answer: (error?: 
 
 /**
  * Returns a queue whose statements wait until the test answers them. A call is a text such as "a1": its lane is the
- * letter, and its answer the text in capitals. Calls with "!" are never batched.
+ * letter, and its answer the text in capitals.
  */
 function open(options: Partial<Parameters<typeof createBatchQueue<string, string>>[0]> = {}) {
   const statements: Statement[] = [];
@@ -42,7 +42,6 @@ function open(options: Partial<Parameters<typeof createBatchQueue<string, string
       }),
     laneOf: (call) => call.slice(0, 1),
     maxBatch: 32,
-    maxBatchOf: (call) => (call.includes("!") ? 1 : 32),
     maxBatches: 4,
     waitMs,
     gather: (start) => void setTimeout(start, 0),
@@ -140,12 +139,6 @@ describe("combining calls into batches", () => {
     const { ask, answerAll } = open();
     await ask(...calls("a", 96), "b1");
     expect((await answerAll()).map((sent) => sent.slice(0, 2))).toEqual(["a0", "a3", "b1", "a6"]);
-  });
-
-  test("a call that is never batched is sent alone", async () => {
-    const { ask, answerAll } = open();
-    await ask("a1", "a!", "a2", "b!", "b2");
-    expect(await answerAll()).toEqual(["a1", "b!", "a!", "b2 a2"]);
   });
 
   test("a flush sends the calls waiting for a batch", async () => {

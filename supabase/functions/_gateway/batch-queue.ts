@@ -73,7 +73,6 @@ type Batch<Call, Answer> = { calls: Waiting<Call, Answer>[]; lanes: Lane<Call, A
  * batch for another reason, its halves are retried separately, so that only the bad call fails.
  * @param options.send returns the answers in the order of the calls
  * @param options.laneOf returns the name of a call's lane
- * @param options.maxBatchOf the size of the largest batch that a call may be in, if it is less than `maxBatch`
  * @param options.maxBatches maximum number of concurrent batches; half of them may be patient
  * @param options.waitMs how long a call waits for its answer
  * @param options.gather waits for more calls while a batch is not full, then calls `start`
@@ -83,7 +82,6 @@ export function createBatchQueue<Call, Answer>(options: {
   send: (calls: readonly Call[], limits: StatementLimits) => Promise<readonly Answer[]>;
   laneOf: (call: Call) => string;
   maxBatch: number;
-  maxBatchOf?: (call: Call) => number;
   maxBatches: number;
   waitMs: number;
   gather?: (start: () => void) => void;
@@ -276,7 +274,7 @@ export function createBatchQueue<Call, Answer>(options: {
           state: "waiting",
           expiresAt: performance.now() + waitMs,
           limit: startTimeLimit(waitMs, () => expire(waiting)),
-          maxBatch: options.maxBatchOf?.(call) ?? maxBatch,
+          maxBatch,
           hasFailed: false,
           resolve,
           reject,

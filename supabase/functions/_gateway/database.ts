@@ -255,8 +255,6 @@ export function createDatabase(options: {
     },
     laneOf: (request) => workspaces.get(callerOf(request)) ?? callerOf(request),
     maxBatch: maxBeginBatch,
-    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
-    maxBatchOf: ({ idempotency_key }) => (idempotency_key === undefined ? maxBeginBatch : 1),
     maxBatches: maxBeginBatches,
     waitMs,
     // Requests that arrive in the same turn of the event loop join the batch.

@@ -205,7 +205,7 @@ export function sqlState(error: unknown): string | undefined {
   return error.cause.code ?? "";
 }
 
-/** Returns whether Postgres or a pooler refused or closed the connection, whatever the statement. */
+/** Returns whether Postgres or a pooler refused or closed the connection, which no statement causes. */
 export function isConnectionLost(error: unknown): boolean {
   return error instanceof GatewayError && error.cause instanceof pg.DatabaseError && error.cause.severity === "FATAL";
 }

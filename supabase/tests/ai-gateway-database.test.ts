@@ -188,6 +188,22 @@ describe("the gateway's database", () => {
     expect(await books(owner.db, tenant)).toMatchObject({ open: 41 });
   });
 
+  test("of the same idempotency keys that two gateways batch in opposite orders, each begins one run", async () => {
+    const gateways = [database, createDatabase({ url: line.url, connections: 1 })];
+    const calls = Array.from({ length: 40 }, (_, place) => ({
+      ...request(),
+      idempotency_key: `key ${place}`,
+      fingerprint: "00".repeat(32),
+    }));
+    const answers = await Promise.allSettled(
+      gateways.flatMap((each, place) => (place ? calls.toReversed() : calls).map((call) => each.beginRun(call))),
+    );
+    const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason.code] : []));
+    expect(refused).toEqual(Array(40).fill("request_in_progress"));
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 40 });
+    await gateways[1]?.close();
+  });
+
   test("the gateway answers service_unavailable if the database hangs for longer than calls wait, and the refused run does not begin later", async () => {
     await database.close();
     database = createDatabase({ url: line.url, connections: 1, waitMs: 1_000 });

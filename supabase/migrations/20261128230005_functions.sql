@@ -6439,9 +6439,6 @@ declare
     'lock_timeout', coalesce(batch ->> 'lock_wait_ms', current_setting('lock_timeout')), true
   );
 begin
-  if jsonb_array_length(batch -> 'calls') > 1 and jsonb_path_exists(batch, '$.calls[*].idempotency_key') then
-    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
-  end if;
   return '[' || array_to_string(
     ai.begin_calls(batch -> 'calls', (batch ->> 'wait_ms')::integer * interval '1 millisecond'), ','
   ) || ']';

@@ -202,8 +202,8 @@ describe("ai.begin_runs", () => {
 
   test("ai.begin_runs is atomic: if one call raises an error, no run of the batch is stored", async () => {
     const tenant = await createTenant(db, { credits: "10" });
-    const calls = [chatCall(tenant), chatCall(tenant, { idempotency_key: randomUUID() })];
-    await expect(beginAll(calls)).rejects.toMatchObject({ code: "0A000" });
+    const keyed = chatCall(tenant, { idempotency_key: randomUUID(), fingerprint: "00".repeat(32) });
+    await expect(beginAll([keyed, keyed])).rejects.toMatchObject({ code: "21000" });
     await expect(beginAll([chatCall(tenant), chatCall(tenant, { input_bytes: "many" })])).rejects.toMatchObject({
       code: "22P02",
     });

@@ -175,6 +175,35 @@ describe("the gateway's database", () => {
     }
   });
 
+  // One by one, they would wait for one commit each.
+  test("concurrent calls with idempotency keys are batched, and one of those with the same key begins", async () => {
+    await database.beginRun(request());
+    const before = line.calls().length;
+    const keys = [...Array.from({ length: 40 }, (_, place) => `key ${place}`), "key 7"];
+    const calls = keys.map((key) => ({ ...request(), idempotency_key: key, fingerprint: "00".repeat(32) }));
+    const answers = await Promise.allSettled(calls.map((each) => database.beginRun(each)));
+    expect(line.calls().length - before).toBeLessThan(30);
+    const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason.code] : []));
+    expect(refused).toEqual(["request_in_progress"]);
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 41 });
+  });
+
+  test("of the same idempotency keys that two gateways batch in opposite orders, each begins one run", async () => {
+    const gateways = [database, createDatabase({ url: line.url, connections: 1 })];
+    const calls = Array.from({ length: 40 }, (_, place) => ({
+      ...request(),
+      idempotency_key: `key ${place}`,
+      fingerprint: "00".repeat(32),
+    }));
+    const answers = await Promise.allSettled(
+      gateways.flatMap((each, place) => (place ? calls.toReversed() : calls).map((call) => each.beginRun(call))),
+    );
+    const refused = answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason.code] : []));
+    expect(refused).toEqual(Array(40).fill("request_in_progress"));
+    expect(await books(owner.db, tenant)).toMatchObject({ open: 40 });
+    await gateways[1]?.close();
+  });
+
   test("the gateway answers service_unavailable if the database hangs for longer than calls wait, and the refused run does not begin later", async () => {
     await database.close();
     database = createDatabase({ url: line.url, connections: 1, waitMs: 1_000 });
@@ -305,12 +334,33 @@ describe("batched calls that begin and settle runs", () => {
     await holder.hold(tenant);
     const before = line.calls().length;
     const waiting = beginTogether(tenant, 100);
-    await expect.poll(() => line.calls().length - before).toBeGreaterThan(1);
+    // The batch waits for the lock for four times as long as a recent one took.
+    await expect.poll(() => line.calls().length - before, { timeout: 10_000 }).toBeGreaterThan(1);
     expect(await beginTogether(other, 4)).toEqual(all(4, "fulfilled"));
     expect(await open()).toEqual([0, 6]);
     await holder.letGo();
     expect(await waiting).toEqual(all(100, "fulfilled"));
     expect(await open()).toEqual([100, 6]);
+  });
+
+  test("a caller does not wait for the calls of a workspace that it only names", async () => {
+    await beginTogether(tenant, 1);
+    await holder.hold(tenant);
+    const { workspaceId } = tenant;
+    const waiting = database.beginRun({ ...request(), workspace: workspaceId });
+    await expect.poll(waitingProcess, { interval: 5 }).not.toBe(0);
+    const stranger = { ...request(other), workspace: workspaceId };
+    await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "workspace_mismatch" });
+    await holder.letGo();
+    await waiting;
+  });
+
+  test("a call that can no longer be answered in time is refused without a statement", async () => {
+    await database.close();
+    database = createDatabase({ url: line.url, connections: 1, waitMs: 250 });
+    const before = line.calls().length;
+    await expect(database.beginRun(request())).rejects.toMatchObject({ status: 503, headers: { "retry-after": "5" } });
+    expect(line.calls().length - before).toBe(0);
   });
 
   test("a batch leaves no reservation for calls that fail because the connection broke before the answer", async () => {

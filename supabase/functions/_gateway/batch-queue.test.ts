@@ -24,7 +24,7 @@ type Statement = StatementLimits & { calls: readonly string[]; answer: (error?: 
 
 /**
  * Returns a queue whose statements wait until the test answers them. A call is a text such as "a1": its lane is the
- * letter, and its answer the text in capitals. Calls with "!" are never batched.
+ * letter, and its answer the text in capitals.
  */
 function open(options: Partial<Parameters<typeof createBatchQueue<string, string>>[0]> = {}) {
   const statements: Statement[] = [];
@@ -42,7 +42,6 @@ function open(options: Partial<Parameters<typeof createBatchQueue<string, string
       }),
     laneOf: (call) => call.slice(0, 1),
     maxBatch: 32,
-    maxBatchOf: (call) => (call.includes("!") ? 1 : 32),
     maxBatches: 4,
     waitMs,
     gather: (start) => void setTimeout(start, 0),
@@ -142,12 +141,6 @@ describe("combining calls into batches", () => {
     expect((await answerAll()).map((sent) => sent.slice(0, 2))).toEqual(["a0", "a3", "b1", "a6"]);
   });
 
-  test("a call that is never batched is sent alone", async () => {
-    const { ask, answerAll } = open();
-    await ask("a1", "a!", "a2", "b!", "b2");
-    expect(await answerAll()).toEqual(["a1", "b!", "a!", "b2 a2"]);
-  });
-
   test("a flush sends the calls waiting for a batch", async () => {
     const { queue, ask, running, answerAll } = open({ gather: () => {} });
     const answers = await ask("a1", "a2");
@@ -222,6 +215,17 @@ describe("batches that fail", () => {
     expect(await answerAll(rolledBack)).toEqual(["a1", "a1"]);
     expect(await outcomes(answers)).toEqual(["refused"]);
   });
+
+  // too_many_connections and cannot_connect_now (PostgreSQL, Appendix A).
+  test.each(["53300", "57P03"])(
+    "a batch whose connection is refused with %s is retried once as a whole",
+    async (code) => {
+      const { ask, answerAll } = open();
+      const answers = await ask("a1", "a2", "a3", "a4");
+      expect(await answerAll(() => failure(code, "FATAL"))).toEqual(["a1 a2 a3 a4", "a1 a2 a3 a4"]);
+      expect(await outcomes(answers)).toEqual(Array(4).fill("refused"));
+    },
+  );
 
   test("a batch without an answer is not retried, and later batches run normally", async () => {
     const { ask, answerAll } = open();

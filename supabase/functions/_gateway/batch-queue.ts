@@ -1,4 +1,4 @@
-import { isContended, unanswered, wasUndone } from "./connections.ts";
+import { isConnectionLost, isContended, unanswered, wasUndone } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import { startTimeLimit, type TimeLimit } from "./time-limit.ts";
 
@@ -17,7 +17,7 @@ const recentBatches = 8;
 const firstBatchMs = 250;
 /** The part of the memory that one lane may use. */
 const lanePart = 3 / 4;
-const retryAfterSeconds = "5";
+const retryLater = { "retry-after": "5" };
 
 /** Groups concurrent calls into batches, with one statement for each batch. */
 export type BatchQueue<Call, Answer> = {
@@ -38,6 +38,8 @@ type Waiting<Call, Answer> = {
   lane: Lane<Call, Answer>;
   bytes: number;
   state: "waiting" | "sent" | "ended";
+  /** Resolves when the call's latest batch has ended. */
+  batchEnd?: Promise<void>;
   expiresAt: number;
   limit: TimeLimit;
   /** The size of the largest batch that the call may be in. Halved when Postgres rolls back a batch. */
@@ -71,7 +73,6 @@ type Batch<Call, Answer> = { calls: Waiting<Call, Answer>[]; lanes: Lane<Call, A
  * batch for another reason, its halves are retried separately, so that only the bad call fails.
  * @param options.send returns the answers in the order of the calls
  * @param options.laneOf returns the name of a call's lane
- * @param options.maxBatchOf the size of the largest batch that a call may be in, if it is less than `maxBatch`
  * @param options.maxBatches maximum number of concurrent batches; half of them may be patient
  * @param options.waitMs how long a call waits for its answer
  * @param options.gather waits for more calls while a batch is not full, then calls `start`
@@ -81,7 +82,6 @@ export function createBatchQueue<Call, Answer>(options: {
   send: (calls: readonly Call[], limits: StatementLimits) => Promise<readonly Answer[]>;
   laneOf: (call: Call) => string;
   maxBatch: number;
-  maxBatchOf?: (call: Call) => number;
   maxBatches: number;
   waitMs: number;
   gather?: (start: () => void) => void;
@@ -115,7 +115,8 @@ export function createBatchQueue<Call, Answer>(options: {
       }
       const batch = takeBatch();
       if (!batch) return;
-      void run(batch);
+      const batchEnd = run(batch);
+      for (const call of batch.calls) call.batchEnd = batchEnd;
     }
   }
 
@@ -198,17 +199,19 @@ export function createBatchQueue<Call, Answer>(options: {
   function fail({ calls, lanes: failed }: Batch<Call, Answer>, error: unknown): void {
     const contended = isContended(error);
     if (contended) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
-    const half = Math.ceil(calls.length / 2);
+    // Smaller batches find the bad call, but don't help if the connection is lost.
+    const isLost = isConnectionLost(error);
+    const retrySize = isLost ? calls.length : Math.ceil(calls.length / 2);
     // Puts the calls back in their order.
     for (const call of calls.toReversed()) {
       if (call.state === "ended") continue;
-      if (!contended && (!wasUndone(error) || (call.hasFailed && calls.length === 1))) {
+      if (!contended && (!wasUndone(error) || (call.hasFailed && (isLost || calls.length === 1)))) {
         end(call);
         call.reject(error);
         continue;
       }
       if (!contended) {
-        call.maxBatch = half;
+        call.maxBatch = retrySize;
         call.hasFailed = true;
       }
       call.state = "waiting";
@@ -236,7 +239,7 @@ export function createBatchQueue<Call, Answer>(options: {
       waitingCalls -= 1;
       forgetEmpty(lane);
     }
-    call.reject(state === "waiting" ? overloaded() : unanswered({ "retry-after": retryAfterSeconds }));
+    call.reject(state === "waiting" ? overloaded() : unanswered(retryLater, call.batchEnd));
   }
 
   function forgetEmpty(lane: Lane<Call, Answer>): void {
@@ -271,7 +274,7 @@ export function createBatchQueue<Call, Answer>(options: {
           state: "waiting",
           expiresAt: performance.now() + waitMs,
           limit: startTimeLimit(waitMs, () => expire(waiting)),
-          maxBatch: options.maxBatchOf?.(call) ?? maxBatch,
+          maxBatch,
           hasFailed: false,
           resolve,
           reject,
@@ -284,6 +287,7 @@ export function createBatchQueue<Call, Answer>(options: {
   };
 }
 
-function overloaded(): GatewayError {
-  return new GatewayError("service_unavailable", { headers: { "retry-after": retryAfterSeconds } });
+/** Returns the error of a call that did not reach the database in time. */
+export function overloaded(): GatewayError {
+  return new GatewayError("service_unavailable", { headers: retryLater });
 }

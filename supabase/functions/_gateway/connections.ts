@@ -149,9 +149,22 @@ function openSocket(): Socket {
   return socket.once("connect", limit.end).once("close", limit.end);
 }
 
-/** Returns the error of a call whose statement did not answer in time. */
-export function unanswered(headers: Record<string, string>): GatewayError {
-  return new GatewayError("service_unavailable", { cause: new Error(noAnswer), headers });
+/** Returns the error of a call whose statement did not answer in time, but may still be executed until it has ended. */
+export function unanswered(headers: Record<string, string>, statementEnd?: Promise<void>): GatewayError {
+  return new GatewayError("service_unavailable", { cause: new UnansweredError(noAnswer, statementEnd), headers });
+}
+
+class UnansweredError extends Error {
+  readonly statementEnd: Promise<void> | undefined;
+  constructor(message: string, statementEnd: Promise<void> | undefined) {
+    super(message);
+    this.statementEnd = statementEnd;
+  }
+}
+
+/** Returns a promise that resolves when the statement of an unanswered call has ended; undefined if it has ended. */
+export function statementEndOf(error: unknown): Promise<void> | undefined {
+  return error instanceof GatewayError && error.cause instanceof UnansweredError ? error.cause.statementEnd : undefined;
 }
 
 /** Returns whether Postgres rolled back the statement because it waited too long for others. A retry may succeed. */
@@ -165,7 +178,7 @@ export function isContended(error: unknown): boolean {
  */
 export function wasUndone(error: unknown): boolean {
   const state = sqlState(error);
-  return state !== undefined && !(lostServerErrors.has(state) && severityOf(error) === "FATAL");
+  return state !== undefined && !(lostServerErrors.has(state) && isConnectionLost(error));
 }
 
 /** Returns whether the statement got no answer. Postgres may or may not have executed the statement. */
@@ -192,6 +205,7 @@ export function sqlState(error: unknown): string | undefined {
   return error.cause.code ?? "";
 }
 
-function severityOf(error: unknown): string | undefined {
-  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError ? error.cause.severity : undefined;
+/** Returns whether Postgres or a pooler refused or closed the connection, which no statement causes. */
+export function isConnectionLost(error: unknown): boolean {
+  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError && error.cause.severity === "FATAL";
 }

@@ -4,7 +4,7 @@ import type { Tariff } from "../_shared/money.ts";
 import type { Credential } from "./admission/credentials.ts";
 import type { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
-import { createBatchQueue } from "./batch-queue.ts";
+import { createBatchQueue, overloaded } from "./batch-queue.ts";
 import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
@@ -235,24 +235,26 @@ export function createDatabase(options: {
   const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
 
   /**
-   * The workspaces of callers, from the answers to their calls. Their calls lock the same rows, so they share a lane. A
-   * missing or wrong entry only makes calls wait for each other in the database.
+   * The workspaces of callers, from the answers to their calls. Their calls lock the same rows, so they share a lane.
+   * Others don't, even if they name the workspace. A missing or wrong entry only makes calls wait for each other in the
+   * database.
    */
   const workspaces = new Map<string, string>();
-  const callerOf = ({ credential }: Caller) => ("hash" in credential ? credential.hash : credential.claims.sub);
+  const callerOf = ({ credential, workspace = "" }: Caller) =>
+    `${"hash" in credential ? credential.hash : credential.claims.sub} ${workspace}`;
 
   const begins = createBatchQueue<RunRequest, unknown>({
     async send(calls, { waitMs, lockWaitMs }) {
+      const answerMs = Math.floor(waitMs - answerMarginMs);
+      if (answerMs <= 0) throw overloaded();
       const limits = {
-        wait_ms: Math.floor(waitMs - answerMarginMs),
+        wait_ms: answerMs,
         lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs),
       };
       return JSON.parse(await call("ai.begin_runs", { ...limits, calls }, waitMs));
     },
-    laneOf: (request) => request.workspace ?? workspaces.get(callerOf(request)) ?? callerOf(request),
+    laneOf: (request) => workspaces.get(callerOf(request)) ?? callerOf(request),
     maxBatch: maxBeginBatch,
-    // A call with an idempotency key may wait for another call with the same key, so it is never part of a batch.
-    maxBatchOf: ({ idempotency_key }) => (idempotency_key === undefined ? maxBeginBatch : 1),
     maxBatches: maxBeginBatches,
     waitMs,
     // Requests that arrive in the same turn of the event loop join the batch.

@@ -16,7 +16,8 @@ $$;
 -- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
 -- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
 -- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
--- Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Atomic: if the function raises an error, it reserves nothing and opens no run. Raises cardinality_violation if two
+-- calls that fit have the same idempotency key; the gateway then sends them apart.
 -- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
@@ -31,9 +32,6 @@ declare
     'lock_timeout', coalesce(batch ->> 'lock_wait_ms', current_setting('lock_timeout')), true
   );
 begin
-  if jsonb_array_length(batch -> 'calls') > 1 and jsonb_path_exists(batch, '$.calls[*].idempotency_key') then
-    raise exception 'a call with an idempotency key may wait for another, and is sent alone' using errcode = 'feature_not_supported';
-  end if;
   return '[' || array_to_string(
     ai.begin_calls(batch -> 'calls', (batch ->> 'wait_ms')::integer * interval '1 millisecond'), ','
   ) || ']';

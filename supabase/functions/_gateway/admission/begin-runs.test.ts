@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createBatchQueue } from "../batch-queue.ts";
 import { GatewayError } from "../http/errors.ts";
 import { createBegin } from "./begin-runs.ts";
 
+const waitMs = 20_000;
 const call = {
   credential: { source: "key" as const, hash: "00".repeat(32) },
   request_id: "1",
@@ -99,6 +101,41 @@ describe("Runs whose begin request was not answered", () => {
     await begin();
     await vi.advanceTimersByTimeAsync(100_000);
     expect(looks.map(({ at }) => Math.round(at))).toEqual([250, 1_250, 2_250, 3_250, 3_750, 4_750, 7_750]);
+  });
+
+  test("releases a run that begins long after its call was refused, because its batch waited for a connection", async () => {
+    const begun: string[] = [];
+    const released: string[] = [];
+    const queue = createBatchQueue<string, never>({
+      async send(tails) {
+        await new Promise((resolve) => setTimeout(resolve, waitMs + 10_000));
+        begun.push(...tails);
+        throw new GatewayError("service_unavailable", { cause: new Error("gone") });
+      },
+      laneOf: (tail) => tail,
+      maxBatch: 1,
+      maxBatches: 1,
+      waitMs,
+    });
+    const waits: Promise<unknown>[] = [];
+    const begin = createBegin({
+      database: {
+        beginRun: ({ run_id_suffix = "" }) => queue.ask(run_id_suffix),
+        async releaseOrphanedRuns(tails) {
+          released.push(...tails.filter((tail) => begun.includes(tail)));
+          return [];
+        },
+      },
+      waitUntil: (work) => void waits.push(work),
+    });
+    const refused = begin(call).catch((error: GatewayError) => error.code);
+    await vi.advanceTimersByTimeAsync(waitMs + 100);
+    expect(await refused).toBe("service_unavailable");
+    await vi.advanceTimersByTimeAsync(10_500);
+    expect(begun).toHaveLength(1);
+    expect(released).toEqual(begun);
+    await vi.advanceTimersByTimeAsync(10_000);
+    await Promise.all(waits);
   });
 
   test("lookups of the run of an unanswered begin call stop after a minute without an answer from the database", async () => {

@@ -1,4 +1,4 @@
-import { databaseWaitMs, isUnanswered } from "../connections.ts";
+import { databaseWaitMs, isUnanswered, statementEndOf } from "../connections.ts";
 import type { GatewayDatabase, KeptAnswer, Run, RunRequest } from "../database.ts";
 
 /** Delay before each lookup of a run whose start got no answer. The last one repeats while it may still begin. */
@@ -61,6 +61,13 @@ export function createBegin(options: {
     isLooking = false;
   }
 
+  function lookUp(tail: string, askedAt: number): void {
+    const givenUpAt = performance.now();
+    unheard.push({ tail, askedAt, givenUpAt, looks: 0, dueAt: givenUpAt + (lookDelaysMs[0] ?? 0) });
+    if (!isLooking) options.waitUntil(look());
+    isLooking = true;
+  }
+
   return async (request) => {
     const tail = crypto.randomUUID().slice(-17);
     const askedAt = performance.now();
@@ -68,10 +75,10 @@ export function createBegin(options: {
       return await options.database.beginRun({ ...request, run_id_suffix: tail });
     } catch (error) {
       if (isUnanswered(error)) {
-        const givenUpAt = performance.now();
-        unheard.push({ tail, askedAt, givenUpAt, looks: 0, dueAt: givenUpAt + (lookDelaysMs[0] ?? 0) });
-        if (!isLooking) options.waitUntil(look());
-        isLooking = true;
+        lookUp(tail, askedAt);
+        // The statement may have waited for a connection, and begin the run after the last lookup.
+        const statementEnd = statementEndOf(error);
+        if (statementEnd) options.waitUntil(statementEnd.then(() => lookUp(tail, askedAt)));
       }
       throw error;
     }

@@ -43,7 +43,7 @@ describe.for(["key", "app token", "session"])(
       const { line } = gateway;
       const [flights, calls] = [line.flights(), line.calls().length];
       await call({ "idempotency-key": `${kind} ${way}` });
-      expect(line.calls().slice(calls)).toEqual(["begin_run", "settle_runs"]);
+      expect(line.calls().slice(calls)).toEqual(["begin_runs", "settle_runs"]);
       expect(line.flights() - flights).toBe(2);
     });
   },

@@ -1,16 +1,19 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.admit_call(ai.priced_call);
 
 drop function ai.begin_calls(jsonb);
 
 drop function ai.billing_provider(ai.usage_daily);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.budget_scopes(uuid, uuid, uuid);
 
 drop function ai.budget_subject(text, uuid, uuid, uuid);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use);
 
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
@@ -23,6 +26,7 @@ drop function ai.complete_idempotency_keys(ai.closed_run[]);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
@@ -32,6 +36,7 @@ drop function ai.exceeds_caller_timeout();
 
 drop function ai.find_caller(ai.run_request);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.find_offer(ai.run_request, ai.caller, ai.priced_call);
 
 drop function ai.grant_credits(text, uuid, numeric, text);
@@ -47,6 +52,7 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.key_caller(bytea, inet);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -56,6 +62,7 @@ drop function ai.key_issue_permission(uuid, uuid);
 
 drop function ai.key_summary(ai.keys);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.limit_refusal(text, text);
 
 drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer);
@@ -66,15 +73,19 @@ drop function ai.lock_outcomes(jsonb);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_runs(jsonb);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_cost_usd(jsonb, ai.token_use, text, boolean);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_use(ai.run_request);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.model_listing(ai.models, jsonb);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.open_missing_accounts(ai.priced_call[]);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.price_call(ai.run_request, ai.priced_call);
 
 drop function ai.read_budgets(uuid, uuid, text[], integer);
@@ -86,8 +97,10 @@ drop function ai.rebuild_changed_usage_days(integer);
 
 drop function ai.record_key_use(ai.caller);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -108,6 +121,7 @@ drop function ai.usage_between(uuid, timestamp with time zone, timestamp with ti
 
 drop function ai.usage_by_key(uuid, timestamp with time zone, timestamp with time zone, text, integer, boolean);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function ai.user_caller(ai.credential, text);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -115,6 +129,7 @@ drop function ai.user_cost_since(ai.caller, timestamp with time zone);
 
 drop function private.account_sessions(uuid);
 
+-- Unused since 0.1.0: only other functions called it.
 drop function private.app_can_act_in_workspace(private.apps, uuid);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -6424,7 +6439,8 @@ $$;
 -- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
 -- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
 -- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
--- Atomic: if the function raises an error, it reserves nothing and opens no run.
+-- Atomic: if the function raises an error, it reserves nothing and opens no run. Raises cardinality_violation if two
+-- calls that fit have the same idempotency key; the gateway then sends them apart.
 -- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
@@ -7679,10 +7695,7 @@ declare
   last_begun timestamptz;
   due ai.settlement[];
   outcomes_due ai.run_outcome[];
-  invalid_ids uuid[];
-  has_budgets boolean;
-  window_locks ai.limit_subject[];
-  account_locks uuid[];
+  batch record;
   locks ai.lock_list;
   locked record;
   changed jsonb := '[]';
@@ -7708,15 +7721,15 @@ begin
   end loop;
 
   select
-    array_agg(s.due) filter (where s.is_valid),
-    array_agg(s.outcome) filter (where s.is_valid),
-    array_agg(s.id) filter (where not s.is_valid),
-    bool_or(s.budget_scopes <> '{}'),
+    array_agg(s.due) filter (where s.is_valid) as due,
+    array_agg(s.outcome) filter (where s.is_valid) as outcomes,
+    array_agg(s.id) filter (where not s.is_valid) as invalid_ids,
+    bool_or(s.budget_scopes <> '{}') as has_budgets,
     array_agg(row('workspace', s.workspace_id, null)::ai.limit_subject) filter (where s.window_start is not null)
       || array_agg(row('key', s.key_lineage_id, null)::ai.limit_subject)
-        filter (where s.window_start is not null and s.key_lineage_id is not null),
-    array_agg(s.account_id) filter (where s.account_id is not null)
-  into due, outcomes_due, invalid_ids, has_budgets, window_locks, account_locks
+        filter (where s.window_start is not null and s.key_lineage_id is not null) as rate_windows,
+    array_agg(s.account_id) filter (where s.account_id is not null) as accounts
+  into batch
   from (
     select
       row(
@@ -7778,16 +7791,18 @@ begin
       else idle_since is null and r.swept and o.usage_source in ('provider', 'provider_partial') and o.estimated is not true
     end
   ) as s;
-  if invalid_ids is not null then
+  if batch.invalid_ids is not null then
     raise warning 'run % cannot be booked: a run ends with a status, a usage source, a cost and counts of at least 0',
-      array_to_string(invalid_ids, ', ') using errcode = 'check_violation';
+      array_to_string(batch.invalid_ids, ', ') using errcode = 'check_violation';
   end if;
-  if due is null then
+  if batch.due is null then
     return '[]';
   end if;
-  locks.rate_windows := window_locks;
-  locks.accounts := account_locks;
-  if has_budgets then
+  due := batch.due;
+  outcomes_due := batch.outcomes;
+  locks.rate_windows := batch.rate_windows;
+  locks.accounts := batch.accounts;
+  if batch.has_budgets then
     select array_agg(row(
       t.scope, ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id), d.workspace_id
     )::ai.limit_subject)

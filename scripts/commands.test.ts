@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { guides, readDocument } from "./docs/documents.ts";
@@ -52,10 +52,37 @@ test.each([
   ["scripts/test/main.ts", "There is no suite nonsense."],
   ["scripts/generate.ts", "There is nothing to generate called nonsense."],
   ["scripts/gatehouse.ts", "Unknown command: nonsense"],
+  // A misspelt verb of an operator.
+  ["scripts/gatehouse.ts", "import-costs     Imports a provider's costs."],
 ])("%s names an argument that it does not know, and fails", (script, message) => {
   const { status, stderr } = run(script, "nonsense");
   expect(status).toBeGreaterThan(0);
   expect(stderr).toContain(message);
+});
+
+test.concurrent.each([
+  "scripts/test/main.ts clients",
+  "scripts/test/main.ts docs",
+  "scripts/test/main.ts functions",
+  "scripts/test/main.ts fuzz",
+  "scripts/bench/command.ts identity",
+  "scripts/bench/command.ts seed",
+  "scripts/gallery/main.ts",
+  "scripts/soak/main.ts",
+  "scripts/start/reset.ts",
+])("%s shows its usage for --help, and with the fault for an unknown option", async (command) => {
+  const ask = (option: string) =>
+    new Promise<{ failed: boolean; stdout: string; stderr: string }>((resolve) => {
+      const { PATH = "", NODE_ENV } = process.env;
+      const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };
+      execFile(process.execPath, [...command.split(" "), option], { env, timeout: 60_000 }, (error, stdout, stderr) =>
+        resolve({ failed: error !== null, stdout, stderr }),
+      );
+    });
+  const [help, wrong] = await Promise.all([ask("--help"), ask("--nonsense")]);
+  expect(help).toEqual({ failed: false, stdout: expect.stringMatching(/^npm (test|run [a-z]+)/), stderr: "" });
+  expect(wrong).toEqual({ failed: true, stdout: "", stderr: expect.stringContaining("--nonsense") });
+  expect(wrong.stderr).toContain(help.stdout);
 });
 
 test("the program of each suite exists", () => {

@@ -14,16 +14,7 @@ const commands: Record<string, () => Promise<unknown>> = {
   prices: () => import("./operator/prices.ts"),
 };
 
-const [verb = "help", ...rest] = process.argv.slice(2);
-const command = Object.hasOwn(commands, verb) ? commands[verb] : undefined;
-if (command) {
-  // Each command reads its arguments after the script's name.
-  process.argv.splice(2, 1);
-  await command();
-} else if (rest.length === 0 && ["help", "--help", "-h"].includes(verb)) {
-  console.log(`${usage}
-
-For operators, in the project that the environment or .env names, or else in the running local stack:
+const checkoutUsage = `For operators, in the project that the environment or .env names, or else in the running local stack:
 
 admin            Grants and revokes access to the admin console.
 app              Registers and manages apps.
@@ -36,5 +27,17 @@ For developers of mobile apps:
 
 mobile           A mobile app on the command line.
 
-Add --help to any of these.`);
-} else await import("../packages/cli/src/main.ts");
+Add --help to any of these.`;
+
+const [verb = "help", ...rest] = process.argv.slice(2);
+const command = Object.hasOwn(commands, verb) ? commands[verb] : undefined;
+if (command) {
+  // Each command reads its arguments after the script's name.
+  process.argv.splice(2, 1);
+  await command();
+} else if (rest.length === 0 && ["help", "--help", "-h"].includes(verb)) {
+  console.log(`${usage}\n\n${checkoutUsage}`);
+} else {
+  await import("../packages/cli/src/main.ts");
+  if (process.exitCode === 2) console.error(`\n${checkoutUsage}`);
+}

@@ -3,15 +3,18 @@ import { availableParallelism, cpus } from "node:os";
 import { createTokenVerifier } from "@gatehouse/local-stack/services/gateway/user-tokens";
 import { hash, verify } from "@node-rs/bcrypt";
 import { createClient } from "@supabase/supabase-js";
+import { readArguments } from "../help.ts";
 import { readStack, type Stack } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { type CpuTimes, readCpuTimes } from "./cpu.ts";
 import { quantile, saturate, spread, timeEach, warmUpFactor } from "./statistics.ts";
 
-/**
- * Measures what limits sign-ins: the password grant against bcrypt alone, where CPU time is spent, and how long it
- * takes to fetch the key set and check claims. Uses the stack that GATEHOUSE_STACK names, or starts its own.
- */
+const usage = `npm run bench -- identity
+
+Measures what limits sign-ins: the password grant against bcrypt alone, where CPU time is spent, and how long it takes
+to fetch the key set and check claims. Uses the stack that GATEHOUSE_STACK names, or starts its own.`;
+readArguments(usage, {});
+
 const concurrencies = [1, 4, 16];
 const rounds = 3;
 const roundMs = 1_200;

@@ -1,4 +1,5 @@
-import { parseArgs, styleText } from "node:util";
+import { styleText } from "node:util";
+import { readArguments } from "../help.ts";
 import { readStackFile } from "../test/stack.ts";
 import { startStack } from "../test/start-stack.ts";
 import { type Check, refusals, requiredChecks } from "./checks.ts";
@@ -20,17 +21,10 @@ in the versions that their manifests pin. The exit code is 1 if a check failed o
 Clients: ${clients.map(({ name }) => name).join(", ")}`;
 const usualModels = ["demo-chat", "demo-reasoning"];
 
-const { values, positionals: names } = parseArgs({
-  options: {
-    newest: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
+const { values, positionals: names } = readArguments(usage, {
+  options: { newest: { type: "boolean", default: false } },
   allowPositionals: true,
 });
-if (values.help) {
-  console.log(usage);
-  process.exit(0);
-}
 const unknown = names.filter((name) => !clients.some((client) => client.name === name));
 if (unknown.length > 0) {
   console.error(`There is no client ${unknown.join(", ")}.\n\n${usage}`);

@@ -1,14 +1,17 @@
 import { spawnSync } from "node:child_process";
+import { readArguments } from "../help.ts";
 import { startStack } from "../test/start-stack.ts";
 import { excuseOf, isRunnable, readBlocks, renderFault } from "./blocks.ts";
 import { guides, readDocument } from "./documents.ts";
 import { readCommands, unknownCommands } from "./supabase-commands.ts";
 
-/**
- * `npm test -- docs`: checks the documents on the stack that GATEHOUSE_STACK names, or else on a new stack. Also
- * checks the documented commands of the Supabase CLI. `npm test` skips those, because the CLI takes seconds to print
- * its help.
- */
+// `npm test` skips the Supabase CLI's commands, because the CLI takes seconds to print its help.
+const usage = `npm test -- docs
+
+Checks the documents, and the commands of the Supabase CLI in them, on the stack that GATEHOUSE_STACK names or one of
+its own.`;
+readArguments(usage, {});
+
 const documents = guides.map((file) => ({ file, ...readBlocks(file, readDocument(file)) }));
 const faults = documents.flatMap(({ file, blocks }) => unknownCommands(file, blocks.flatMap(readCommands)));
 for (const fault of faults) console.error(renderFault(fault));

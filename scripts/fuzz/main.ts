@@ -1,11 +1,13 @@
 import { spawn } from "node:child_process";
-import { parseArgs } from "node:util";
+import { readArguments } from "../help.ts";
 
-/**
- * `npm test -- fuzz --minutes N --seed S`: sends generated requests to every route for the given time, on its own stack
- * or on the one that GATEHOUSE_STACK names. The same seed generates the same requests.
- */
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" }, seed: { type: "string" } } });
+const usage = `npm test -- fuzz [--minutes N] [--seed S]
+
+Sends generated requests to every route for the given time (one minute by default), on the stack that GATEHOUSE_STACK
+names or one of its own. The same seed generates the same requests.`;
+const { values } = readArguments(usage, {
+  options: { minutes: { type: "string", default: "1" }, seed: { type: "string" } },
+});
 const settings = {
   FUZZ_SECONDS: String(Number(values.minutes) * 60),
   FUZZ_SEED: values.seed ?? String(Math.floor(Math.random() * 1_000_000_000)),

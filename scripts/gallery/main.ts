@@ -1,24 +1,26 @@
 import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { parseArgs } from "node:util";
 import { chromium } from "playwright";
 import { findChromium } from "../../e2e/chromium.ts";
+import { readArguments } from "../help.ts";
 import { startStack } from "../test/start-stack.ts";
 import { renderGallery } from "./contents.ts";
 import { type Shot, shoot } from "./shoot.ts";
 import { states } from "./states.ts";
 import { createVisitors } from "./visitors.ts";
 
-/**
- * `npm run gallery`: takes pictures of every page and state at three widths, light and dark, and writes them to
- * `.local/gallery/`. Uses the stack that GATEHOUSE_STACK names, or its own. `npm run gallery -- studio` takes only the
- * states whose area, name or route contains the word. `--before <folder>` shows the pictures in a copy of an earlier
- * gallery next to the new ones. Exits with 1 if a state is not reached, or if a page is too wide, logs an error or has
- * a violation found by axe.
- */
+const usage = `npm run gallery -- [word] [--before <folder>]
+
+Takes pictures of every page and state at three widths, light and dark, and writes them to .local/gallery/. Uses the
+stack that GATEHOUSE_STACK names, or its own. With a word, takes only the states whose area, name or route contains it.
+--before shows the pictures in a copy of an earlier gallery next to the new ones. Exits with 1 if a state is not
+reached, or if a page is too wide, logs an error or has a violation found by axe.`;
 const begun = Date.now();
-const { values: options, positionals } = parseArgs({ allowPositionals: true, options: { before: { type: "string" } } });
+const { values: options, positionals } = readArguments(usage, {
+  allowPositionals: true,
+  options: { before: { type: "string" } },
+});
 const word = positionals.join(" ").toLowerCase();
 const wanted = states.filter(({ area, name, route }) => `${area} ${name} ${route}`.toLowerCase().includes(word));
 const directory = path.resolve(".local/gallery");

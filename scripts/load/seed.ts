@@ -1,19 +1,19 @@
 import { readFileSync } from "node:fs";
-import { parseArgs } from "node:util";
 import pg from "pg";
 import { z } from "zod";
 import { spread } from "../bench/statistics.ts";
+import { readArguments } from "../help.ts";
 import { loadRuns } from "./load-runs.ts";
 import { createLoadTenant, type LoadTenant } from "./load-tenant.ts";
 import { createProgress } from "./progress.ts";
 
-/**
- * `npm run bench -- seed --runs 1000000 [--days 365]`: fills the running local stack with a workspace of this many runs,
- * computes daily totals, and times the queries that read them.
- */
+const usage = `npm run bench -- seed [--runs 100000] [--days 365]
+
+Fills the running local stack with a workspace of this many runs, computes daily totals, and times the queries that read
+them.`;
 const measurements = 7;
 
-const { values } = parseArgs({ options: { runs: { type: "string" }, days: { type: "string" } } });
+const { values } = readArguments(usage, { options: { runs: { type: "string" }, days: { type: "string" } } });
 const asked = z
   .object({
     runs: z.coerce.number().int().min(1).max(100_000_000).default(100_000),

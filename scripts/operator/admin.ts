@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
+import { helpWhereAsked } from "../help.ts";
 import { type AdminCommand, readAdminCommand, usage } from "./admins/command.ts";
-import { helpWhereAsked } from "./help.ts";
 import { operatorProject } from "./project.ts";
 
 /**

@@ -2,8 +2,8 @@ import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { defaultName } from "../../remix-app/config/brand.ts";
 import { hashOf, newOpaqueToken } from "../../remix-app/satellites/tokens.ts";
+import { helpWhereAsked } from "../help.ts";
 import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
-import { helpWhereAsked } from "./help.ts";
 import { operatorProject } from "./project.ts";
 
 /**

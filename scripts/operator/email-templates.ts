@@ -2,8 +2,8 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";
 import { brandAccent, brandName, defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
 import { checkSettings } from "../../remix-app/config/env.server.ts";
+import { helpWhereAsked } from "../help.ts";
 import { supabaseFiles } from "./email-templates/supabase-files.ts";
-import { helpWhereAsked } from "./help.ts";
 
 /** `npm run gatehouse -- email-templates`: writes the identity backend's emails with the configured brand. */
 helpWhereAsked(`npm run gatehouse -- email-templates

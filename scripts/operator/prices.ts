@@ -4,7 +4,7 @@ import { downloadPrices } from "../../remix-app/admin/prices/download.ts";
 import { proposePrices, routePricesSchema } from "../../remix-app/admin/prices/proposal.ts";
 import { mostSourceBytes, mostSourceText, readPriceSources } from "../../remix-app/admin/prices/read-source.ts";
 import { namesFromSettings } from "../../remix-app/admin/prices/source-names.ts";
-import { helpWhereAsked } from "./help.ts";
+import { helpWhereAsked } from "../help.ts";
 import { type PricesCommand, readPricesCommand, usage } from "./prices/command.ts";
 import { proposalText } from "./prices/table.ts";
 import { operatorProject } from "./project.ts";

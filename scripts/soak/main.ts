@@ -1,15 +1,16 @@
+import { messageOf } from "@gatehouse/local-stack/errors";
 import { findPgBouncer } from "@gatehouse/local-stack/services/pgbouncer/pgbouncer";
 import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";
 
 /** `npm run soak`: runs traffic and faults on a separate stack, then the audit. Exits with 1 if the audit fails. */
+const options = readOptions();
+if (options.help) {
+  console.log(usage);
+  process.exit(0);
+}
 try {
-  const options = readSoakOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(usage);
-    process.exit(0);
-  }
   if (options.scale && !findPgBouncer()) {
     console.log("skipped: PgBouncer is not on the PATH. Install the package pgbouncer.");
     process.exit(0);
@@ -49,4 +50,13 @@ try {
 } catch (error) {
   console.error(error instanceof Error ? (error.stack ?? error.message) : String(error));
   process.exit(1);
+}
+
+function readOptions() {
+  try {
+    return readSoakOptions(process.argv.slice(2));
+  } catch (error) {
+    console.error(`${messageOf(error)}\n\n${usage}`);
+    process.exit(2);
+  }
 }

@@ -1,11 +1,13 @@
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
-import { parseArgs } from "node:util";
 import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import { liveRun, takeDataDir } from "@gatehouse/local-stack/runner/run-record";
 import { reachableDataDir } from "@gatehouse/local-stack/services/postgres/placement";
+import { readArguments } from "../help.ts";
 
-// `npm run reset`: deletes everything that the stack stores. The next start begins with an empty database.
+const usage = `npm run reset [-- --data-dir <folder>]
+
+Deletes everything that the stack stores. The next start begins with an empty database.`;
 
 /** The files that the stack creates in its data directory. Other files are kept. */
 const ours =
@@ -31,7 +33,7 @@ function remove(dataDir: string): void {
 }
 
 try {
-  const { values } = parseArgs({ options: { "data-dir": { type: "string", default: ".local" } } });
+  const { values } = readArguments(usage, { options: { "data-dir": { type: "string", default: ".local" } } });
   const dataDir = path.resolve(values["data-dir"]);
   if (existsSync(dataDir)) {
     refuseIfRunning(dataDir);

@@ -1,18 +1,16 @@
 import { mkdir, rm } from "node:fs/promises";
 import path from "node:path";
-import { parseArgs } from "node:util";
+import { readArguments } from "../help.ts";
 import { runVitest } from "./runners.ts";
 import { startStack } from "./start-stack.ts";
 
-/**
- * `npm test -- functions`: runs the functions' integration tests on both versions of Deno, except tests
- * tagged `needs-stack-server`. On each version, the tests
- * run once with Deno's own server and once with a response loop like hosted Supabase's. Each of the four combinations
- * has its own stack. `-- --on deno-hosted/hosted` runs only that combination. The output ends with the counts for each
- * combination.
- */
 const runtimes = ["deno/deno", "deno/hosted", "deno-hosted/deno", "deno-hosted/hosted"];
-const { values } = parseArgs({ options: { on: { type: "string" } } });
+const usage = `npm test -- functions [--on ${runtimes.join("|")}]
+
+Runs the functions' integration tests on both versions of Deno, except tests tagged needs-stack-server. On each version,
+the tests run once with Deno's own server and once with a response loop like hosted Supabase's. Each of the four
+combinations has its own stack, and --on runs only one. The output ends with the counts for each combination.`;
+const { values } = readArguments(usage, { options: { on: { type: "string" } } });
 const chosen = runtimes.filter((runtime) => values.on === undefined || values.on === runtime);
 if (chosen.length === 0) throw new Error(`--on takes one of ${runtimes.join(", ")}`);
 

@@ -1,7 +1,7 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
+import { helpWhereAsked } from "../../help.ts";
 import { createProgress } from "../../load/progress.ts";
-import { helpWhereAsked } from "../help.ts";
 import { fileBookmarks } from "./bookmarks.ts";
 import { importDailyCosts } from "./import-daily-costs.ts";
 import type { CostReport } from "./read-days.ts";

@@ -14,8 +14,8 @@ import {
   serviceTotals,
 } from "../../../remix-app/studio/costs/files/import-document.ts";
 import { readCostFiles } from "../../../remix-app/studio/costs/files/read-cost-file.ts";
+import { helpWhereAsked } from "../../help.ts";
 import { createProgress } from "../../load/progress.ts";
-import { helpWhereAsked } from "../help.ts";
 import { operatorProject } from "../project.ts";
 import { type CostFileOptions, readCostFileOptions, usage } from "./cost-file-options.ts";
 import { fileText, previewText } from "./cost-file-preview.ts";

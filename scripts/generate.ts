@@ -10,12 +10,12 @@ npm run generate -- migration --check  list what differs; exit code 1 where some
 const [what = "all", ...rest] = process.argv.slice(2);
 switch (what) {
   case "all":
-    await import("./openapi/main.ts");
+    await (await import("./openapi/files.ts")).writeOpenApiFiles();
     process.argv.push("--check");
     await import("./database/main.ts");
     break;
   case "openapi":
-    await import("./openapi/main.ts");
+    await (await import("./openapi/files.ts")).writeOpenApiFiles();
     break;
   case "migration":
     process.argv.splice(2, process.argv.length, ...rest);

@@ -1,3 +1,5 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { documentOf } from "./document.ts";
 
@@ -7,4 +9,13 @@ export function openApiFiles(): { file: string; text: string }[] {
     file: `docs/openapi/${name}.json`,
     text: `${JSON.stringify(documentOf(area), null, 2)}\n`,
   }));
+}
+
+/** Writes the documents of both APIs from the schemas that the code uses. */
+export async function writeOpenApiFiles(): Promise<void> {
+  for (const { file, text } of openApiFiles()) {
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(file, text);
+    console.log(`${file}: ${text.length} characters`);
+  }
 }

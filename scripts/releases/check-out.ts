@@ -1,8 +1,11 @@
 import { execFile } from "node:child_process";
-import { rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
+const installTimeoutMs = 10 * 60_000;
 
 /**
  * Writes the files of a commit to a new folder. Uses a separate index, so that neither this clone's index nor its list
@@ -28,4 +31,23 @@ export const readFileAt = (commit: string, file: string): Promise<string | null>
 async function readGit(args: string[]): Promise<string | null> {
   const done = await run("git", args, { maxBuffer: 2 ** 26 }).catch(() => null);
   return done?.stdout ?? null;
+}
+
+/**
+ * Writes a commit's code below `.local/against/` and installs the packages that it locks, unless both are there.
+ * @throws Error if the commit is not in this clone, or the installation fails
+ */
+export async function prepareCommit(name: string, signal: AbortSignal): Promise<{ commit: string; root: string }> {
+  const commit = await findCommit(name);
+  if (commit === null) throw new Error(`Commit ${name} is not in this clone.`);
+  const folder = path.resolve(".local/against", commit.slice(0, 12));
+  const [root, stamp] = [path.join(folder, "code"), path.join(folder, "installed")];
+  if (existsSync(stamp)) return { commit, root };
+  await rm(folder, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  await checkOut(commit, root);
+  const args = ["ci", "--prefer-offline", "--no-audit", "--no-fund", "--loglevel=error"];
+  await run("npm", args, { cwd: root, timeout: installTimeoutMs, signal });
+  await writeFile(stamp, commit);
+  return { commit, root };
 }

@@ -33,8 +33,7 @@ test("the previous release works on the upgraded database, or the test says why 
   const { createWorld } = await import("../soak/world.ts");
   const { readBooks, readReports, readRuns, waitUntilSettled, query } = await import("../soak/audit/collect.ts");
   const { judgeBooks, judgeReports } = await import("../soak/audit/charges.ts");
-  const { probeAll } = await import("../soak/audit/collect-probes.ts");
-  const { judgeProbes } = await import("../soak/audit/probes.ts");
+  const { judgeProbes, probeAll } = await import("../soak/audit/collect-probes.ts");
   const { createPerson, signIn } = await import("../test/people.ts");
 
   const world = await createWorld({ browsers: 0, people: 0, visitors: 0, phones: 0 });

@@ -1,5 +1,6 @@
 import { loadavg } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { prepareCommit } from "../../releases/check-out.ts";
 import { startStack } from "../../test/start-stack.ts";
 import { untilSettled } from "../gateway/books.ts";
 import { clearBacklog } from "../gateway/database-state.ts";
@@ -9,9 +10,15 @@ import { sampleThroughput } from "../gateway/throughput.ts";
 import type { Plan } from "../options.ts";
 import type { Progress } from "../progress.ts";
 import { type Caller, callers } from "./callers.ts";
-import { type Contender, openPortkey, openStackGateway } from "./contenders.ts";
-import { prepareCommit } from "./prepare-commit.ts";
-import { readStatements, resetStatements, type Statements, trackFunctions } from "./statements.ts";
+import {
+  type Contender,
+  openPortkey,
+  openStackGateway,
+  readStatements,
+  resetStatements,
+  type Statements,
+  trackFunctions,
+} from "./contenders.ts";
 
 /** What was measured: a contender, a caller and a number of connections. */
 export type Load = { label: string; caller: Caller; connections: number };

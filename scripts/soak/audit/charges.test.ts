@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Span } from "../faults/spans.ts";
-import type { Ask, Attempt } from "../traffic/asks.ts";
+import type { Ask, Attempt } from "../traffic/ai-caller.ts";
 import type { ProviderCall } from "../truth.ts";
 import { type ChargeFacts, judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import type { BookFact, RunFact } from "./facts.ts";

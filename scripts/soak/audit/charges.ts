@@ -1,7 +1,7 @@
 import { formatDecimal, parseDecimal } from "../../../supabase/functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../../../supabase/functions/_shared/money.ts";
 import type { Span } from "../faults/spans.ts";
-import type { Ask, Attempt } from "../traffic/asks.ts";
+import type { Ask, Attempt } from "../traffic/ai-caller.ts";
 import type { ProviderCall } from "../truth.ts";
 import type { BookFact, RunFact, Totals } from "./facts.ts";
 import { type Verdict, verdict } from "./verdict.ts";

@@ -3,7 +3,25 @@ import { type Journal, NoAnswer, watch } from "../journal.ts";
 import type { Random } from "../random.ts";
 import type { Tenant, World } from "../world.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
-import type { Ask, Attempt } from "./asks.ts";
+
+/** One attempt of a request, as recorded by its client. */
+export type Attempt = {
+  requestId: string;
+  startedAt: number;
+  endedAt: number;
+  status: number | null;
+  /** The run's data in a complete answer; null if no complete answer arrived. */
+  told: { runId: string; billedCredits: string; costUsd: string | null; usageSource: string } | null;
+  left: boolean;
+};
+
+/** One request to a model, with all its attempts. */
+export type Ask = {
+  tenant: string;
+  what: string;
+  idempotencyKey: string | null;
+  attempts: Attempt[];
+};
 
 /** How often each kind of request is made. */
 const mix = {

@@ -13192,6 +13192,7 @@ begin
       from parts u
       where not by_label
       group by 1
+      having sum(u.requests) > 0
       union all
       select
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
@@ -13200,6 +13201,7 @@ begin
       from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
       where by_label
       group by 1
+      having sum(l.requests) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',
@@ -13401,6 +13403,7 @@ begin
       from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
       where u.app_id = caller.app_id
       group by u.day, u.model_id, u.feature, u.execution_mode
+      having sum(u.requests) > 0
       order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
     ) as d
   );
@@ -16753,7 +16756,7 @@ $$;
 
 -- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
 -- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
--- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- counts exactly once. Changes can make a group's requests 0; callers leave such groups out. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
 -- from runs.
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(
@@ -16900,6 +16903,7 @@ as $$
     from ai.booked_costs(book, window_from, window_to) b
   ) as s
   group by s.month, s.provider, s.account_id
+  having sum(s.runs) > 0 or count(s.imported) > 0 or count(s.invoiced) > 0
 $$;
 
 -- Returns ai.provider_invoices_page for the platform's book.
@@ -16970,7 +16974,7 @@ as $$
   ) u
   group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  having u.key is null or grouped_by <> 'label'
+  having u.key is null or (grouped_by <> 'label' and sum(u.requests) > 0)
   union all
   select
     b.label,
@@ -16982,6 +16986,7 @@ as $$
   from ai.label_usage_between(workspace, window_from, window_to) b
   where grouped_by = 'label'
   group by b.label
+  having sum(b.requests) > 0
 $$;
 
 -- Returns the daily usage of the given models and, with model null, of all other models together. day is the number of

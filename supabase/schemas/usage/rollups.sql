@@ -63,6 +63,13 @@ begin
   ) d
   on conflict do nothing;
   select * into strict progress from ai.usage_progress;
+  -- The clock was set back since the last fence, so runs before the mark may have changed without a record. Another
+  -- roll-up whose transaction began later may be a few seconds ahead.
+  if progress.marked_at > now() + interval '10 seconds' then
+    update ai.usage_progress p
+    set summed_until = least(p.summed_until, date_trunc('day', now() - interval '24 hours', 'UTC'))
+    where p.singleton;
+  end if;
   -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
   -- recorded. The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then

@@ -13473,6 +13473,7 @@ begin
       from parts u
       where not by_label
       group by 1
+      having sum(u.requests) > 0
       union all
       select
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
@@ -13481,6 +13482,7 @@ begin
       from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
       where by_label
       group by 1
+      having sum(l.requests) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',
@@ -13682,6 +13684,7 @@ begin
       from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
       where u.app_id = caller.app_id
       group by u.day, u.model_id, u.feature, u.execution_mode
+      having sum(u.requests) > 0
       order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
     ) as d
   );
@@ -13743,7 +13746,7 @@ begin
   end if;
   whole_until := ai.advance_usage_fence();
   mark := ai.usage_mark_for_clock();
-  while ai.add_usage_changes(step_changes) = step_changes and clock_timestamp() < stop_at loop
+  while ai.add_usage_changes(step_changes) >= step_changes and clock_timestamp() < stop_at loop
   end loop;
   while mark < whole_until and completed < max_days loop
     if clock_timestamp() >= stop_at then
@@ -13755,9 +13758,13 @@ begin
       completed := completed + 1;
     end if;
   end loop;
-  if clock_timestamp() < stop_at then
-    completed := completed + ai.detail_older_usage_days(max_days);
-  end if;
+  for older_day in 1..max_days loop
+    if clock_timestamp() >= stop_at then
+      return greatest(completed, 1);
+    end if;
+    exit when ai.detail_older_usage_days(1) = 0;
+    completed := completed + 1;
+  end loop;
   return completed;
 end
 $$;
@@ -13780,6 +13787,13 @@ begin
   ) d
   on conflict do nothing;
   select * into strict progress from ai.usage_progress;
+  -- The clock was set back since the last fence, so runs before the mark may have changed without a record. Another
+  -- roll-up whose transaction began later may be a few seconds ahead.
+  if progress.marked_at > now() + interval '10 seconds' then
+    update ai.usage_progress p
+    set summed_until = least(p.summed_until, date_trunc('day', now() - interval '24 hours', 'UTC'))
+    where p.singleton;
+  end if;
   -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
   -- recorded. The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
@@ -13859,8 +13873,9 @@ begin
 end
 $$;
 
--- Moves at most max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
--- these runs when the mark passes them. Returns the number of changes. The caller holds the roll-up's lock.
+-- Moves about max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
+-- these runs when the mark passes them. Changes of days whose sums lack details stay until these days are summed again.
+-- Returns the number of changes. The caller holds the roll-up's lock.
 create or replace function ai.add_usage_changes(max_changes integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -13869,9 +13884,11 @@ declare
 begin
   with due as materialized (
     select c.ctid as place
-    from ai.usage_changes c
-    where c.run_created_at < (select p.summed_until from ai.usage_progress p)
-    limit max_changes
+    from ai.usage_progress p
+    join ai.usage_changes c on c.run_created_at < p.summed_until and c.day >= p.detailed_from
+    -- Moves all changes of a run together. A part of them may cancel a row's requests, but not its amounts.
+    order by c.workspace_id, c.run_created_at
+    fetch first max_changes rows with ties
   ), changed as (
     delete from ai.usage_changes c using due d where c.ctid = d.place returning c
   )
@@ -14044,7 +14061,7 @@ end
 $$;
 
 -- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most
--- max_days. Returns the number of summed days.
+-- max_days. Returns the number of summed days. If that takes longer than the caller's statement timeout, returns 0.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -14066,6 +14083,9 @@ begin
   set detailed_from = case when next_day > first_run then next_day else '-infinity' end
   where p.singleton;
   return summed;
+exception when query_canceled then
+  raise warning 'details before % are not summed yet: %', (select p.detailed_from from ai.usage_progress p), sqlerrm;
+  return 0;
 end
 $$;
 
@@ -17123,7 +17143,7 @@ $$;
 
 -- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
 -- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
--- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- counts exactly once. Changes can make a group's requests 0; callers leave such groups out. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
 -- from runs.
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(
@@ -17286,6 +17306,7 @@ as $$
     from ai.booked_costs(book, window_from, window_to) b
   ) as s
   group by s.month, s.provider, s.account_id
+  having sum(s.runs) > 0 or count(s.imported) > 0 or count(s.invoiced) > 0
 $$;
 
 -- Returns ai.provider_invoices_page for the platform's book.
@@ -17356,7 +17377,7 @@ as $$
   ) u
   group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  having u.key is null or grouped_by <> 'label'
+  having u.key is null or (grouped_by <> 'label' and sum(u.requests) > 0)
   union all
   select
     b.label,
@@ -17368,6 +17389,7 @@ as $$
   from ai.label_usage_between(workspace, window_from, window_to) b
   where grouped_by = 'label'
   group by b.label
+  having sum(b.requests) > 0
 $$;
 
 -- Returns the daily usage of the given models and, with model null, of all other models together. day is the number of

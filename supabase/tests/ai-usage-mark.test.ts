@@ -302,6 +302,18 @@ describe("sums of today's runs", () => {
     await expectExact();
   });
 
+  test("a roll-up after the clock was set back by less than a minute sums again what changed without a record", async () => {
+    const run = await beginAt(free.session, "now() - interval '40 seconds'");
+    await moveMark("now() - interval '35 seconds'");
+    await free.session.query("set session_replication_role = replica");
+    await settle(free.session, [outcome(run)]);
+    await free.session.query("reset session_replication_role");
+    expect(await reportDifferences(db, tenant)).not.toEqual([]);
+    await setFence(roller.session, "now() + interval '40 seconds'");
+    await rollUp();
+    await expectExact();
+  });
+
   test.each([
     ["in the future", "marked_at = now() + interval '1 hour'"],
     ["in the past", "marked_at = '-infinity'"],
@@ -318,6 +330,76 @@ describe("sums of today's runs", () => {
     await setFence(roller.session, "now() - interval '2 minutes'");
     await rollUp();
     expect(await mark()).toBeLessThan(4 * 60);
+    await expectExact();
+  });
+
+  test("sums stay exact while steps move the changes of one run into them", async () => {
+    await moveMark("now() - interval '2 minutes'");
+    const run = await beginAt(free.session, "now() - interval '5 minutes'");
+    await moveMark("now() - interval '2 minutes'");
+    for (const cost of [1, 2, 3]) await db.query("update ai.runs set cost_usd = $2 where id = $1", [run.run_id, cost]);
+    // Stores the changes in another order, as concurrent transactions do that write to different pages.
+    await roller.client.query("create temporary table stored as select * from ai.usage_changes where false");
+    await roller.session.query(
+      `with moved as (delete from ai.usage_changes where workspace_id = $1 returning *)
+       insert into stored select * from moved`,
+      [tenant.workspaceId],
+    );
+    await roller.client.query("insert into ai.usage_changes select * from stored order by requests, cost_usd");
+    await expectExact();
+    const step = { sql: "select ai.add_usage_changes(1) as moved" };
+    while ((await one<{ moved: number }>(roller.session, step)).moved > 0) await expectExact();
+    await expectExact();
+  });
+
+  test("a late change of a day whose sums lack members counts before and after that day is summed again", async () => {
+    const run = await beginAt(free.session, "now() - interval '50 hours'");
+    await free.session.query("update ai.runs set actor_id = gen_random_uuid() where id = $1", [run.run_id]);
+    await moveMark("now() - interval '2 minutes'");
+    const { detailed_from: detailedFrom } = await one<{ detailed_from: string }>(db, {
+      sql: "select detailed_from::text from ai.usage_progress",
+    });
+    await roller.session.query("update ai.usage_daily set actor_id = null where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    await roller.session.query(
+      "update ai.usage_progress set detailed_from = (now() at time zone 'UTC' - interval '24 hours')::date",
+    );
+    await settle(db, [outcome(run)]);
+    const cost = async () =>
+      one(db, {
+        sql: `select sum(cost_usd) > 0 as is_charged,
+                sum(cost_usd) = (select sum(cost_usd) from ai.runs where workspace_id = $1) as is_exact
+              from ai.usage_between($1, now() - interval '30 days', now())`,
+        values: [tenant.workspaceId],
+      });
+    expect(await cost()).toEqual({ is_charged: true, is_exact: true });
+    await roller.session.query("select ai.add_usage_changes(20000)");
+    expect(await cost()).toEqual({ is_charged: true, is_exact: true });
+    await roller.session.query("select ai.detail_older_usage_days(5)");
+    await expectExact();
+    await roller.session.query("update ai.usage_progress set detailed_from = $1", [detailedFrom]);
+  });
+
+  test("details of older days that take too long do not undo the rest of the roll-up", async () => {
+    await beginAt(free.session, "now() - interval '50 hours'");
+    await moveMark("now() - interval '2 minutes'");
+    await roller.session.query("update ai.usage_progress set detailed_from = (now() at time zone 'UTC')::date - 1");
+    await held.client.query("begin");
+    await held.session.query("select from ai.usage_daily where workspace_id = $1 for update", [tenant.workspaceId]);
+    const { pid } = await one<{ pid: number }>(roller.session, { sql: "select pg_backend_pid() as pid" });
+    const detailed = one(roller.session, { sql: "select ai.detail_older_usage_days(5) as days" });
+    const waiting = {
+      sql: "select wait_event_type is not distinct from 'Lock' as is_waiting from pg_stat_activity where pid = $1",
+      values: [pid],
+    };
+    while (!(await one<{ is_waiting: boolean }>(db, waiting)).is_waiting);
+    // The same error as from a statement timeout.
+    await free.session.query("select pg_cancel_backend($1)", [pid]);
+    expect(await detailed).toEqual({ days: 0 });
+    await held.client.query("rollback");
+    await expectExact();
+    await roller.session.query("select ai.detail_older_usage_days(5)");
     await expectExact();
   });
 

@@ -238,6 +238,54 @@ describe("the usage report", () => {
     expect(await differences(db, tenant, [`${day}T00:00:00Z`, "2999-01-01T00:00:00Z"])).toEqual([]);
   });
 
+  test("reports leave out groups whose last run has changed its provider, member or label", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    await db.query(
+      `insert into ai.runs (
+         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, markup,
+         reserved_usd, reserved_credits, actor_id, entity_id
+       )
+       select
+         ai.run_id(m.at), m.at, $1, 'session', 'interactive', 'chat', 'test', 'm',
+         '[{"position": 1, "provider": "demo"}, {"position": 2, "provider": "other"}]', 1, 0, 0, gen_random_uuid(), 'a'
+       from (select now() - interval '3 minutes' as at) m`,
+      [tenant.workspaceId],
+    );
+    await rollUp(db);
+    await db.query(
+      "update ai.runs set route = 2, actor_id = null, entity_id = 'b', cost_usd = 1 where workspace_id = $1",
+      [tenant.workspaceId],
+    );
+    const counts = () =>
+      one(db, {
+        sql: `with day as (select now() - interval '24 hours' as first, now() as last),
+              usage as (
+                select g as by, jsonb_path_query(ai.read_usage($1, $2, d.first, d.last, array[g]), '$.rows[*].requests') as n
+                from day d, unnest(array['provider', 'member', 'label']) g
+              ), overview as (
+                select g as by, jsonb_path_query(
+                  ai.read_overview($1, $2, d.first, d.last, d.first - interval '24 hours', d.first, g), '$.rows[*].now.requests'
+                ) as n
+                from day d, unnest(array['member', 'label']) g
+              ), costs as (
+                select 'cost' as by, to_jsonb(c.runs) as n from day d, ai.reconciled_costs($2, d.first, d.last) c
+              )
+              select
+                (select jsonb_agg(jsonb_build_array(u.by, u.n) order by u.by, u.n) from usage u) as usage,
+                (select jsonb_agg(jsonb_build_array(o.by, o.n) order by o.by, o.n) from overview o) as overview,
+                (select jsonb_agg(c.n order by c.n) from costs c) as costs`,
+        values: [tenant.ownerId, tenant.workspaceId],
+      });
+    const overview = [
+      ["label", 1],
+      ["member", 1],
+    ];
+    const expected = { usage: [...overview, ["provider", 1]], overview, costs: [1] };
+    expect(await counts()).toEqual(expected);
+    await rollUp(db);
+    expect(await counts()).toEqual(expected);
+  });
+
   test("each roll-up fills in missing daily sums by member and label for a few older days", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000" });
     const { id: appId } = await bindKey(db, tenant);

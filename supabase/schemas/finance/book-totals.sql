@@ -78,6 +78,7 @@ as $$
     from ai.booked_costs(book, window_from, window_to) b
   ) as s
   group by s.month, s.provider, s.account_id
+  having sum(s.runs) > 0 or count(s.imported) > 0 or count(s.invoiced) > 0
 $$;
 
 -- Returns at most 100 records of a window that are stored in several copies, each with a different spelling of the

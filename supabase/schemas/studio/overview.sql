@@ -134,7 +134,7 @@ as $$
   ) u
   group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  having u.key is null or grouped_by <> 'label'
+  having u.key is null or (grouped_by <> 'label' and sum(u.requests) > 0)
   union all
   select
     b.label,
@@ -146,6 +146,7 @@ as $$
   from ai.label_usage_between(workspace, window_from, window_to) b
   where grouped_by = 'label'
   group by b.label
+  having sum(b.requests) > 0
 $$;
 
 -- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed

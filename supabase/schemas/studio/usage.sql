@@ -46,6 +46,7 @@ begin
       from parts u
       where not by_label
       group by 1
+      having sum(u.requests) > 0
       union all
       select
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
@@ -54,6 +55,7 @@ begin
       from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
       where by_label
       group by 1
+      having sum(l.requests) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',

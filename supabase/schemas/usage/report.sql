@@ -54,6 +54,7 @@ begin
       from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
       where u.app_id = caller.app_id
       group by u.day, u.model_id, u.feature, u.execution_mode
+      having sum(u.requests) > 0
       order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
     ) as d
   );
@@ -62,7 +63,7 @@ $$;
 
 -- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
 -- window up to the mark, the changes since, and runs for the rest. One statement reads all of them, so that each run
--- counts exactly once. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
+-- counts exactly once. Changes can make a group's requests 0; callers leave such groups out. by_member is for callers that group by actor_id: days whose sums lack actor_id are then read
 -- from runs.
 -- Has no settings of its own, so Postgres inlines it into its callers' plans.
 create or replace function ai.usage_between(

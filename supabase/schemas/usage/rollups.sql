@@ -22,7 +22,7 @@ begin
   end if;
   whole_until := ai.advance_usage_fence();
   mark := ai.usage_mark_for_clock();
-  while ai.add_usage_changes(step_changes) = step_changes and clock_timestamp() < stop_at loop
+  while ai.add_usage_changes(step_changes) >= step_changes and clock_timestamp() < stop_at loop
   end loop;
   while mark < whole_until and completed < max_days loop
     if clock_timestamp() >= stop_at then
@@ -34,9 +34,13 @@ begin
       completed := completed + 1;
     end if;
   end loop;
-  if clock_timestamp() < stop_at then
-    completed := completed + ai.detail_older_usage_days(max_days);
-  end if;
+  for older_day in 1..max_days loop
+    if clock_timestamp() >= stop_at then
+      return greatest(completed, 1);
+    end if;
+    exit when ai.detail_older_usage_days(1) = 0;
+    completed := completed + 1;
+  end loop;
   return completed;
 end
 $$;
@@ -59,6 +63,13 @@ begin
   ) d
   on conflict do nothing;
   select * into strict progress from ai.usage_progress;
+  -- The clock was set back since the last fence, so runs before the mark may have changed without a record. Another
+  -- roll-up whose transaction began later may be a few seconds ahead.
+  if progress.marked_at > now() + interval '10 seconds' then
+    update ai.usage_progress p
+    set summed_until = least(p.summed_until, date_trunc('day', now() - interval '24 hours', 'UTC'))
+    where p.singleton;
+  end if;
   -- A later transaction id was assigned after marked_at, so its changes are at most 30 seconds older than marked_at, or
   -- recorded. The second condition holds after a restore into another cluster.
   if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
@@ -138,8 +149,9 @@ begin
 end
 $$;
 
--- Moves at most max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
--- these runs when the mark passes them. Returns the number of changes. The caller holds the roll-up's lock.
+-- Moves about max_changes recorded changes of runs before the mark into the sums. Changes of later runs are part of
+-- these runs when the mark passes them. Changes of days whose sums lack details stay until these days are summed again.
+-- Returns the number of changes. The caller holds the roll-up's lock.
 create or replace function ai.add_usage_changes(max_changes integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -148,9 +160,11 @@ declare
 begin
   with due as materialized (
     select c.ctid as place
-    from ai.usage_changes c
-    where c.run_created_at < (select p.summed_until from ai.usage_progress p)
-    limit max_changes
+    from ai.usage_progress p
+    join ai.usage_changes c on c.run_created_at < p.summed_until and c.day >= p.detailed_from
+    -- Moves all changes of a run together. A part of them may cancel a row's requests, but not its amounts.
+    order by c.workspace_id, c.run_created_at
+    fetch first max_changes rows with ties
   ), changed as (
     delete from ai.usage_changes c using due d where c.ctid = d.place returning c
   )
@@ -323,7 +337,7 @@ end
 $$;
 
 -- Sums days again if their sums lack details (members, labels, estimated and closed runs), newest first, at most
--- max_days. Returns the number of summed days.
+-- max_days. Returns the number of summed days. If that takes longer than the caller's statement timeout, returns 0.
 create or replace function ai.detail_older_usage_days(max_days integer) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -345,6 +359,9 @@ begin
   set detailed_from = case when next_day > first_run then next_day else '-infinity' end
   where p.singleton;
   return summed;
+exception when query_canceled then
+  raise warning 'details before % are not summed yet: %', (select p.detailed_from from ai.usage_progress p), sqlerrm;
+  return 0;
 end
 $$;
 

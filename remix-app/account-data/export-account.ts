@@ -52,6 +52,7 @@ export async function exportAccount(
   /** Yields the records of a list as the members of a JSON array. */
   async function* members(list: List): AsyncGenerator<string> {
     let last: z.output<typeof records>[number] | null = null;
+    let isFirst = true;
     const pages = eachPage(async () => {
       const page = { subject_id: userId, page_size: pageSize };
       const { data, error } = await (list === "runs"
@@ -59,11 +60,12 @@ export async function exportAccount(
         : database.rpc("export_account_part", { ...page, part: list, after: last }));
       if (error) throw new Error(`${list} couldn’t be exported: ${error.code}`);
       const found = records.parse(data);
+      last = found.at(-1) ?? last;
       return { records: found, nextCursor: found.length < pageSize ? null : "next" };
     });
     for await (const page of pages) {
-      yield page.map((record, index) => `${last || index > 0 ? "," : ""}\n    ${JSON.stringify(record)}`).join("");
-      last = page.at(-1) ?? last;
+      yield page.map((record, index) => `${isFirst && index === 0 ? "" : ","}\n    ${JSON.stringify(record)}`).join("");
+      isFirst &&= page.length === 0;
     }
   }
 

@@ -8336,7 +8336,8 @@ create or replace function private.uuid_or_null(value text) returns uuid
   -- Stable like pg_input_is_valid, so that Postgres can inline it.
   language sql stable security invoker
 as $$
-  select case when pg_input_is_valid(value, 'uuid') then value::uuid end
+  -- The cast is outside, because a planner that knows the value evaluates casts within branches before the condition.
+  select (case when pg_input_is_valid(value, 'uuid') then value end)::uuid
 $$;
 
 -- Stores a request that a client pushed, which must authenticate. Returns the same result as

@@ -276,8 +276,11 @@ $$;
 -- Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no
 -- error.
 create or replace function private.uuid_or_null(value text) returns uuid
-  -- Stable like pg_input_is_valid, so that Postgres can inline it.
-  language sql stable security invoker
+  language sql immutable security invoker
 as $$
-  select case when pg_input_is_valid(value, 'uuid') then value::uuid end
+  -- Postgres inlines the function and may convert a constant while it plans. It leaves out the conversion only if the
+  -- condition is immutable, which pg_input_is_valid is not.
+  select case
+    when value ~ '^(\{([0-9A-Fa-f]{4}-?){7}[0-9A-Fa-f]{4}\}|([0-9A-Fa-f]{4}-?){7}[0-9A-Fa-f]{4})$' then value::uuid
+  end
 $$;

@@ -32,6 +32,42 @@ async function createPerson(
   return id;
 }
 
+test.for([
+  "person@x.test",
+  "Ada",
+  "a0eebc99",
+  "{a0eebc999c0b4ef8bb6d6bb9bd380a11",
+  "a0eebc999c0b4ef8bb6d6bb9bd380a11-",
+  "",
+])("uuid_or_null returns null for %j also when Postgres plans with the value", async (value, { db }) => {
+  await db.query("set local plan_cache_mode = force_custom_plan");
+  await db.query(`create function pg_temp.find(value text) returns bigint language plpgsql as
+      $$ begin return (select count(*) from auth.users a where a.id = private.uuid_or_null(value)); end $$`);
+  expect(await one(db, { sql: "select pg_temp.find($1)::int as found", values: [value] })).toEqual({ found: 0 });
+});
+
+test("uuid_or_null accepts each form of a UUID that Postgres accepts", async ({ db }) => {
+  const id = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11";
+  const forms = [id, id.toUpperCase(), `{${id}}`, id.replaceAll("-", ""), "a0ee-bc99-9c0b-4ef8-bb6d-6bb9-bd38-0a11"];
+  const rows = await db.query("select private.uuid_or_null(form) as id from unnest($1::text[]) as form", [forms]);
+  expect(rows).toEqual(forms.map(() => ({ id })));
+});
+
+test.for(["workspaces", "accounts"])(
+  "the console finds %s by a member's email and by part of a name",
+  async (kind, { db }) => {
+    const part = randomUUID().slice(0, 8);
+    const email = `${part}@x.test`;
+    const person = await createPerson(db, { email, name: `Ada ${part}` });
+    await db.query("update public.workspaces set name = $2 where personal_user_id = $1", [person, `Ada ${part}`]);
+    for (const term of [email, part]) {
+      const sql = `select private.search_${kind}($1) as found`;
+      const { found } = await one<{ found: object[] }>(db, { sql, values: [term] });
+      expect(found).toEqual([expect.objectContaining(kind === "accounts" ? { id: person } : { owners: [email] })]);
+    }
+  },
+);
+
 describe("the console's account search", () => {
   test("finds accounts by part of the email or name, case-insensitively, ordered by email", async ({ db }) => {
     const part = randomUUID().slice(0, 8);

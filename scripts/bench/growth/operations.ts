@@ -216,7 +216,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
       what: "console: workspaces of a member",
       sql: "select private.search_workspaces('person-77@growth.test')",
       values: [],
-      bound: "logarithmic",
+      bound: "constant",
     },
     {
       what: "console: run by request id",

@@ -44,9 +44,10 @@ begin
       'owners', (
         select coalesce(jsonb_agg(u.email order by u.email), '[]')
         from public.workspace_members m
-        join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
         join auth.users u on u.id = m.user_id
         where m.workspace_id = w.id
+          -- Looks the owners up by role, instead of reading all members.
+          and m.role_id = (select r.id from public.workspace_roles r where r.workspace_id = w.id and r.is_owner)
       ),
       'members', (select count(*) from public.workspace_members m where m.workspace_id = w.id),
       'liveKeys', (

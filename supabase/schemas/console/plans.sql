@@ -114,9 +114,10 @@ as $$
     'owners', (
       select coalesce(jsonb_agg(jsonb_build_object('id', u.id, 'email', u.email) order by u.email), '[]')
       from public.workspace_members m
-      join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
       join auth.users u on u.id = m.user_id
       where m.workspace_id = w.id
+        -- Looks the owners up by role, instead of reading all members.
+        and m.role_id = (select r.id from public.workspace_roles r where r.workspace_id = w.id and r.is_owner)
     ),
     'account', (
       select jsonb_build_object(

@@ -69,7 +69,7 @@ begin
     from routes r
     group by r.model_id
   ),
-  paths as (
+  paths as materialized (
     select p.place, p.path ->> 'path' as path, p.path ->> 'kind' as kind,
       array(select jsonb_array_elements_text(p.path -> 'providers')) as providers
     from jsonb_array_elements(call -> 'paths') with ordinality as p (path, place)

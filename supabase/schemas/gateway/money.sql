@@ -42,8 +42,8 @@ $$;
 -- Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,
 -- and each field name contains the unit.
 create or replace function ai.listed_price(tier jsonb) returns jsonb
-  -- jsonb_build_object is declared stable, but its result for these types does not depend on settings.
-  language sql immutable security invoker parallel safe
+  -- Stable like jsonb_build_object, so that Postgres can inline it.
+  language sql stable security invoker parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
     'min_input_tokens', tier -> 'min_input_tokens',

@@ -6576,10 +6576,10 @@ create or replace function ai.find_caller(call jsonb) returns ai.caller
   language plpgsql stable security invoker
 as $$
 declare
-  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
-  users ai.caller[] := ai.user_callers(jsonb_build_array(call));
+  calls jsonb := jsonb_build_array(call);
+  people ai.caller[] := ai.user_callers(calls);
 begin
-  return (select c from ai.find_callers(request.credential, request.workspace, request.address, users[1]) c);
+  return (select c.caller from ai.find_callers(calls, people) c);
 end
 $$;
 
@@ -7413,17 +7413,18 @@ create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
 declare
-  users ai.caller[] := ai.user_callers(calls);
+  people ai.caller[] := ai.user_callers(calls);
 begin
   return (
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
     with requests as materialized (
       select
-        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
-        least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
-      from jsonb_array_elements(calls) with ordinality as e (call, place)
-      cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
-      left join lateral ai.find_callers(r.credential, r.workspace, r.address, users[e.place]) c on true
+        c.place, c.request, c.caller,
+        coalesce(
+          (c.request).model, (select m.id from ai.models m where m.kind = (c.request).kind and m.is_default)
+        ) as model_id,
+        least((c.caller).key_tokens_per_minute, (c.caller).workspace_tokens_per_minute) as token_limit
+      from ai.find_callers(calls, people) c
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
@@ -7497,15 +7498,6 @@ begin
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
     ) as a on true
   );
-end
-$$;
-
--- Returns the model of calls that name none.
-create or replace function ai.default_model(kind text) returns text
-  language plpgsql stable security invoker
-as $$
-begin
-  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
 $$;
 
@@ -8649,10 +8641,11 @@ as $$
 $$;
 
 -- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
--- app. Drops all others. Tokens for a resource never have scopes of the platform's own APIs.
-create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
-  returns text[]
-  language sql stable security invoker set search_path = ''
+-- app, as one row, so that a query can join it. Drops all others. Tokens for a resource never have scopes of the
+-- platform's own APIs.
+create or replace function private.allowed_openid_scopes(app_id uuid, requested text[], resource_id uuid)
+  returns table (scopes text[])
+  language sql stable security invoker
 as $$
   select array(
     select unnest(requested)
@@ -8703,22 +8696,6 @@ as $$
     ('groups', array['workspaces:read'])
 $$;
 
--- Returns the scopes that a person has to consent to: the granted scopes, and the registered scopes of the claims that the
--- request names.
-create or replace function private.openid_consent_scopes(app_id uuid, granted text[], requested_claims text[])
-  returns text[]
-  language sql stable security invoker set search_path = ''
-as $$
-  select array(
-    select unnest(openid_consent_scopes.granted)
-    union
-    select unnest(private.openid_scopes(openid_consent_scopes.app_id, s.scopes))
-    from private.openid_claim_scopes() s
-    where s.claim = any (openid_consent_scopes.requested_claims)
-    order by 1
-  )
-$$;
-
 -- Returns those of the requested claims that a person has consented to. A login keeps only these, so that a scope that
 -- the client is registered for later reveals nothing.
 create or replace function private.consented_claims(requested text[], consent_scopes text[]) returns text[]
@@ -8730,43 +8707,6 @@ as $$
     where s.claim = any (consented_claims.requested) and s.scopes <@ consented_claims.consent_scopes
     order by 1
   )
-$$;
-
--- Returns a person's claims that these scopes allow, and those that the request named if the client is registered for
--- their scopes. Omits claims without a value. Reads auth.users, so only definers can call it.
-create or replace function private.openid_claims(subject_id uuid, app_id uuid, scopes text[], requested_claims text[])
-  returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(jsonb_object_agg(c.key, c.value), '{}')
-  from auth.users u
-  left join public.profiles p on p.id = u.id
-  left join private.openid_clients o on o.app_id = openid_claims.app_id
-  cross join lateral jsonb_each(jsonb_strip_nulls(jsonb_build_object(
-    'name', p.display_name,
-    'picture', p.avatar_url,
-    'updated_at', floor(extract(epoch from p.updated_at))::bigint,
-    'preferred_username', u.email,
-    'email', u.email,
-    'email_verified', case when u.email is not null then u.email_confirmed_at is not null end,
-    -- Only the roles of one workspace, which the operator chose: anybody can found a workspace and name its roles.
-    'groups', case when o.groups_workspace_id is not null then to_jsonb(array(
-      select r.name
-      from public.workspace_members m
-      join public.workspace_roles r on r.id = m.role_id
-      join public.workspaces w on w.id = m.workspace_id and w.deleted_at is null
-      where m.workspace_id = o.groups_workspace_id and m.user_id = u.id
-    )) end
-  ))) as c (key, value)
-  join private.openid_claim_scopes() s on s.claim = c.key
-  where u.id = openid_claims.subject_id
-    and (
-      s.scopes <@ openid_claims.scopes
-      or (
-        s.claim = any (openid_claims.requested_claims)
-        and s.scopes <@ private.openid_scopes(openid_claims.app_id, s.scopes)
-      )
-    )
 $$;
 
 -- Returns the app with an OpenID client id, or null. The id of a client with a metadata document is the document's URL,
@@ -9853,23 +9793,6 @@ begin
     login, coalesce(refresh_openid_tokens.scopes, granted), refresh_openid_tokens.access_hash, successor_hash
   );
 end
-$$;
-
--- Returns a valid access token of any audience. Only for introspection: everything else needs the
--- audience checked. Does not check the login's proof; not granted to any role.
-create or replace function private.live_token_of_any_audience(access_hash bytea)
-  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
-  language sql stable security invoker set search_path = ''
-as $$
-  select g, t, private.openid_scopes(a.id, t.scopes, g.resource_id)
-  from private.openid_tokens t
-  join private.openid_grants g on g.id = t.grant_id
-  join private.apps a on a.id = g.app_id and a.enabled
-  where t.access_hash = live_token_of_any_audience.access_hash
-    and t.access_expires_at > now()
-    and g.revoked_at is null
-    and g.ends_at > now()
-    and private.resource_refusal(g.resource_id, null) is null
 $$;
 
 -- Returns the claims about a person that an access token allows its holder to read (OpenID Connect Core 1.0 section
@@ -11192,21 +11115,6 @@ begin
 end
 $$;
 
--- Returns whether a member's coding agents may have keys for a workspace. Called when a key is created and on each
--- request with the key.
-create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
-    or (
-      private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      and exists (
-        select from ai.agent_access a
-        where a.workspace_id = workspace and a.user_id = member_id and a.state = 'approved'
-      )
-    )
-$$;
-
 -- Opens a member's request to connect coding agents, unless a request is already open or approved. Queues one email {
 -- subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same
 -- requester.
@@ -11509,36 +11417,43 @@ begin
 end
 $$;
 
--- Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check the
--- login's MFA proof.
-create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
-  language sql stable security invoker set search_path = ''
+-- Returns a login that has not ended and may have keys, as at most one row, so that a query can join it. Does not check
+-- the login's MFA proof.
+create or replace function ai.live_agent_logins(login_id uuid) returns setof private.openid_grants
+  language sql stable security invoker
 as $$
-  select g.ends_at
+  select g.*
   from private.openid_grants g
   join private.apps a on a.id = g.app_id and a.enabled
+  cross join lateral private.allowed_openid_scopes(a.id, g.scopes, null) as s
   where g.id = login_id
     and g.revoked_at is null
     and g.ends_at > now()
-    and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
+    and 'studio:keys' = any (s.scopes)
 $$;
 
--- Returns whether a connection's keys work: good, over, mfa_required or unavailable. over: the connection was revoked,
--- its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and
--- unavailable are described at private.proof_status.
-create or replace function ai.agent_key_status(connection_id uuid) returns text
-  language plpgsql stable security invoker set search_path = ''
+-- Returns whether the keys of connections work, as an object with the status of each connection's id: good, over,
+-- mfa_required or unavailable. over: the connection was revoked, its login or MFA proof is no longer valid, or its
+-- member has left or lost the permission. mfa_required and unavailable are described at private.proof_statuses.
+create or replace function ai.agent_key_statuses(connection_ids uuid[]) returns jsonb
+  language plpgsql stable security invoker
 as $$
-declare
-  connection ai.agent_connections;
 begin
-  select * into connection from ai.agent_connections c where c.id = agent_key_status.connection_id and c.revoked_at is null;
-  if not found
-    or ai.agent_login_end(connection.login_id) is null
-    or not ai.may_connect_agents(connection.user_id, connection.workspace_id) then
-    return 'over';
-  end if;
-  return private.proof_status((select g.proof from private.openid_grants g where g.id = connection.login_id));
+  return (
+    select jsonb_object_agg(i.id, coalesce(s.status, 'over'))
+    from unnest(connection_ids) as i (id)
+    left join lateral (
+      select p.status
+      from ai.agent_connections c
+      cross join lateral ai.live_agent_logins(c.login_id) as l
+      cross join lateral private.proof_statuses(l.proof) as p
+      where c.id = i.id
+        and c.revoked_at is null
+        and exists (select from ai.agent_memberships(c.user_id, c.workspace_id))
+      offset 0
+    ) as s on true
+    where i.id is not null
+  );
 end
 $$;
 
@@ -12478,16 +12393,6 @@ begin
   end if;
   return key_id;
 end
-$$;
-
--- Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent's login
--- ends, or null if the login has already ended. Returns null if no agent renews the key.
-create or replace function ai.agent_of_key(key ai.keys) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
-  from ai.agent_connections c
-  where c.id = (key).connection_id
 $$;
 
 -- Returns a page of a workspace's keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed,
@@ -15188,121 +15093,6 @@ as $$
     and t.expires_at > now()
 $$;
 
--- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
--- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
--- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
--- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
--- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
--- the client may call. session, login and consent may be null.
--- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
-create or replace function private.connected_apps(subject_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  with sessions as (
-    select
-      s.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(s.created_at),
-        'renewedAt', max(s.issued_at),
-        'endsAt', max(s.ends_at)
-      ) as held
-    from private.app_sessions s
-    left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
-    where s.user_id = subject_id
-      and s.revoked_at is null
-      and s.expires_at > now()
-      and s.ends_at > now()
-      and private.proof_status(s.proof) <> 'over'
-    group by s.app_id
-  ),
-  tokens as (
-    select
-      t.app_id,
-      t.workspace_id,
-      jsonb_build_object(
-        'workspace', max(w.name),
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(t.handed_over_at),
-        'renewedAt', max(t.created_at),
-        'endsAt', max(e.ends_at)
-      ) as held
-    from ai.app_tokens t
-    join private.apps a on a.id = t.app_id
-    -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
-    -- access token expires.
-    cross join lateral (
-      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
-    ) as e
-    -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
-    -- left it.
-    left join public.workspaces w on w.id = t.workspace_id
-      and exists (select from private.app_links(a, w.id))
-      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
-    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
-    where t.user_id = subject_id
-      and t.revoked_at is null
-      and e.ends_at > now()
-      and private.proof_status(t.proof) <> 'over'
-    group by t.app_id, t.workspace_id
-  ),
-  logins as (
-    select
-      l.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(l.created_at),
-        'renewedAt', max(coalesce(t.created_at, l.created_at)),
-        'endsAt', max(l.ends_at),
-        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
-      ) as held
-    from private.openid_grants l
-    left join private.openid_tokens t on t.grant_id = l.id
-    left join private.apps r on r.id = l.resource_id
-    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
-    where l.user_id = subject_id
-      and l.revoked_at is null
-      and l.ends_at > now()
-      and private.proof_status(l.proof) <> 'over'
-    group by l.app_id
-  ),
-  consents as (
-    select
-      c.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
-        'grantedAt', max(c.granted_at)
-      ) as held
-    from private.openid_consents c
-    join private.apps a on a.id = c.app_id and a.enabled
-    left join private.apps r on r.id = c.resource_id
-    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
-    where c.user_id = subject_id
-    group by c.app_id
-  )
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'name', a.name,
-    'displayName', a.display_name,
-    'origins', (
-      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
-    ),
-    'session', s.held,
-    'login', l.held,
-    'consent', c.held,
-    'tokens', (
-      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
-      from tokens t
-      where t.app_id = a.id
-    )
-  ) order by lower(a.display_name), a.name), '[]')
-  from private.apps a
-  left join sessions s on s.app_id = a.id
-  left join logins l on l.app_id = a.id
-  left join consents c on c.app_id = a.id
-  where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
-$$;
-
 -- Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret
 -- hashes. term is a part of the name or display name. after is the last name of the previous page. If page_size is
 -- null, returns all apps. Excludes OpenID clients, which private.list_openid_clients lists.
@@ -16022,76 +15812,103 @@ as $$
   )
 $$;
 
--- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
--- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
--- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
--- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. person is what
--- ai.user_callers found for a token or session. A key that is bound to an app has the gateway scopes of the app's
--- registration. Imports need no ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has
--- every scope if the workspace has any budget.
-create or replace function ai.find_callers(credential ai.credential, workspace text, address inet, person ai.caller)
-  returns setof ai.caller
+-- Returns each of the calls with its place and its caller: the one that the call's credential belongs to. If the caller
+-- may not make calls, refused has the reason. The caller is null if the credential is unknown, revoked or expired, if its
+-- workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or token is given
+-- as the SHA-256 of its text, and a session as claims that the gateway has verified. people is what ai.user_callers
+-- returns for the calls. A key that is bound to an app has the gateway scopes of the app's registration. Imports need no
+-- ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has every scope if the workspace has
+-- any budget.
+create or replace function ai.find_callers(calls jsonb, people ai.caller[])
+  returns table (place bigint, request ai.run_request, caller ai.caller)
   language sql stable security invoker
 as $$
-  select
-    (credential).source,
-    coalesce(i.refused, case
-      when find_callers.workspace is null then case (credential).source when 'app_token' then 'workspace_header_required' end
-      when find_callers.workspace <> i.workspace_id::text then 'workspace_mismatch'
-    end),
-    (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
-    (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
-    (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
-    least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
-    least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
-    (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
-    coalesce((w.policy).content_capture, false),
-    case (p.plan).payer when 'member' then
-      exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
-    end,
-    -- Most workspaces have no budget.
-    case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
-      then '{key,app,member,label,workspace}'::text[]
-    end,
-    (i.key).entity_id, (i.key).name, (i.key).is_strict
-  from (
-    select
-      coalesce(
-        case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
-        -- Without an address, a key with an address list is refused.
-        case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
-        b.refused
-      ) as refused,
-      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id, b.scopes, k as key
-    from ai.keys k
+  with requests as materialized (
+    select e.place, r as request, k.key
+    from jsonb_array_elements(calls) with ordinality as e (call, place)
+    cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
     left join lateral (
-      select r.refused, private.gateway_scopes(a) as scopes
-      from private.apps a
-      cross join lateral private.gateway_refusal(a, k.workspace_id, private.gateway_scopes(a) || array['ai:use']) r
-      where a.id = k.external_app_id
+      select k
+      from ai.keys k
+      where (r.credential).source = 'key'
+        and k.secret_hash = decode((r.credential).hash, 'hex')
+        and k.revoked_at is null
+        and (k.expires_at is null or k.expires_at > now())
       offset 0
-    ) as b on true
-    cross join lateral (
-      select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
-    ) as a
-    where (credential).source = 'key'
-      and k.secret_hash = decode((credential).hash, 'hex')
-      and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())
-      and a.status is distinct from 'over'
-    union all
-    select (person).refused, (person).workspace_id, (person).actor_id, (person).app_id, (person).scopes, null::ai.keys
-    where (credential).source in ('app_token', 'session') and (person).actor_id is not null
-  ) as i
-  -- The offsets keep lookups by key, even if the statistics are wrong.
+    ) as k (key) on true
+  )
+  select r.place, r.request, c.caller
+  from requests r
   left join lateral (
-    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
-  ) as s on true
-  left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
-  left join lateral (
-    select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
-  ) as w on true
-  where s.id is not null or (credential).source = 'session'
+    select row(
+      i.source,
+      coalesce(i.refused, case
+        when (r.request).workspace is null then case i.source when 'app_token' then 'workspace_header_required' end
+        when (r.request).workspace <> i.workspace_id::text then 'workspace_mismatch'
+      end),
+      (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
+      (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
+      (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
+      least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
+      least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
+      (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
+      coalesce((w.policy).content_capture, false),
+      case (p.plan).payer when 'member' then
+        exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
+      end,
+      -- Most workspaces have no budget.
+      case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
+        then '{key,app,member,label,workspace}'::text[]
+      end,
+      (i.key).entity_id, (i.key).name, (i.key).is_strict
+    )::ai.caller as caller
+    from (
+      select
+        'key' as source,
+        coalesce(
+          case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
+          -- Without an address, a key with an address list is refused.
+          case when not coalesce(
+            (r.request).address <<= any ((r.key).allowed_addresses), (r.key).allowed_addresses is null
+          ) then 'insufficient_scope' end,
+          b.refused
+        ) as refused,
+        (r.key).workspace_id, (r.key).created_by as actor_id, (r.key).external_app_id as app_id, b.scopes, r.key
+      from (select) as one
+      left join lateral (
+        select f.refused, private.gateway_scopes(a) as scopes
+        from private.apps a
+        cross join lateral private.gateway_refusal(
+          a, (r.key).workspace_id, private.gateway_scopes(a) || array['ai:use']
+        ) f
+        where a.id = (r.key).external_app_id
+        offset 0
+      ) as b on true
+      cross join lateral (
+        select case when (r.key).connection_id is not null then
+          -- Runs once for all the calls, and only if a key among them belongs to an agent.
+          (select ai.agent_key_statuses(array_agg(distinct (k.key).connection_id)) from requests k)
+            ->> (r.key).connection_id::text
+        end as status
+        offset 0
+      ) as a
+      where (r.key).id is not null and a.status is distinct from 'over'
+      union all
+      select
+        ((r.request).credential).source, u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
+      from (select (people[r.place]).* offset 0) as u
+      where ((r.request).credential).source in ('app_token', 'session') and u.actor_id is not null
+    ) as i
+    -- The offsets keep lookups by key, even if the statistics are wrong.
+    left join lateral (
+      select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+    ) as s on true
+    left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
+    left join lateral (
+      select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
+    ) as w on true
+    where s.id is not null or i.source = 'session'
+  ) as c on true
 $$;
 
 -- Returns the person of a session and, if the gateway refuses the person's calls, the reason. Takes the session's
@@ -16293,6 +16110,14 @@ as $$
   where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 
+-- Returns the scopes of private.allowed_openid_scopes.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.scopes from private.allowed_openid_scopes(app_id, requested, resource_id) s
+$$;
+
 -- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
 -- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
 create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
@@ -16330,6 +16155,59 @@ as $$
         and c.app_id = client.app_id
         and c.resource_id is not distinct from has_openid_consent.resource_id
         and c.scopes @> has_openid_consent.scopes
+    )
+$$;
+
+-- Returns the scopes that a person has to consent to: the granted scopes, and the registered scopes of the claims that the
+-- request names.
+create or replace function private.openid_consent_scopes(app_id uuid, granted text[], requested_claims text[])
+  returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select array(
+    select unnest(openid_consent_scopes.granted)
+    union
+    select unnest(private.openid_scopes(openid_consent_scopes.app_id, s.scopes))
+    from private.openid_claim_scopes() s
+    where s.claim = any (openid_consent_scopes.requested_claims)
+    order by 1
+  )
+$$;
+
+-- Returns a person's claims that these scopes allow, and those that the request named if the client is registered for
+-- their scopes. Omits claims without a value. Reads auth.users, so only definers can call it.
+create or replace function private.openid_claims(subject_id uuid, app_id uuid, scopes text[], requested_claims text[])
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(c.key, c.value), '{}')
+  from auth.users u
+  left join public.profiles p on p.id = u.id
+  left join private.openid_clients o on o.app_id = openid_claims.app_id
+  cross join lateral jsonb_each(jsonb_strip_nulls(jsonb_build_object(
+    'name', p.display_name,
+    'picture', p.avatar_url,
+    'updated_at', floor(extract(epoch from p.updated_at))::bigint,
+    'preferred_username', u.email,
+    'email', u.email,
+    'email_verified', case when u.email is not null then u.email_confirmed_at is not null end,
+    -- Only the roles of one workspace, which the operator chose: anybody can found a workspace and name its roles.
+    'groups', case when o.groups_workspace_id is not null then to_jsonb(array(
+      select r.name
+      from public.workspace_members m
+      join public.workspace_roles r on r.id = m.role_id
+      join public.workspaces w on w.id = m.workspace_id and w.deleted_at is null
+      where m.workspace_id = o.groups_workspace_id and m.user_id = u.id
+    )) end
+  ))) as c (key, value)
+  join private.openid_claim_scopes() s on s.claim = c.key
+  where u.id = openid_claims.subject_id
+    and (
+      s.scopes <@ openid_claims.scopes
+      or (
+        s.claim = any (openid_claims.requested_claims)
+        and s.scopes <@ private.openid_scopes(openid_claims.app_id, s.scopes)
+      )
     )
 $$;
 
@@ -16417,16 +16295,21 @@ as $$
   where c.app_id = login.app_id
 $$;
 
--- Returns a valid access token for the platform with its login and the scopes that the client's registration still
--- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
--- functions; not granted to any role.
-create or replace function private.live_openid_token(access_hash bytea)
+-- Returns a valid access token of any audience. Only for introspection: everything else needs the
+-- audience checked. Does not check the login's proof; not granted to any role.
+create or replace function private.live_token_of_any_audience(access_hash bytea)
   returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
   language sql stable security invoker set search_path = ''
 as $$
-  select l.login, l.token, l.scopes
-  from private.live_token_of_any_audience(live_openid_token.access_hash) l
-  where (l.login).resource_id is null
+  select g, t, private.openid_scopes(a.id, t.scopes, g.resource_id)
+  from private.openid_tokens t
+  join private.openid_grants g on g.id = t.grant_id
+  join private.apps a on a.id = g.app_id and a.enabled
+  where t.access_hash = live_token_of_any_audience.access_hash
+    and t.access_expires_at > now()
+    and g.revoked_at is null
+    and g.ends_at > now()
+    and private.resource_refusal(g.resource_id, null) is null
 $$;
 
 -- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
@@ -16504,6 +16387,26 @@ as $$
     where c.user_id = subject_id and c.kind = 'session' and c.is_live
     limit most
   ) as counted
+$$;
+
+-- Returns a member's membership in a workspace if the member's coding agents may have keys for it, so that a query can
+-- join it. Called when a key is created and on each request with the key.
+create or replace function ai.agent_memberships(member_id uuid, workspace uuid) returns setof public.workspace_members
+  language sql stable security invoker
+as $$
+  select m.* from private.memberships_with_permission(member_id, workspace, 'manage_ai_keys') m
+  union
+  select m.*
+  from private.memberships_with_permission(member_id, workspace, 'use_ai_studio') m
+  join ai.agent_access a on a.workspace_id = m.workspace_id and a.user_id = m.user_id and a.state = 'approved'
+$$;
+
+-- Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check the
+-- login's MFA proof.
+create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select l.ends_at from ai.live_agent_logins(login_id) l
 $$;
 
 -- Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so that
@@ -16597,60 +16500,14 @@ as $$
   end
 $$;
 
--- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
--- current UTC month and includes the keys that this key replaced. For an agent's key, the last use is the latest use of
--- any key of the agent.
-create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+-- Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent's login
+-- ends, or null if the login has already ended. Returns null if no agent renews the key.
+create or replace function ai.agent_of_key(key ai.keys) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
-  select jsonb_build_object(
-    'id', (key).id,
-    'name', (key).name,
-    'prefix', 'ttr_ai_' || (key).lookup,
-    'environment', (key).environment,
-    'createdAt', (key).created_at,
-    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
-    'lastUsedAt', case
-      when (key).connection_id is null then (key).last_used_at
-      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
-    end,
-    'expiresAt', (key).expires_at,
-    'revokedAt', (key).revoked_at,
-    'replacedBy', (key).replaced_by,
-    'state', case
-      when (key).revoked_at is not null then 'revoked'
-      when (key).connection_id is not null
-        then case when ai.agent_of_key(key) ->> 'endsAt' is null then 'expired' else 'active' end
-      when (key).expires_at <= now() then 'expired'
-      when (key).replaced_by is not null then 'replaced'
-      else 'active'
-    end,
-    'allowedModels', to_jsonb((key).allowed_models),
-    'allowedAddresses', to_jsonb((key).allowed_addresses),
-    'strict', (key).is_strict,
-    'entityId', (key).entity_id,
-    'requestsPerMinute', (key).requests_per_minute,
-    'tokensPerMinute', (key).tokens_per_minute,
-    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
-    'agent', ai.agent_of_key(key),
-    'externalApp', (
-      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
-      from private.apps a where a.id = (key).external_app_id
-    ),
-    'budget', (
-      select jsonb_build_object(
-        'limitUsd', trim_scale(b.limit_usd)::text,
-        'spentUsd', case
-          when not ai.cost_visible(b.workspace_id) then null
-          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
-          else '0'
-        end
-      )
-      from ai.budgets b
-      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
-        and b.limit_usd is not null
-    )
-  )
+  select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
+  from ai.agent_connections c
+  where c.id = (key).connection_id
 $$;
 
 -- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed
@@ -16957,6 +16814,121 @@ as $$
   where u.id = subject_id
 $$;
 
+-- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
+-- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
+-- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
+-- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
+-- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
+-- the client may call. session, login and consent may be null.
+-- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
+create or replace function private.connected_apps(subject_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with sessions as (
+    select
+      s.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(s.created_at),
+        'renewedAt', max(s.issued_at),
+        'endsAt', max(s.ends_at)
+      ) as held
+    from private.app_sessions s
+    left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
+    where s.user_id = subject_id
+      and s.revoked_at is null
+      and s.expires_at > now()
+      and s.ends_at > now()
+      and private.proof_status(s.proof) <> 'over'
+    group by s.app_id
+  ),
+  tokens as (
+    select
+      t.app_id,
+      t.workspace_id,
+      jsonb_build_object(
+        'workspace', max(w.name),
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(t.handed_over_at),
+        'renewedAt', max(t.created_at),
+        'endsAt', max(e.ends_at)
+      ) as held
+    from ai.app_tokens t
+    join private.apps a on a.id = t.app_id
+    -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
+    -- access token expires.
+    cross join lateral (
+      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
+    ) as e
+    -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
+    -- left it.
+    left join public.workspaces w on w.id = t.workspace_id
+      and exists (select from private.app_links(a, w.id))
+      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
+    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
+    where t.user_id = subject_id
+      and t.revoked_at is null
+      and e.ends_at > now()
+      and private.proof_status(t.proof) <> 'over'
+    group by t.app_id, t.workspace_id
+  ),
+  logins as (
+    select
+      l.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(l.created_at),
+        'renewedAt', max(coalesce(t.created_at, l.created_at)),
+        'endsAt', max(l.ends_at),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
+      ) as held
+    from private.openid_grants l
+    left join private.openid_tokens t on t.grant_id = l.id
+    left join private.apps r on r.id = l.resource_id
+    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
+    where l.user_id = subject_id
+      and l.revoked_at is null
+      and l.ends_at > now()
+      and private.proof_status(l.proof) <> 'over'
+    group by l.app_id
+  ),
+  consents as (
+    select
+      c.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
+        'grantedAt', max(c.granted_at)
+      ) as held
+    from private.openid_consents c
+    join private.apps a on a.id = c.app_id and a.enabled
+    left join private.apps r on r.id = c.resource_id
+    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
+    where c.user_id = subject_id
+    group by c.app_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'name', a.name,
+    'displayName', a.display_name,
+    'origins', (
+      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
+    ),
+    'session', s.held,
+    'login', l.held,
+    'consent', c.held,
+    'tokens', (
+      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
+      from tokens t
+      where t.app_id = a.id
+    )
+  ) order by lower(a.display_name), a.name), '[]')
+  from private.apps a
+  left join sessions s on s.app_id = a.id
+  left join logins l on l.app_id = a.id
+  left join consents c on c.app_id = a.id
+  where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
+$$;
+
 -- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
 -- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
 -- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
@@ -17095,6 +17067,81 @@ as $$
     end
   )
   returning private.describe_openid_tokens(login, t)
+$$;
+
+-- Returns a valid access token for the platform with its login and the scopes that the client's registration still
+-- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
+-- functions; not granted to any role.
+create or replace function private.live_openid_token(access_hash bytea)
+  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
+  language sql stable security invoker set search_path = ''
+as $$
+  select l.login, l.token, l.scopes
+  from private.live_token_of_any_audience(live_openid_token.access_hash) l
+  where (l.login).resource_id is null
+$$;
+
+-- Returns whether a member's coding agents may have keys for a workspace.
+create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (select from ai.agent_memberships(member_id, workspace))
+$$;
+
+-- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
+-- current UTC month and includes the keys that this key replaced. For an agent's key, the last use is the latest use of
+-- any key of the agent.
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (key).id,
+    'name', (key).name,
+    'prefix', 'ttr_ai_' || (key).lookup,
+    'environment', (key).environment,
+    'createdAt', (key).created_at,
+    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'lastUsedAt', case
+      when (key).connection_id is null then (key).last_used_at
+      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
+    end,
+    'expiresAt', (key).expires_at,
+    'revokedAt', (key).revoked_at,
+    'replacedBy', (key).replaced_by,
+    'state', case
+      when (key).revoked_at is not null then 'revoked'
+      when (key).connection_id is not null
+        then case when ai.agent_of_key(key) ->> 'endsAt' is null then 'expired' else 'active' end
+      when (key).expires_at <= now() then 'expired'
+      when (key).replaced_by is not null then 'replaced'
+      else 'active'
+    end,
+    'allowedModels', to_jsonb((key).allowed_models),
+    'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
+    'entityId', (key).entity_id,
+    'requestsPerMinute', (key).requests_per_minute,
+    'tokensPerMinute', (key).tokens_per_minute,
+    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
+    'agent', ai.agent_of_key(key),
+    'externalApp', (
+      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
+      from private.apps a where a.id = (key).external_app_id
+    ),
+    'budget', (
+      select jsonb_build_object(
+        'limitUsd', trim_scale(b.limit_usd)::text,
+        'spentUsd', case
+          when not ai.cost_visible(b.workspace_id) then null
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
+          else '0'
+        end
+      )
+      from ai.budgets b
+      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.limit_usd is not null
+    )
+  )
 $$;
 
 -- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the

@@ -100,8 +100,8 @@ export async function callerOf(
   hash: string,
 ): Promise<{ workspace_id: string; refused: string | null } | null> {
   const [row] = await db.query<{ workspace_id: string; refused: string | null }>(
-    "select c.workspace_id, c.refused from ai.find_callers(row('key', $1, null), null, null, null) c",
-    [hash],
+    "select c.workspace_id, c.refused from ai.find_caller($1) c where c.source is not null",
+    [JSON.stringify({ credential: { source: "key", hash } })],
   );
   return row ?? null;
 }

@@ -1,6 +1,7 @@
 import { describe, expect } from "vitest";
 import { failureOf, workspaceRoles } from "./actors.ts";
 import {
+  type AgentScene,
   callerOf,
   connect,
   connectWithKey,
@@ -11,6 +12,7 @@ import {
   manage,
   signInToCommand,
 } from "./agent-fixtures.ts";
+import { admitAll, chatCall } from "./ai-fixtures.ts";
 import { setPolicy } from "./app-fixtures.ts";
 import { createUser, type Database, enrollFactor, join, one, signIn, test } from "./database.ts";
 
@@ -261,6 +263,28 @@ describe("what stops an agent's keys from working", () => {
     expect(await callerOf(db, hash)).not.toBeNull();
     await end(db, scene);
     expect(await callerOf(db, hash)).toBeNull();
+  });
+
+  test("in a batch, each agent's key is refused for the status of its own connection", async ({ db }) => {
+    const statuses: [refused: string | undefined, change: (scene: AgentScene) => Promise<unknown>][] = [
+      [undefined, async () => {}],
+      ["MFA_REQUIRED", ({ login }) => enrollFactor(db, { userId: login.userId })],
+      ["AUTH_UNAVAILABLE", ({ login }) => setPolicy(db, { userId: login.userId, policy: { generation: "?" } })],
+      [
+        "invalid_api_key",
+        ({ login }) => db.query("update private.apps set enabled = false where id = $1", [login.clientId]),
+      ],
+    ];
+    const calls: object[] = [];
+    for (const [, change] of statuses) {
+      const scene = await createAgentScene(db);
+      const { hash } = await connectWithKey(db, scene);
+      await change(scene);
+      calls.push(chatCall({ ...scene.tenant, keyHash: hash }), chatCall(scene.tenant));
+    }
+    const answers = await admitAll(db, [...calls, ...calls]);
+    const expected = statuses.flatMap(([refused]) => [refused, undefined]);
+    expect(answers.map(({ refused }) => refused)).toEqual([...expected, ...expected]);
   });
 
   test("an agent's keys stop working when the second factor that its login used is removed", async ({ db }) => {

@@ -3,6 +3,7 @@ import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { superuserUrl } from "../../scripts/test/superuser.ts";
 import { createActor } from "./actors.ts";
+import { connectWithKey, createAgentScene } from "./agent-fixtures.ts";
 import { appTokenCall, bindKey, sessionCall } from "./ai-callers.ts";
 import { type Begun, chatCall, createTenant, outcome, type Tenant } from "./ai-fixtures.ts";
 import { type Database, one } from "./database.ts";
@@ -17,6 +18,8 @@ const maximum: Record<string, Maximum> = {
   "a key": { begin: [6, 6], settle: [5, 5] },
   "a key with all limits": { begin: [11, 11], settle: [10, 10] },
   "a key whose member pays": { begin: [6, 6], settle: [5, 5] },
+  "a key and the default model": { begin: [6, 6], settle: [5, 5] },
+  "an agent's key": { begin: [7, 7], settle: [5, 5] },
   "a key of an app": { begin: [4, 4], settle: [4, 4] },
   "an app token": { begin: [5, 5], settle: [4, 4] },
   "a member's session": { begin: [7, 7], settle: [5, 5] },
@@ -27,6 +30,26 @@ const callers: Record<string, (db: Database) => Promise<object>> = {
   "a key": async (db) => chatCall(await createTenant(db, { credits: "1000" })),
   "a key with all limits": async (db) => chatCall(await createLimitedTenant(db)),
   "a key whose member pays": async (db) => chatCall(await createTenant(db, { credits: "1000", payer: "member" })),
+  "a key and the default model": async (db) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    await db.query(
+      `update ai.models m set kind = 'embedding',
+         is_default = not exists (select from ai.models d where d.kind = 'embedding' and d.is_default)
+       where m.id = $1`,
+      [tenant.model],
+    );
+    await db.query(
+      `insert into ai.model_grants (model_id, plan_id)
+       select m.id, $1 from ai.models m where m.kind = 'embedding' and m.is_default on conflict do nothing`,
+      [tenant.planId],
+    );
+    return chatCall(tenant, { kind: "embedding", model: undefined });
+  },
+  "an agent's key": async (db) => {
+    const scene = await createAgentScene(db);
+    const { hash } = await connectWithKey(db, scene);
+    return chatCall(scene.tenant, { credential: { source: "key", hash } });
+  },
   "a key of an app": async (db) => {
     const tenant = await createTenant(db, { credits: "1000" });
     await bindKey(db, tenant);
@@ -71,7 +94,10 @@ beforeAll(async () => {
     asRole: (_, work) => work(),
   };
 });
-afterAll(() => client.end());
+afterAll(async () => {
+  await db.query("update ai.models set is_default = false where kind = 'embedding' and is_default");
+  await client.end();
+});
 
 /** Returns how often each statement was executed within a function. Only this file's connection tracks those. */
 async function readCounts(): Promise<Map<string, { text: string; calls: number }>> {

@@ -6,83 +6,110 @@ create or replace function ai.find_caller(call jsonb) returns ai.caller
   language plpgsql stable security invoker
 as $$
 declare
-  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
-  users ai.caller[] := ai.user_callers(jsonb_build_array(call));
+  calls jsonb := jsonb_build_array(call);
+  people ai.caller[] := ai.user_callers(calls);
 begin
-  return (select c from ai.find_callers(request.credential, request.workspace, request.address, users[1]) c);
+  return (select c.caller from ai.find_callers(calls, people) c);
 end
 $$;
 
--- Returns the caller that a credential belongs to, as at most one row, so that a query can join it to many requests. If
--- the caller may not make calls, refused has the reason. Returns no row if the credential is unknown, revoked or
--- expired, if its workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or
--- token is given as the SHA-256 of its text, and a session as claims that the gateway has verified. person is what
--- ai.user_callers found for a token or session. A key that is bound to an app has the gateway scopes of the app's
--- registration. Imports need no ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has
--- every scope if the workspace has any budget.
-create or replace function ai.find_callers(credential ai.credential, workspace text, address inet, person ai.caller)
-  returns setof ai.caller
+-- Returns each of the calls with its place and its caller: the one that the call's credential belongs to. If the caller
+-- may not make calls, refused has the reason. The caller is null if the credential is unknown, revoked or expired, if its
+-- workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or token is given
+-- as the SHA-256 of its text, and a session as claims that the gateway has verified. people is what ai.user_callers
+-- returns for the calls. A key that is bound to an app has the gateway scopes of the app's registration. Imports need no
+-- ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has every scope if the workspace has
+-- any budget.
+create or replace function ai.find_callers(calls jsonb, people ai.caller[])
+  returns table (place bigint, request ai.run_request, caller ai.caller)
   language sql stable security invoker
 as $$
-  select
-    (credential).source,
-    coalesce(i.refused, case
-      when find_callers.workspace is null then case (credential).source when 'app_token' then 'workspace_header_required' end
-      when find_callers.workspace <> i.workspace_id::text then 'workspace_mismatch'
-    end),
-    (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
-    (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
-    (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
-    least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
-    least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
-    (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
-    coalesce((w.policy).content_capture, false),
-    case (p.plan).payer when 'member' then
-      exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
-    end,
-    -- Most workspaces have no budget.
-    case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
-      then '{key,app,member,label,workspace}'::text[]
-    end,
-    (i.key).entity_id, (i.key).name, (i.key).is_strict
-  from (
-    select
-      coalesce(
-        case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
-        -- Without an address, a key with an address list is refused.
-        case when not coalesce(address <<= any (k.allowed_addresses), k.allowed_addresses is null) then 'insufficient_scope' end,
-        b.refused
-      ) as refused,
-      k.workspace_id, k.created_by as actor_id, k.external_app_id as app_id, b.scopes, k as key
-    from ai.keys k
+  with requests as materialized (
+    select e.place, r as request, k.key
+    from jsonb_array_elements(calls) with ordinality as e (call, place)
+    cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
     left join lateral (
-      select r.refused, private.gateway_scopes(a) as scopes
-      from private.apps a
-      cross join lateral private.gateway_refusal(a, k.workspace_id, private.gateway_scopes(a) || array['ai:use']) r
-      where a.id = k.external_app_id
+      select k
+      from ai.keys k
+      where (r.credential).source = 'key'
+        and k.secret_hash = decode((r.credential).hash, 'hex')
+        and k.revoked_at is null
+        and (k.expires_at is null or k.expires_at > now())
       offset 0
-    ) as b on true
-    cross join lateral (
-      select case when k.connection_id is not null then ai.agent_key_status(k.connection_id) end as status offset 0
-    ) as a
-    where (credential).source = 'key'
-      and k.secret_hash = decode((credential).hash, 'hex')
-      and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())
-      and a.status is distinct from 'over'
-    union all
-    select (person).refused, (person).workspace_id, (person).actor_id, (person).app_id, (person).scopes, null::ai.keys
-    where (credential).source in ('app_token', 'session') and (person).actor_id is not null
-  ) as i
-  -- The offsets keep lookups by key, even if the statistics are wrong.
+    ) as k (key) on true
+  )
+  select r.place, r.request, c.caller
+  from requests r
   left join lateral (
-    select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
-  ) as s on true
-  left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
-  left join lateral (
-    select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
-  ) as w on true
-  where s.id is not null or (credential).source = 'session'
+    select row(
+      i.source,
+      coalesce(i.refused, case
+        when (r.request).workspace is null then case i.source when 'app_token' then 'workspace_header_required' end
+        when (r.request).workspace <> i.workspace_id::text then 'workspace_mismatch'
+      end),
+      (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
+      (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
+      (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
+      least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
+      least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
+      (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
+      coalesce((w.policy).content_capture, false),
+      case (p.plan).payer when 'member' then
+        exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
+      end,
+      -- Most workspaces have no budget.
+      case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
+        then '{key,app,member,label,workspace}'::text[]
+      end,
+      (i.key).entity_id, (i.key).name, (i.key).is_strict
+    )::ai.caller as caller
+    from (
+      select
+        'key' as source,
+        coalesce(
+          case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
+          -- Without an address, a key with an address list is refused.
+          case when not coalesce(
+            (r.request).address <<= any ((r.key).allowed_addresses), (r.key).allowed_addresses is null
+          ) then 'insufficient_scope' end,
+          b.refused
+        ) as refused,
+        (r.key).workspace_id, (r.key).created_by as actor_id, (r.key).external_app_id as app_id, b.scopes, r.key
+      from (select) as one
+      left join lateral (
+        select f.refused, private.gateway_scopes(a) as scopes
+        from private.apps a
+        cross join lateral private.gateway_refusal(
+          a, (r.key).workspace_id, private.gateway_scopes(a) || array['ai:use']
+        ) f
+        where a.id = (r.key).external_app_id
+        offset 0
+      ) as b on true
+      cross join lateral (
+        select case when (r.key).connection_id is not null then
+          -- Runs once for all the calls, and only if a key among them belongs to an agent.
+          (select ai.agent_key_statuses(array_agg(distinct (k.key).connection_id)) from requests k)
+            ->> (r.key).connection_id::text
+        end as status
+        offset 0
+      ) as a
+      where (r.key).id is not null and a.status is distinct from 'over'
+      union all
+      select
+        ((r.request).credential).source, u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
+      from (select (people[r.place]).* offset 0) as u
+      where ((r.request).credential).source in ('app_token', 'session') and u.actor_id is not null
+    ) as i
+    -- The offsets keep lookups by key, even if the statistics are wrong.
+    left join lateral (
+      select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+    ) as s on true
+    left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
+    left join lateral (
+      select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
+    ) as w on true
+    where s.id is not null or i.source = 'session'
+  ) as c on true
 $$;
 
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the

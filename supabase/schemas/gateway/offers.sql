@@ -8,17 +8,18 @@ create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
 declare
-  users ai.caller[] := ai.user_callers(calls);
+  people ai.caller[] := ai.user_callers(calls);
 begin
   return (
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
     with requests as materialized (
       select
-        e.place, r as request, c as caller, coalesce(r.model, ai.default_model(r.kind)) as model_id,
-        least(c.key_tokens_per_minute, c.workspace_tokens_per_minute) as token_limit
-      from jsonb_array_elements(calls) with ordinality as e (call, place)
-      cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
-      left join lateral ai.find_callers(r.credential, r.workspace, r.address, users[e.place]) c on true
+        c.place, c.request, c.caller,
+        coalesce(
+          (c.request).model, (select m.id from ai.models m where m.kind = (c.request).kind and m.is_default)
+        ) as model_id,
+        least((c.caller).key_tokens_per_minute, (c.caller).workspace_tokens_per_minute) as token_limit
+      from ai.find_callers(calls, people) c
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
@@ -92,15 +93,6 @@ begin
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
     ) as a on true
   );
-end
-$$;
-
--- Returns the model of calls that name none.
-create or replace function ai.default_model(kind text) returns text
-  language plpgsql stable security invoker
-as $$
-begin
-  return (select m.id from ai.models m where m.kind = default_model.kind and m.is_default);
 end
 $$;
 

@@ -225,11 +225,20 @@ as $$
   end
 $$;
 
--- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
--- app. Drops all others. Tokens for a resource never have scopes of the platform's own APIs.
+-- Returns the scopes of private.allowed_openid_scopes.
 create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
   returns text[]
   language sql stable security invoker set search_path = ''
+as $$
+  select s.scopes from private.allowed_openid_scopes(app_id, requested, resource_id) s
+$$;
+
+-- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
+-- app, as one row, so that a query can join it. Drops all others. Tokens for a resource never have scopes of the
+-- platform's own APIs.
+create or replace function private.allowed_openid_scopes(app_id uuid, requested text[], resource_id uuid)
+  returns table (scopes text[])
+  language sql stable security invoker
 as $$
   select array(
     select unnest(requested)

@@ -1,19 +1,23 @@
 -- Members may connect coding agents if they have manage_ai_keys, or if a member with manage_ai_keys approved their
 -- request.
 
--- Returns whether a member's coding agents may have keys for a workspace. Called when a key is created and on each
--- request with the key.
+-- Returns whether a member's coding agents may have keys for a workspace.
 create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
-    or (
-      private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      and exists (
-        select from ai.agent_access a
-        where a.workspace_id = workspace and a.user_id = member_id and a.state = 'approved'
-      )
-    )
+  select exists (select from ai.agent_memberships(member_id, workspace))
+$$;
+
+-- Returns a member's membership in a workspace if the member's coding agents may have keys for it, so that a query can
+-- join it. Called when a key is created and on each request with the key.
+create or replace function ai.agent_memberships(member_id uuid, workspace uuid) returns setof public.workspace_members
+  language sql stable security invoker
+as $$
+  select m.* from private.memberships_with_permission(member_id, workspace, 'manage_ai_keys') m
+  union
+  select m.*
+  from private.memberships_with_permission(member_id, workspace, 'use_ai_studio') m
+  join ai.agent_access a on a.workspace_id = m.workspace_id and a.user_id = m.user_id and a.state = 'approved'
 $$;
 
 -- Opens a member's request to connect coding agents, unless a request is already open or approved. Queues one email {

@@ -5,31 +5,46 @@
 create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
   language sql stable security invoker set search_path = ''
 as $$
-  select g.ends_at
+  select l.ends_at from ai.live_agent_logins(login_id) l
+$$;
+
+-- Returns a login that has not ended and may have keys, as at most one row, so that a query can join it. Does not check
+-- the login's MFA proof.
+create or replace function ai.live_agent_logins(login_id uuid) returns setof private.openid_grants
+  language sql stable security invoker
+as $$
+  select g.*
   from private.openid_grants g
   join private.apps a on a.id = g.app_id and a.enabled
+  cross join lateral private.allowed_openid_scopes(a.id, g.scopes, null) as s
   where g.id = login_id
     and g.revoked_at is null
     and g.ends_at > now()
-    and 'studio:keys' = any (private.openid_scopes(a.id, g.scopes))
+    and 'studio:keys' = any (s.scopes)
 $$;
 
--- Returns whether a connection's keys work: good, over, mfa_required or unavailable. over: the connection was revoked,
--- its login or MFA proof is no longer valid, or its member has left or lost the permission. mfa_required and
--- unavailable are described at private.proof_status.
-create or replace function ai.agent_key_status(connection_id uuid) returns text
-  language plpgsql stable security invoker set search_path = ''
+-- Returns whether the keys of connections work, as an object with the status of each connection's id: good, over,
+-- mfa_required or unavailable. over: the connection was revoked, its login or MFA proof is no longer valid, or its
+-- member has left or lost the permission. mfa_required and unavailable are described at private.proof_statuses.
+create or replace function ai.agent_key_statuses(connection_ids uuid[]) returns jsonb
+  language plpgsql stable security invoker
 as $$
-declare
-  connection ai.agent_connections;
 begin
-  select * into connection from ai.agent_connections c where c.id = agent_key_status.connection_id and c.revoked_at is null;
-  if not found
-    or ai.agent_login_end(connection.login_id) is null
-    or not ai.may_connect_agents(connection.user_id, connection.workspace_id) then
-    return 'over';
-  end if;
-  return private.proof_status((select g.proof from private.openid_grants g where g.id = connection.login_id));
+  return (
+    select jsonb_object_agg(i.id, coalesce(s.status, 'over'))
+    from unnest(connection_ids) as i (id)
+    left join lateral (
+      select p.status
+      from ai.agent_connections c
+      cross join lateral ai.live_agent_logins(c.login_id) as l
+      cross join lateral private.proof_statuses(l.proof) as p
+      where c.id = i.id
+        and c.revoked_at is null
+        and exists (select from ai.agent_memberships(c.user_id, c.workspace_id))
+      offset 0
+    ) as s on true
+    where i.id is not null
+  );
 end
 $$;
 

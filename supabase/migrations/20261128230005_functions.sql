@@ -3306,9 +3306,10 @@ begin
       'owners', (
         select coalesce(jsonb_agg(u.email order by u.email), '[]')
         from public.workspace_members m
-        join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
         join auth.users u on u.id = m.user_id
         where m.workspace_id = q.workspace_id
+          -- Looks the owners up by role, instead of reading all members.
+          and m.role_id = (select r.id from public.workspace_roles r where r.workspace_id = q.workspace_id and r.is_owner)
       ),
       'createdAt', q.requested_at,
       'requestedBy', (select u.email from auth.users u where u.id = q.requested_by),
@@ -3682,9 +3683,10 @@ begin
       'owners', (
         select coalesce(jsonb_agg(u.email order by u.email), '[]')
         from public.workspace_members m
-        join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
         join auth.users u on u.id = m.user_id
         where m.workspace_id = w.id
+          -- Looks the owners up by role, instead of reading all members.
+          and m.role_id = (select r.id from public.workspace_roles r where r.workspace_id = w.id and r.is_owner)
       ),
       'members', (select count(*) from public.workspace_members m where m.workspace_id = w.id),
       'liveKeys', (
@@ -6727,7 +6729,7 @@ begin
     from routes r
     group by r.model_id
   ),
-  paths as (
+  paths as materialized (
     select p.place, p.path ->> 'path' as path, p.path ->> 'kind' as kind,
       array(select jsonb_array_elements_text(p.path -> 'providers')) as providers
     from jsonb_array_elements(call -> 'paths') with ordinality as p (path, place)
@@ -7387,8 +7389,8 @@ $$;
 -- Converts a price from ai.price_tier to the form shown in the list of models. Amounts are numbers in full precision,
 -- and each field name contains the unit.
 create or replace function ai.listed_price(tier jsonb) returns jsonb
-  -- jsonb_build_object is declared stable, but its result for these types does not depend on settings.
-  language sql immutable security invoker parallel safe
+  -- Stable like jsonb_build_object, so that Postgres can inline it.
+  language sql stable security invoker parallel safe
 as $$
   select jsonb_strip_nulls(jsonb_build_object(
     'min_input_tokens', tier -> 'min_input_tokens',
@@ -15375,9 +15377,10 @@ as $$
     'owners', (
       select coalesce(jsonb_agg(jsonb_build_object('id', u.id, 'email', u.email) order by u.email), '[]')
       from public.workspace_members m
-      join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id and r.is_owner
       join auth.users u on u.id = m.user_id
       where m.workspace_id = w.id
+        -- Looks the owners up by role, instead of reading all members.
+        and m.role_id = (select r.id from public.workspace_roles r where r.workspace_id = w.id and r.is_owner)
     ),
     'account', (
       select jsonb_build_object(

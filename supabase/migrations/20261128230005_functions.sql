@@ -7161,10 +7161,15 @@ declare
   has_refused boolean := false;
 begin
   if locks.rate_windows is not null then
-    select array_agg(w), array_agg(w.subject_id) into windows, window_ids
-    from ai.rate_windows w
-    where w.subject_id = any (array(select s.subject_id from unnest(locks.rate_windows) as s));
+    windows := array(
+      select w
+      from ai.rate_windows w
+      where w.subject_id = any (array(select s.subject_id from unnest(locks.rate_windows) as s))
+    );
   end if;
+  for place in 1..coalesce(cardinality(windows), 0) loop
+    window_ids[place] := windows[place].subject_id;
+  end loop;
   for place in 1..coalesce(cardinality(budgets), 0) loop
     budget_ids[place] := row(budgets[place].scope, budgets[place].subject_id, budgets[place].workspace_id)::ai.limit_subject;
   end loop;

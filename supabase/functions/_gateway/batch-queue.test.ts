@@ -6,7 +6,11 @@ import { GatewayError } from "./http/errors.ts";
 
 // All limits of a process share a timer, so the tests of this file share the clock.
 beforeAll(() => void vi.useFakeTimers());
-afterAll(() => void vi.useRealTimers());
+afterAll(async () => {
+  // Lets all time limits expire, because the files of a worker share their timer.
+  await vi.runAllTimersAsync();
+  vi.useRealTimers();
+});
 
 function failure(code: string, severity = "ERROR"): GatewayError {
   const cause = Object.assign(new pg.DatabaseError("failed", 1, "error"), { code, severity });

@@ -52,7 +52,11 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
 
 describe("Runs whose begin request was not answered", () => {
   beforeEach(() => void vi.useFakeTimers());
-  afterEach(() => void vi.useRealTimers());
+  afterEach(async () => {
+    // Lets all time limits expire, because the files of a worker share their timer.
+    await vi.runAllTimersAsync();
+    vi.useRealTimers();
+  });
 
   test.each([
     { undecidedLooks: 0, times: [250, 750, 1_750, 4_750] },

@@ -69,10 +69,14 @@ test("list and search queries read no more rows when the data grows tenfold", as
         }))
         .filter(({ what, bound, before, after }) => !(after <= slackOf(what) + before * mostOf(bound)));
     };
-    const beyond = await measureBeyond();
-    // Measures again before failing. ANALYZE stores table sizes for all transactions, so another test's ANALYZE may
-    // have changed a plan.
-    expect(beyond.length > 0 ? await measureBeyond() : []).toEqual([]);
+    // Measures up to three times before failing. ANALYZE stores table sizes for all transactions, so another test's
+    // ANALYZE may have changed a plan.
+    let beyond = await measureBeyond();
+    for (let again = 0; beyond.length > 0 && again < 2; again += 1) {
+      const measured = await measureBeyond();
+      beyond = measured.filter(({ what }) => beyond.some((operation) => operation.what === what));
+    }
+    expect(beyond).toEqual([]);
   } finally {
     await client.query("rollback");
     await client.end();

@@ -11,8 +11,11 @@ const runnable = guides
   .map((file) => ({ file, blocks: blocksBesideTour(file, readDocument(file)) }))
   .filter(({ blocks }) => blocks.length > 0);
 
-/** The time limit of one document, whose blocks run one after the other. */
-const limitMs = 90_000;
+/**
+ * The time limit of one document, whose blocks run one after the other. The blocks of docs/clients.md may install their
+ * SDKs first.
+ */
+const limitMs = 240_000;
 
 describe("commands and snippets of the documents", { timeout: limitMs }, () => {
   test.concurrent.each(runnable)(

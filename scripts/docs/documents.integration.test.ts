@@ -1,5 +1,6 @@
 import { withDatabase } from "@gatehouse/local-stack/database";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
+import { installSdks } from "../clients/sdks/packages.ts";
 import { readStack } from "../test/stack.ts";
 import { type Block, type Fault, renderFault } from "./blocks.ts";
 import { guides, readDocument } from "./documents.ts";
@@ -11,11 +12,12 @@ const runnable = guides
   .map((file) => ({ file, blocks: blocksBesideTour(file, readDocument(file)) }))
   .filter(({ blocks }) => blocks.length > 0);
 
-/**
- * The time limit of one document, whose blocks run one after the other. The blocks of docs/clients.md may install their
- * SDKs first.
- */
-const limitMs = 240_000;
+/** The time limit of one document, whose blocks run one after the other. */
+const limitMs = 90_000;
+const installLimitMs = 300_000;
+
+// The blocks run without the settings that npm needs to reach its registry.
+beforeAll(() => installSdks(), installLimitMs);
 
 describe("commands and snippets of the documents", { timeout: limitMs }, () => {
   test.concurrent.each(runnable)(

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { applyMigrations } from "../database/migrations.ts";
-import { verdict } from "../soak/audit/verdict.ts";
+import { judgeProbes, verdict } from "../soak/audit/verdict.ts";
 import { renderVerdicts } from "../soak/report.ts";
 import { type SoakStack, startSoakStack } from "../soak/stack.ts";
 import { checkOutPrevious, type PreviousRelease } from "./previous-release.ts";
@@ -33,7 +33,7 @@ test("the previous release works on the upgraded database, or the test says why 
   const { createWorld } = await import("../soak/world.ts");
   const { readBooks, readReports, readRuns, waitUntilSettled, query } = await import("../soak/audit/collect.ts");
   const { judgeBooks, judgeReports } = await import("../soak/audit/charges.ts");
-  const { judgeProbes, probeAll } = await import("../soak/audit/collect-probes.ts");
+  const { probeAll } = await import("../soak/audit/collect-probes.ts");
   const { createPerson, signIn } = await import("../test/people.ts");
 
   const world = await createWorld({ browsers: 0, people: 0, visitors: 0, phones: 0 });

@@ -14,14 +14,14 @@ import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
 import { judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
 import { readBooks, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
 import { openAccounts, probeEnded } from "./collect-accounts.ts";
-import { judgeProbes, probeAll } from "./collect-probes.ts";
+import { probeAll } from "./collect-probes.ts";
 import { probePasswordLimit, probeRequestLimit, probeSweepers } from "./collect-scale.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProcesses } from "./processes.ts";
 import { judgeConnections, judgeMemory } from "./resources.ts";
 import { judgeKills, judgeLimits, judgeMoves, judgeRaces, judgeSweepers, killableOf } from "./scale.ts";
-import { type Verdict, verdict } from "./verdict.ts";
+import { judgeProbes, type Verdict, verdict } from "./verdict.ts";
 
 export type Audited = {
   stack: SoakStack;

@@ -2,10 +2,7 @@ import { openBrowser } from "../../../remix-app/testing/browser.ts";
 import { paths } from "../../test/apps.ts";
 import { createPerson } from "../../test/people.ts";
 import type { World } from "../world.ts";
-import { type Verdict, verdict } from "./verdict.ts";
-
-/** A call that must succeed once every service is back up, and its response. */
-export type Probe = { what: string; expected: number; status: number; detail: string };
+import type { Probe } from "./verdict.ts";
 
 /** Checks as a new user that signing in, cross-app tokens, satellites, chats and streams work. */
 export async function probeAll(world: World): Promise<Probe[]> {
@@ -42,15 +39,4 @@ export async function probeAll(world: World): Promise<Probe[]> {
     }
   }
   return probes;
-}
-
-/** Checks that each probe was answered as expected. */
-export function judgeProbes(probes: readonly Probe[]): Verdict {
-  const failures = probes
-    .filter(({ expected, status }) => status !== expected)
-    .map(
-      ({ what, expected, status, detail }) =>
-        `${what} was answered ${status}, not ${expected}: ${detail.slice(0, 200)}`,
-    );
-  return verdict("works after all of it", { figures: `${probes.length} things`, failures });
 }

@@ -12,3 +12,17 @@ export type Verdict = {
 export function verdict(check: string, { figures, failures }: Pick<Verdict, "figures" | "failures">): Verdict {
   return { check, ok: failures.length === 0, figures, failures };
 }
+
+/** A call that must succeed once every service is back up, and its response. */
+export type Probe = { what: string; expected: number; status: number; detail: string };
+
+/** Checks that each probe was answered as expected. */
+export function judgeProbes(probes: readonly Probe[]): Verdict {
+  const failures = probes
+    .filter(({ expected, status }) => status !== expected)
+    .map(
+      ({ what, expected, status, detail }) =>
+        `${what} was answered ${status}, not ${expected}: ${detail.slice(0, 200)}`,
+    );
+  return verdict("works after all of it", { figures: `${probes.length} things`, failures });
+}

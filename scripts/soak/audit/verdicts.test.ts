@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { recoveryMs, type Span } from "../faults/spans.ts";
 import { judgeAccounts, judgeEnded } from "./accounts.ts";
-import { judgeProbes } from "./collect-probes.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
+import { judgeProbes } from "./verdict.ts";
 
 describe("the audit of accounts", () => {
   const fact = { actor: "browser 1", accountId: "a", opened: true, answered: "200", sessionLives: true };

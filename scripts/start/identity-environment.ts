@@ -1,6 +1,10 @@
 import type { Ports } from "@gatehouse/local-stack/ports";
 import { host } from "@gatehouse/local-stack/ports";
-import { type StandInName, standInBase, standInNames } from "@gatehouse/local-stack/services/oidc/stand-ins";
+import {
+  type SimulatedProviderName,
+  simulatedProviderBase,
+  simulatedProviderNames,
+} from "@gatehouse/local-stack/services/oidc/simulated-providers";
 import { backendEmails, type EmailBrand } from "../operator/email-templates/backend-emails.ts";
 import type { Addresses } from "./addresses.ts";
 import { oidcClientSecret, type Secrets } from "./secrets.ts";
@@ -24,19 +28,22 @@ export function oidcClient(addresses: Addresses, secrets: Secrets) {
 }
 
 /** Providers whose addresses are fixed in Supabase Auth's own binary, so it cannot use the simulated ones. */
-const fixedAddresses: readonly StandInName[] = ["google", "apple"];
+const fixedAddresses: readonly SimulatedProviderName[] = ["google", "apple"];
 
 /** Lists the providers that the stack can simulate. */
-export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">): StandInName[] {
-  return standInNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
+export function playedProviders({ isBinary }: Pick<ProviderOptions, "isBinary">): SimulatedProviderName[] {
+  return simulatedProviderNames.filter((name) => !(isBinary && fixedAddresses.includes(name)));
 }
 
 /** Returns the settings of the simulated providers. Skips each provider for which the environment sets a client id. */
 function providerSettings({ addresses, secrets, given, isBinary }: ProviderOptions): Record<string, string> {
   const client = oidcClient(addresses, secrets);
-  const standIns = playedProviders({ isBinary }).map((name) => ({ name, url: standInBase(addresses.oidc, name) }));
+  const simulatedProviders = playedProviders({ isBinary }).map((name) => ({
+    name,
+    url: simulatedProviderBase(addresses.oidc, name),
+  }));
   return Object.fromEntries(
-    [{ name: "keycloak", url: addresses.oidc }, ...standIns].flatMap(({ name, url }) => {
+    [{ name: "keycloak", url: addresses.oidc }, ...simulatedProviders].flatMap(({ name, url }) => {
       const prefix = `GOTRUE_EXTERNAL_${name.toUpperCase()}`;
       if (given[`${prefix}_CLIENT_ID`]) return [];
       return [

@@ -1,6 +1,13 @@
 import type { RequestListener } from "node:http";
 import { createOidcProvider, type OidcClient } from "./provider.ts";
-import { demoProvider, type Shape, standInBase, standInNames, standInPath, standIns } from "./stand-ins.ts";
+import {
+  demoProvider,
+  type Shape,
+  simulatedProviderBase,
+  simulatedProviderNames,
+  simulatedProviderPath,
+  simulatedProviders,
+} from "./simulated-providers.ts";
 
 type Options = {
   /** The origin at which browsers and the identity backend reach the server; also the demo provider's issuer. */
@@ -18,23 +25,23 @@ export async function createOidcHandler({ origin, client, log }: Options): Promi
   };
   const root = await create(origin, demoProvider);
   const mounted = await Promise.all(
-    standInNames.map(async (name) => ({
-      path: standInPath(name),
-      issuerPath: `${standIns[name].issuerPath}/.well-known/`,
-      handle: await create(standInBase(origin, name), standIns[name]),
+    simulatedProviderNames.map(async (name) => ({
+      path: simulatedProviderPath(name),
+      issuerPath: `${simulatedProviders[name].issuerPath}/.well-known/`,
+      handle: await create(simulatedProviderBase(origin, name), simulatedProviders[name]),
     })),
   );
   return (request, response) => {
     const { url = "" } = request;
-    const standIn = mounted.find(({ path }) => url.startsWith(`${path}/`));
-    if (!standIn) {
+    const provider = mounted.find(({ path }) => url.startsWith(`${path}/`));
+    if (!provider) {
       void root(request, response);
       return;
     }
-    const rest = url.slice(standIn.path.length);
+    const rest = url.slice(provider.path.length);
     // Only discovery URLs contain the issuer's path (OpenID Connect Discovery 1.0 section 4). Removes that path.
-    const { issuerPath } = standIn;
+    const { issuerPath } = provider;
     request.url = rest.startsWith(issuerPath) ? `/.well-known/${rest.slice(issuerPath.length)}` : rest;
-    void standIn.handle(request, response);
+    void provider.handle(request, response);
   };
 }

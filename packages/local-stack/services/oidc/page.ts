@@ -54,12 +54,12 @@ export function signInPage({
 }: { action: string; email: string; error?: string } & Title): Promise<Page> {
   const alert = error ? html`<p role="alert" id="email-error">${error}</p>` : "";
   const described = error ? raw('aria-invalid="true" aria-describedby="email-error"') : "";
-  const standIn = company
+  const provider = company
     ? html`<p class="notice">This is a demo on this machine in the place of ${company}, which is not asked anything.</p>`
     : "";
   return render(
     company ? `Sign in to the demo of ${company}` : "Sign in to the demo provider",
-    html`${standIn}<p>Any address will do. Nothing is sent to it, and there is no password.</p>
+    html`${provider}<p>Any address will do. Nothing is sent to it, and there is no password.</p>
 <form method="post" action="${action}" novalidate>
 <label for="email">Email</label>
 <input type="email" id="email" name="email" value="${email}" autocomplete="email" required ${described}>

@@ -6,7 +6,7 @@ import { githubApi } from "./github-api.ts";
 import { errorPage } from "./page.ts";
 import { accountOf, rememberPeople } from "./people.ts";
 import { signInPages, signInPath } from "./sign-in.ts";
-import type { Shape } from "./stand-ins.ts";
+import type { Shape } from "./simulated-providers.ts";
 
 export type OidcClient = { id: string; secret: string; redirectUri: string };
 

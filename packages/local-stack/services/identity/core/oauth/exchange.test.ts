@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { standInBase, standInPath } from "../../../oidc/stand-ins.ts";
+import { simulatedProviderBase, simulatedProviderPath } from "../../../oidc/simulated-providers.ts";
 import { client, openBrowser, type RunningServer, startOidcServer } from "../../../oidc/test-server.ts";
 import { readProviders } from "../../config/providers.ts";
 import { openDiscovery } from "./discovery.ts";
@@ -33,7 +33,7 @@ function configured(name: string, url: string, changes: Record<string, string> =
  * Signs a person in at a simulated provider. @returns the response with which the provider redirects the browser back
  */
 async function answerOf(at: "google" | "azure", person = "verified") {
-  const path = at === "google" ? "/google/auth" : `${standInPath("azure")}/oauth2/v2.0/authorize`;
+  const path = at === "google" ? "/google/auth" : `${simulatedProviderPath("azure")}/oauth2/v2.0/authorize`;
   const open = openBrowser(server.origin);
   const query = new URLSearchParams({
     client_id: client.id,
@@ -92,7 +92,7 @@ describe("The issuer in a provider's response (RFC 9207)", () => {
 
 test("refuses an ID token that has expired by this server's clock", async () => {
   const later = () => new Date(Date.now() + 3_700_000);
-  const azure = configured("azure", standInBase(server.origin, "azure"));
+  const azure = configured("azure", simulatedProviderBase(server.origin, "azure"));
   const late = redeemCode({ clock: later, discover: openDiscovery(later) }, azure, await answerOf("azure"));
   await expect(late).rejects.toThrow("exp");
 });

@@ -3,7 +3,7 @@ import { createClient, type User } from "@supabase/supabase-js";
 import { afterAll, describe, expect, test } from "vitest";
 import { playedProviders } from "../../../../scripts/start/identity-environment.ts";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { standIns } from "./stand-ins.ts";
+import { simulatedProviders } from "./simulated-providers.ts";
 import { openBrowser } from "./test-server.ts";
 
 const { base, oidc, supabase } = readStack();
@@ -60,7 +60,7 @@ async function userOf(code: string, verifier: string): Promise<User> {
   return body.user;
 }
 
-const newEmail = () => `${randomUUID()}@stand-ins.example.test`;
+const newEmail = () => `${randomUUID()}@simulated.example.test`;
 
 describe.each(played)("Signing in with %s on the local stack", (provider) => {
   test("a sign-in with a verified email creates an account with an identity of the provider", async () => {
@@ -100,5 +100,5 @@ test("the settings list every simulated provider as enabled", async () => {
   const { external } = (await answer.json()) as { external: Record<string, boolean> };
   for (const name of played) expect(external[name]).toBe(true);
   expect(external.gitlab).toBe(false);
-  expect(Object.keys(standIns)).not.toContain("gitlab");
+  expect(Object.keys(simulatedProviders)).not.toContain("gitlab");
 });

@@ -30,7 +30,7 @@ const common = {
  * Simulated sign-in providers. The real ones require an account with a company, such as Google. Each is served below
  * `/<name>` of this process.
  */
-export const standIns = {
+export const simulatedProviders = {
   google: { ...common, company: "Google", alwaysOpenId: true },
   apple: {
     ...common,
@@ -55,25 +55,25 @@ export const standIns = {
   },
 } as const satisfies Record<string, Shape>;
 
-export type StandInName = keyof typeof standIns;
-export const standInNames = Object.keys(standIns) as StandInName[];
+export type SimulatedProviderName = keyof typeof simulatedProviders;
+export const simulatedProviderNames = Object.keys(simulatedProviders) as SimulatedProviderName[];
 
 /** The demo's Microsoft tenant. Each tenant belongs to an organization and has its own URLs and issuer. */
 export const demoTenant = "8a1f7f0e-0d5b-4d6c-9a40-2b6c7d8e9f01";
 
 /** Returns the path below which a simulated provider is served. */
-export function standInPath(name: StandInName): string {
+export function simulatedProviderPath(name: SimulatedProviderName): string {
   return name === "azure" ? `/azure/${demoTenant}` : `/${name}`;
 }
 
 /** Returns the base of a simulated provider's URLs. */
-export function standInBase(origin: string, name: StandInName): string {
-  return `${origin}${standInPath(name)}`;
+export function simulatedProviderBase(origin: string, name: SimulatedProviderName): string {
+  return `${origin}${simulatedProviderPath(name)}`;
 }
 
 /** Returns a simulated provider's issuer. */
-export function standInIssuer(origin: string, name: StandInName): string {
-  return `${standInBase(origin, name)}${standIns[name].issuerPath}`;
+export function simulatedProviderIssuer(origin: string, name: SimulatedProviderName): string {
+  return `${simulatedProviderBase(origin, name)}${simulatedProviders[name].issuerPath}`;
 }
 
 const endpoint = (name: string) => `/protocol/openid-connect/${name}`;

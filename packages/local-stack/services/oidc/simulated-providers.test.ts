@@ -1,6 +1,13 @@
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { demoTenant, type StandInName, standInBase, standInIssuer, standInNames, standIns } from "./stand-ins.ts";
+import {
+  demoTenant,
+  type SimulatedProviderName,
+  simulatedProviderBase,
+  simulatedProviderIssuer,
+  simulatedProviderNames,
+  simulatedProviders,
+} from "./simulated-providers.ts";
 import { client, openBrowser, type RunningServer, startOidcServer } from "./test-server.ts";
 
 let server: RunningServer;
@@ -11,11 +18,11 @@ afterAll(() => server.stop());
 
 /** Scopes that Supabase Auth requests from each provider. */
 const scopes = { google: "email profile", apple: "email name", azure: "openid email", github: "user:email" };
-const baseOf = (name: StandInName) => standInBase(server.origin, name);
-const issuerOf = (name: StandInName) => standInIssuer(server.origin, name);
+const baseOf = (name: SimulatedProviderName) => simulatedProviderBase(server.origin, name);
+const issuerOf = (name: SimulatedProviderName) => simulatedProviderIssuer(server.origin, name);
 const basic = `Basic ${btoa(`${encodeURIComponent(client.id)}:${encodeURIComponent(client.secret)}`)}`;
 
-async function signInPage(name: StandInName, query: Record<string, string> = {}) {
+async function signInPage(name: SimulatedProviderName, query: Record<string, string> = {}) {
   const open = openBrowser(server.origin);
   const parameters = {
     client_id: client.id,
@@ -27,7 +34,7 @@ async function signInPage(name: StandInName, query: Record<string, string> = {})
     ...query,
   };
   const page = await (
-    await open(`${baseOf(name)}${standIns[name].paths.authorization}?${new URLSearchParams(parameters)}`)
+    await open(`${baseOf(name)}${simulatedProviders[name].paths.authorization}?${new URLSearchParams(parameters)}`)
   ).text();
   const action = /<form method="post" action="([^"]+)"/.exec(page)?.[1];
   if (!action) throw new Error(`There is no form on the page: ${page}`);
@@ -43,17 +50,17 @@ const postedFields = (page: string) =>
     ]),
   );
 
-async function signIn(name: StandInName, form: Record<string, string>): Promise<Record<string, string>> {
+async function signIn(name: SimulatedProviderName, form: Record<string, string>): Promise<Record<string, string>> {
   const { submit } = await signInPage(name);
   const response = await submit(form);
   const location = response.headers.get("location");
   return location ? Object.fromEntries(new URL(location).searchParams) : postedFields(await response.text());
 }
 
-async function exchange(name: StandInName, code = "") {
+async function exchange(name: SimulatedProviderName, code = "") {
   const form = { grant_type: "authorization_code", code, redirect_uri: client.redirectUri };
-  const inBody = standIns[name].clientAuthentication === "client_secret_post";
-  const response = await fetch(`${baseOf(name)}${standIns[name].paths.token}`, {
+  const inBody = simulatedProviders[name].clientAuthentication === "client_secret_post";
+  const response = await fetch(`${baseOf(name)}${simulatedProviders[name].paths.token}`, {
     method: "POST",
     headers: inBody ? {} : { Authorization: basic },
     body: new URLSearchParams(inBody ? { ...form, client_id: client.id, client_secret: client.secret } : form),
@@ -61,7 +68,7 @@ async function exchange(name: StandInName, code = "") {
   return (await response.json()) as Record<string, string>;
 }
 
-async function claimsOf(name: StandInName, form: Record<string, string>) {
+async function claimsOf(name: SimulatedProviderName, form: Record<string, string>) {
   const { id_token: idToken = "" } = await exchange(name, (await signIn(name, form)).code);
   const discovery = await fetch(`${issuerOf(name)}/.well-known/openid-configuration`);
   const { issuer, jwks_uri: keys } = (await discovery.json()) as Record<string, string>;
@@ -80,11 +87,11 @@ async function github(path: string, token = "") {
   return { status: response.status, body: await response.json() };
 }
 
-describe.each(standInNames)("Simulated provider %s", (name) => {
+describe.each(simulatedProviderNames)("Simulated provider %s", (name) => {
   test("the sign-in page says that it is a demo, and which company it simulates", async () => {
     const { page } = await signInPage(name);
-    expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
-    expect(page).toContain(`in the place of ${standIns[name].company}, which is not asked anything`);
+    expect(page).toContain(`Sign in to the demo of ${simulatedProviders[name].company}`);
+    expect(page).toContain(`in the place of ${simulatedProviders[name].company}, which is not asked anything`);
   });
 
   test("a simulated provider returns a single-use code and the state to the browser", async () => {
@@ -100,11 +107,11 @@ describe.each(standInNames)("Simulated provider %s", (name) => {
 
   test("a simulated provider accepts prompt=select_account and shows its usual sign-in page", async () => {
     const { page } = await signInPage(name, { prompt: "select_account" });
-    expect(page).toContain(`Sign in to the demo of ${standIns[name].company}`);
+    expect(page).toContain(`Sign in to the demo of ${simulatedProviders[name].company}`);
   });
 
   test("a simulated provider refuses a code that another provider issued", async () => {
-    const other = standInNames.find((candidate) => candidate !== name) ?? name;
+    const other = simulatedProviderNames.find((candidate) => candidate !== name) ?? name;
     const { code } = await signIn(other, { person: "verified" });
     expect(await exchange(name, code)).toMatchObject({ error: "invalid_grant" });
   });

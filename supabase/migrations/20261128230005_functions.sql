@@ -408,6 +408,14 @@ as $$
     )
 $$;
 
+-- Returns the network of the address in a hook's event; null if the backend passes no valid address.
+create or replace function private.hook_network(event jsonb) returns cidr
+  language sql stable security invoker set search_path = ''
+as $$
+  select private.address_network((case when pg_input_is_valid(a.text, 'inet') then a.text end)::inet)
+  from (select event #>> '{metadata,ip_address}' as text) as a
+$$;
+
 -- Returns the limits on attempts: how many attempts are allowed per window, and what happens when none is left.
 -- Every number of the abuse controls, with its reason. `address`: all attempts from one address. `pair`: one account
 -- from one address. `account`: one account from any address. What happens when a bucket is empty:
@@ -6426,7 +6434,7 @@ end
 $$;
 
 -- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
--- routes and prices, or {refused: code, …}, as JSON text.
+-- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of 0.1.0 call it.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
@@ -10712,7 +10720,7 @@ as $$
       )
     end
     from private.login_challenges c
-    where c.id = case when pg_input_is_valid(challenge ->> 'id', 'uuid') then (challenge ->> 'id')::uuid end
+    where c.id = private.uuid_or_null(challenge ->> 'id')
       and c.kind = challenge ->> 'kind'
       and c.secret_hash = (challenge ->> 'secretHash')::bytea
   ), jsonb_build_object('outcome', 'not_found'))

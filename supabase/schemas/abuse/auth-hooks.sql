@@ -119,10 +119,8 @@ $$;
 create or replace function private.hook_network(event jsonb) returns cidr
   language sql stable security invoker set search_path = ''
 as $$
-  select case
-    when pg_input_is_valid(event #>> '{metadata,ip_address}', 'inet')
-      then private.address_network((event #>> '{metadata,ip_address}')::inet)
-  end
+  select private.address_network((case when pg_input_is_valid(a.text, 'inet') then a.text end)::inet)
+  from (select event #>> '{metadata,ip_address}' as text) as a
 $$;
 
 -- Returns the answer with which a hook rejects an attempt.

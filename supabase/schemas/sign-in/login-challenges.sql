@@ -80,7 +80,7 @@ as $$
       )
     end
     from private.login_challenges c
-    where c.id = case when pg_input_is_valid(challenge ->> 'id', 'uuid') then (challenge ->> 'id')::uuid end
+    where c.id = private.uuid_or_null(challenge ->> 'id')
       and c.kind = challenge ->> 'kind'
       and c.secret_hash = (challenge ->> 'secretHash')::bytea
   ), jsonb_build_object('outcome', 'not_found'))

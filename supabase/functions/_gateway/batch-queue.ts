@@ -197,20 +197,20 @@ export function createBatchQueue<Call, Answer>(options: {
 
   /** Sends the calls of a failed batch again if Postgres rolled it back. */
   function fail({ calls, lanes: failed }: Batch<Call, Answer>, error: unknown): void {
-    const contended = isContended(error);
-    if (contended) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
+    const isContention = isContended(error);
+    if (isContention) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
     // Smaller batches find the bad call, but don't help if the connection is lost.
     const isLost = isConnectionLost(error);
     const retrySize = isLost ? calls.length : Math.ceil(calls.length / 2);
     // Puts the calls back in their order.
     for (const call of calls.toReversed()) {
       if (call.state === "ended") continue;
-      if (!contended && (!wasUndone(error) || (call.hasFailed && (isLost || calls.length === 1)))) {
+      if (!isContention && (!wasUndone(error) || (call.hasFailed && (isLost || calls.length === 1)))) {
         end(call);
         call.reject(error);
         continue;
       }
-      if (!contended) {
+      if (!isContention) {
         call.maxBatch = retrySize;
         call.hasFailed = true;
       }

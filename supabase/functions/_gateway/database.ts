@@ -1,10 +1,10 @@
-import { setImmediate } from "node:timers";
 import { z } from "zod";
 import type { Tariff } from "../_shared/money.ts";
+import { createBeginQueue } from "./admission/begin-queue.ts";
 import type { Credential } from "./admission/credentials.ts";
 import type { toldLimits } from "./admission/rate-limits.ts";
 import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
-import { createBatchQueue, overloaded } from "./batch-queue.ts";
+import { createBatchQueue } from "./batch-queue.ts";
 import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";
 import { GatewayError } from "./http/errors.ts";
 import type { SizeFields } from "./surface.ts";
@@ -19,7 +19,7 @@ export type RunRoute = Tariff & {
   time_limits?: { first_byte?: number; idle?: number; total?: number };
 };
 
-/** An open run, as returned by `ai.begin_run`. */
+/** An open run, as returned by `ai.begin_runs`. */
 export type Run = {
   run_id: string;
   created_at: string;
@@ -70,7 +70,7 @@ export type ModelKind = "chat" | "embedding" | "speech";
 export type Caller = { credential: Credential; workspace?: string; address?: string };
 
 /**
- * The argument of `ai.begin_run`. Members with their default value are left out: not streamed, no images, no audio, and
+ * The argument of `ai.begin_runs`. Members with their default value are left out: not streamed, no images, no audio, and
  * one choice.
  */
 export type RunRequest = Caller & {
@@ -80,7 +80,7 @@ export type RunRequest = Caller & {
   /** The label to use if neither the key nor the call has one. */
   session_label?: string;
   /**
-   * The last 17 characters for the run's id, chosen at random by the gateway. They identify the run if `ai.begin_run`
+   * The last 17 characters for the run's id, chosen at random by the gateway. They identify the run if `ai.begin_runs`
    * was never answered.
    */
   run_id_suffix?: string;
@@ -192,17 +192,7 @@ export type GatewayDatabase = {
   close: () => Promise<void>;
 };
 
-/** The database rolls back what takes longer than the gateway waits, this much earlier so that the answer arrives. */
-const answerMarginMs = 300;
-const maxBeginBatch = 128;
-/** Half of the connections at most, so that others remain for settlements. */
-const maxBeginBatches = 4;
 const maxExtensions = 2;
-/** The memory of a waiting call: its objects, and its body as bytes and as parsed values. */
-const callBytes = 8_192;
-const bodyFactor = 3;
-/** The number of callers whose workspace is remembered. */
-const maxKnownWorkspaces = 10_000;
 /** Maximum length of a refusal, in characters. */
 const longestRefusal = 4_096;
 
@@ -234,33 +224,7 @@ export function createDatabase(options: {
   const { call, close } = createConnections(options);
   const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
 
-  /**
-   * The workspaces of callers, from the answers to their calls. Their calls lock the same rows, so they share a lane.
-   * Others don't, even if they name the workspace. A missing or wrong entry only makes calls wait for each other in the
-   * database.
-   */
-  const workspaces = new Map<string, string>();
-  const callerOf = ({ credential, workspace = "" }: Caller) =>
-    `${"hash" in credential ? credential.hash : credential.claims.sub} ${workspace}`;
-
-  const begins = createBatchQueue<RunRequest, unknown>({
-    async send(calls, { waitMs, lockWaitMs }) {
-      const answerMs = Math.floor(waitMs - answerMarginMs);
-      if (answerMs <= 0) throw overloaded();
-      const limits = {
-        wait_ms: answerMs,
-        lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs),
-      };
-      return JSON.parse(await call("ai.begin_runs", { ...limits, calls }, waitMs));
-    },
-    laneOf: (request) => workspaces.get(callerOf(request)) ?? callerOf(request),
-    maxBatch: maxBeginBatch,
-    maxBatches: maxBeginBatches,
-    waitMs,
-    // Requests that arrive in the same turn of the event loop join the batch.
-    gather: setImmediate,
-    memory: { bytes: waitingBytes, bytesOf: ({ input_bytes }) => callBytes + bodyFactor * input_bytes },
-  });
+  const begins = createBeginQueue({ call, waitMs, waitingBytes });
   const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: RunStep }, unknown>({
     send: async (steps, limits) => [JSON.parse(await call("ai.extend_run", steps[0]?.step ?? {}, limits.waitMs))],
     laneOf: ({ run }) => run.workspace_id,
@@ -271,13 +235,8 @@ export function createDatabase(options: {
 
   return {
     async beginRun(request) {
-      const answer = await checking(request, begins.ask(request));
-      if (!isRefusal(answer)) {
-        const run = answer as Run;
-        if (workspaces.size >= maxKnownWorkspaces) workspaces.clear();
-        workspaces.set(callerOf(request), run.workspace_id);
-        return run;
-      }
+      const answer = await checking(request, begins(request));
+      if (!isRefusal(answer)) return answer as Run;
       const earlier = keptAnswer.safeParse(answer);
       if (earlier.success) return { kept: earlier.data.answer };
       throw refusalError(answer, request.size_fields);

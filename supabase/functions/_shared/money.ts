@@ -2,7 +2,7 @@ import { add, type Decimal, formatDecimal, multiply, parseDecimal, roundHalfEven
 import { readDecimalText } from "./usd-amount.ts";
 
 /**
- * The prices of one tier of a route, as returned by `ai.begin_run`. Amounts are decimals as text: USD per million
+ * The prices of one tier of a route, as returned by `ai.begin_runs`. Amounts are decimals as text: USD per million
  * tokens, or USD per request for `request_fee`.
  */
 export type PriceTier = {
@@ -206,7 +206,7 @@ export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: st
   );
 }
 
-/** Converts an amount to credits at the rate returned by `ai.begin_run`, rounded half to even. */
+/** Converts an amount to credits at the rate returned by `ai.begin_runs`, rounded half to even. */
 export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal {
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }

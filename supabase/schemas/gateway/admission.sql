@@ -1,7 +1,7 @@
 -- Admits or refuses calls, reserves their maximum cost and opens their runs. Refusals are returned and never raised.
 
 -- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
--- routes and prices, or {refused: code, …}, as JSON text.
+-- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of 0.1.0 call it.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text

@@ -50,7 +50,8 @@ export type Settlements = {
   flush: () => Promise<void>;
 };
 
-type Ended = { outcome: Outcome; workspaceId: string };
+/** An outcome, and the workspace whose rows it changes. */
+type QueuedOutcome = { outcome: Outcome; workspaceId: string };
 
 /** A batch is sent after 50 ms, or earlier when it has 100 outcomes. */
 const batchWindowMs = 50;
@@ -74,9 +75,9 @@ export function createSettlements(options: {
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
 }): Settlements {
-  const queue = createBatchQueue<Ended, void>({
-    async send(ended) {
-      const outcomes = ended.map(({ outcome }) => outcome);
+  const queue = createBatchQueue<QueuedOutcome, void>({
+    async send(queued) {
+      const outcomes = queued.map(({ outcome }) => outcome);
       await options.settle(outcomes.toSorted((one, other) => (one.id < other.id ? -1 : 1)));
       return [];
     },
@@ -89,10 +90,10 @@ export function createSettlements(options: {
   const writing = new Set<Promise<void>>();
   const coming = new Set<Promise<unknown>>();
 
-  async function write(ended: Ended): Promise<void> {
+  async function write(queued: QueuedOutcome): Promise<void> {
     for (let failures = 1; ; failures++) {
       try {
-        return await queue.ask(ended);
+        return await queue.ask(queued);
       } catch (error) {
         // Postgres can't parse the outcome, so a retry would not help.
         const isHopeless = sqlState(error)?.startsWith(dataException);

@@ -451,8 +451,8 @@ describe("the time that ai.begin_runs may take", () => {
     try {
       await holder.client.query("begin");
       await holder.client.query("select pg_sleep(4.1)");
-      const asked = [JSON.stringify({ calls: [chatCall(tenant)], wait_ms: 20_000 })];
-      await expect(holder.client.query("select ai.begin_runs($1)", asked)).rejects.toMatchObject(late);
+      const parameters = [JSON.stringify({ calls: [chatCall(tenant)], wait_ms: 20_000 })];
+      await expect(holder.client.query("select ai.begin_runs($1)", parameters)).rejects.toMatchObject(late);
     } finally {
       await holder.client.end();
     }

@@ -57,7 +57,7 @@ describe("deletion of expired rows", () => {
     expect(await count(db, "ai.idempotency_keys where workspace_id = $1", [tenant.workspaceId])).toBe(1);
   });
 
-  test("ai.fits_window refuses a call for which there is no rate window", async ({ db }) => {
+  test("ai.fits_window refuses a call that has no rate window", async ({ db }) => {
     expect(await one(db, { sql: "select ai.fits_window(null, 1, 1, 1, null) as fits" })).toEqual({ fits: false });
   });
 

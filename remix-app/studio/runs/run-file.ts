@@ -3,11 +3,6 @@ import { toExactUtc } from "#shared/utc-time.ts";
 import { type PricingFacts, pricingFacts } from "./pricing-schema.ts";
 import { type RunSummary, runFacts } from "./run-schema.ts";
 
-/**
- * A run in a page of a file, as returned by `ai.list_run_rows`: an array, because names and checks of all values would
- * take longer than everything else. Ids, amounts and times are only written to the file, so any text is accepted.
- */
-
 const text = z.string();
 const count = z.number();
 const time = text.transform(toExactUtc);
@@ -73,6 +68,10 @@ const summaryNames = Object.keys(summaryFields);
 const pricedNames = Object.keys(pricedFields);
 const values = z.tuple(Object.values({ ...summaryFields, ...pricedFields }) as [z.ZodType]);
 
+/**
+ * A run in a page of a file, as returned by `ai.list_run_rows`: an array, because names and checks of all values would
+ * take longer than everything else. Ids, amounts and times are only written to the file, so any text is accepted.
+ */
 export const runRow = values.transform((row: unknown[]): RunSummary => {
   const priced: Record<string, unknown> = {};
   const run: Record<string, unknown> = {};

@@ -108,12 +108,12 @@ describe("Runs whose begin request was not answered", () => {
   });
 
   test("releases a run that begins long after its call was refused, because its batch waited for a connection", async () => {
-    const begun: string[] = [];
+    const startedRuns: string[] = [];
     const released: string[] = [];
     const queue = createBatchQueue<string, never>({
       async send(tails) {
         await new Promise((resolve) => setTimeout(resolve, waitMs + 10_000));
-        begun.push(...tails);
+        startedRuns.push(...tails);
         throw new GatewayError("service_unavailable", { cause: new Error("gone") });
       },
       laneOf: (tail) => tail,
@@ -126,7 +126,7 @@ describe("Runs whose begin request was not answered", () => {
       database: {
         beginRun: ({ run_id_suffix = "" }) => queue.ask(run_id_suffix),
         async releaseOrphanedRuns(tails) {
-          released.push(...tails.filter((tail) => begun.includes(tail)));
+          released.push(...tails.filter((tail) => startedRuns.includes(tail)));
           return [];
         },
       },
@@ -136,8 +136,8 @@ describe("Runs whose begin request was not answered", () => {
     await vi.advanceTimersByTimeAsync(waitMs + 100);
     expect(await refused).toBe("service_unavailable");
     await vi.advanceTimersByTimeAsync(10_500);
-    expect(begun).toHaveLength(1);
-    expect(released).toEqual(begun);
+    expect(startedRuns).toHaveLength(1);
+    expect(released).toEqual(startedRuns);
     await vi.advanceTimersByTimeAsync(10_000);
     await Promise.all(waits);
   });

@@ -6596,7 +6596,7 @@ $$;
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
 -- caller may make calls of that kind.
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
-  language sql immutable security invoker
+  language sql stable security invoker
 as $$
   select case
     when (caller).source is null then ai.refusal('invalid_api_key')
@@ -6666,6 +6666,14 @@ begin
   update ai.keys k set last_used_at = now()
   where k.id = any (key_ids) and (k.last_used_at is null or k.last_used_at < now() - interval '1 minute');
 end
+$$;
+
+-- Returns a refusal with a code from the gateway's closed list of errors. Stable as jsonb_build_object is, so that the
+-- planner inlines it; it would compute an immutable function of a constant code each time that it plans a statement.
+create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
+  language sql stable security invoker parallel safe
+as $$
+  select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;
 
 -- Checks the credential of a call with an invalid or large body. A caller without a valid credential, or without
@@ -7385,7 +7393,7 @@ $$;
 -- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
 -- not fit in any later minute either.
 create or replace function ai.token_limit_refusal(caller ai.caller, input_tokens bigint, tokens bigint) returns jsonb
-  language sql immutable security invoker parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
     'scope', case

@@ -115,7 +115,7 @@ $$;
 -- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
 -- caller may make calls of that kind.
 create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
-  language sql immutable security invoker
+  language sql stable security invoker
 as $$
   select case
     when (caller).source is null then ai.refusal('invalid_api_key')
@@ -251,9 +251,10 @@ begin
 end
 $$;
 
--- Returns a refusal with a code from the gateway's closed list of errors.
+-- Returns a refusal with a code from the gateway's closed list of errors. Stable as jsonb_build_object is, so that the
+-- planner inlines it; it would compute an immutable function of a constant code each time that it plans a statement.
 create or replace function ai.refusal(code text, details jsonb default '{}') returns jsonb
-  language sql immutable security invoker parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select jsonb_build_object('refused', code) || coalesce(details, '{}')
 $$;

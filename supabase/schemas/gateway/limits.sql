@@ -379,7 +379,7 @@ $$;
 -- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
 -- not fit in any later minute either.
 create or replace function ai.token_limit_refusal(caller ai.caller, input_tokens bigint, tokens bigint) returns jsonb
-  language sql immutable security invoker parallel safe
+  language sql stable security invoker parallel safe
 as $$
   select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
     'scope', case

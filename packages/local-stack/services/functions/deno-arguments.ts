@@ -12,6 +12,11 @@ export type DenoPackage = (typeof denoPackages)[number];
 const hostedMemoryMb = 256;
 /** The part of the memory that V8's heap gets. Deno itself, buffers and connections get the rest. */
 const heapPart = 0.5;
+/**
+ * The most that each half of V8's young generation grows to, in MB. With a limit of the heap, V8 itself allows so little
+ * that the objects of waiting calls outlive it, and it spends a fifth of its time on moving and collecting them.
+ */
+const semiSpaceMb = 16;
 
 /**
  * Returns the arguments with which `deno` serves the functions of the checkout at `root`. The functions may use the
@@ -28,7 +33,7 @@ export function denoArguments(
     "--quiet",
     "--no-prompt",
     "--no-remote",
-    `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)}`,
+    `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)},--max-semi-space-size=${semiSpaceMb}`,
     "--allow-net",
     "--allow-env",
     "--allow-sys",

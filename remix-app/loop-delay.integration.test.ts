@@ -5,8 +5,8 @@ import { createPerson, deletePerson, type Person } from "../scripts/test/people.
 import { slowness } from "../scripts/test/processor-time.ts";
 import { everyRoute } from "../scripts/test/routes.ts";
 import { readStack } from "../scripts/test/stack.ts";
-import { type AppTenant, createAppTenant } from "../supabase/tests/ai-app-tenant.ts";
 import { join } from "../supabase/tests/database.ts";
+import { type AppTenant, createAppTenant } from "../supabase/tests/gateway/app-tenant.ts";
 import { openBrowser } from "./testing/browser.ts";
 import type { LoopDelay } from "./testing/loop-delay.ts";
 import { startWeb, type WebProcess } from "./testing/web-process.ts";

@@ -1,4 +1,4 @@
-import { appScopes } from "../satellites/app-rights.ts";
+import { appScopes } from "../apps/app-rights.ts";
 import { CheckBox, Field, Select } from "../ui/field.tsx";
 import type { FailedChange } from "./change-answer.ts";
 import type { RegisteredClient } from "./openid-clients.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
-import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
+import { createGatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 
 const model = `test/model-${crypto.randomUUID().slice(0, 8)}`;
 let admin: ConsoleAdmin;

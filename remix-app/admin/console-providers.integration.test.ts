@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 import { dayText } from "../http/date-text.ts";
 import { exactUsd } from "../ui/format-amount.ts";
 

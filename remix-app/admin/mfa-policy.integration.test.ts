@@ -178,7 +178,7 @@ describe("a reset of authenticators", () => {
     expect(await policyOf()).toMatchObject({ state: "required", generation: 4 });
   });
 
-  // Fifty concurrent changes are tested in supabase/tests/change-required-mfa.test.ts. Here, ten are enough, because
+  // Fifty concurrent changes are tested in supabase/tests/mfa/change-policy.test.ts. Here, ten are enough, because
   // each reset makes several calls, which queue.
   test("a reset of authenticators takes effect only once when ten requests run concurrently", async () => {
     const context = await open();

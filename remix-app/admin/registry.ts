@@ -1,9 +1,9 @@
 import { type AppLoadContext, data, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { appScopes } from "../apps/app-rights.ts";
+import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
-import { appScopes } from "../satellites/app-rights.ts";
-import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { type FailedChange, refused, unreadable } from "./change-answer.ts";
 import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, confirms } from "./console-change.ts";

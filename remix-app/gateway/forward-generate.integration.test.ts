@@ -5,8 +5,8 @@ import { createAiKey } from "#shared/ai-key.ts";
 import { keepSession } from "../../scripts/test/keep-session.ts";
 import { createPerson, deletePerson } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
-import { expectTruth, leaveOnceAsked } from "../../supabase/tests/ai-gateway-truth.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
+import { expectTruth, leaveOnceAsked } from "../../supabase/tests/gateway/truth.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { newAddress } from "../testing/visitor.ts";
 

@@ -1,9 +1,9 @@
 import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { requireAllowance } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { detour } from "../http/redirect-target.ts";
-import { requireAllowance } from "../satellites/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
-import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 import { claimsFor } from "../session/approval-proof.ts";
 import { demandedSince, demandSignIn, forgetSignInDemand } from "../session/sign-in-demand.ts";
 import { getUser, requireUser, type User } from "../session/user.ts";

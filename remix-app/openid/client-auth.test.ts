@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hashOf } from "../satellites/tokens.ts";
+import { hashOf } from "../apps/opaque-tokens.ts";
 import { readClientRequest } from "./client-auth.ts";
 
 const context = { env: { BASE_URL: "https://accounts.example.com" } } as never;

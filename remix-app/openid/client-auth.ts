@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
+import { countAttempt } from "../apps/app-client.ts";
+import { hashOf } from "../apps/opaque-tokens.ts";
 import { basicCredentials } from "../http/authorization.ts";
 import { readBody } from "../http/body-limit.ts";
-import { countAttempt } from "../satellites/app-client.ts";
-import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
 
 /** The client that a request claims to come from. Each database function authenticates the client. */

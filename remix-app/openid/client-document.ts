@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
 import { isLoopback } from "#shared/loopback.ts";
+import { requireAllowance } from "../apps/app-client.ts";
+import { callAppFunction } from "../apps/app-database.ts";
 import { allowsLoopback, readResponse, requestPublic } from "../http/public-request.ts";
-import { requireAllowance } from "../satellites/app-client.ts";
-import { callAppFunction } from "../satellites/app-database.ts";
 import type { User } from "../session/user.ts";
 import { newClientName, readClientMetadata, type SelfRegisteredClient } from "./client-metadata.ts";
 

@@ -1,4 +1,4 @@
-import { appScopes } from "../satellites/app-rights.ts";
+import { appScopes } from "../apps/app-rights.ts";
 
 const profileRight = appScopes.find(({ scope }) => scope === "profile")?.right;
 

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
-import { callAppFunction } from "../satellites/app-database.ts";
+import { callAppFunction } from "../apps/app-database.ts";
 import { knownParameters, pkceRequired, readAnswerTarget, readAuthorizationRequest } from "./authorization-request.ts";
 import { type ClientRequest, refuseClient } from "./client-auth.ts";
 import { oauthError } from "./oauth-error.ts";

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { countAttempt } from "../apps/app-client.ts";
+import { callAppFunction } from "../apps/app-database.ts";
 import { readJson } from "../http/json-body.ts";
-import { countAttempt } from "../satellites/app-client.ts";
-import { callAppFunction } from "../satellites/app-database.ts";
 import { ClientMetadataError, newClientName, readClientMetadata } from "./client-metadata.ts";
 import { oauthError } from "./oauth-error.ts";
 

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { callAppFunction } from "../apps/app-database.ts";
 import { problem } from "../http/problem.ts";
-import { callAppFunction } from "../satellites/app-database.ts";
 import { revokeSession, signOutAccount } from "../session/sign-out.ts";
 import type { User } from "../session/user.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";

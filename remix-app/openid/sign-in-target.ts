@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { callAppFunction } from "../satellites/app-database.ts";
+import { callAppFunction } from "../apps/app-database.ts";
 import { readAnswerTarget } from "./authorization-request.ts";
 import { findParameters } from "./open-authorization.ts";
 

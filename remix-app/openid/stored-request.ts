@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { callAppFunction } from "../apps/app-database.ts";
+import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
-import { callAppFunction } from "../satellites/app-database.ts";
-import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
 
 /** The form of request URIs in RFC 9126 section 2.2. The rest is a handle with 256 random bits. */
 const prefix = "urn:ietf:params:oauth:request_uri:";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { requireAppKeys } from "../satellites/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
-import { hashOf, refreshByAnyKey, successorBytes } from "../satellites/tokens.ts";
+import { requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
 import { canonicalResource } from "./authorization-request.ts";
 import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { redeemDeviceCode } from "./device/redeem-device-code.ts";

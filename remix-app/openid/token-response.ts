@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { hashOf, newOpaqueToken } from "../satellites/tokens.ts";
+import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import type { Signer } from "./signing-keys.ts";
 
 /**

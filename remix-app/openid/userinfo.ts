@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf } from "../apps/opaque-tokens.ts";
 import { openidBearerToken } from "../http/authorization.ts";
 import { readBody } from "../http/body-limit.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../satellites/app-database.ts";
-import { hashOf } from "../satellites/tokens.ts";
 import { oauthError } from "./oauth-error.ts";
 
 const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);

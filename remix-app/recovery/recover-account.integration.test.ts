@@ -136,7 +136,7 @@ describe("a recovery link", () => {
   });
 
   // Posts the link only ten times, because each post makes several database calls, and these queue.
-  // supabase/tests/recovery-credentials.test.ts tests sixty concurrent uses.
+  // supabase/tests/recovery/credentials.test.ts tests sixty concurrent uses.
   test("a recovery link posted ten times concurrently signs in only once", async () => {
     const { token } = await help();
     const answers = await Promise.all(Array.from({ length: 10 }, () => stranger().post(page, { token })));

@@ -1,11 +1,12 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf } from "../apps/opaque-tokens.ts";
 import { bearerToken, openidBearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../session/user.ts";
-import { requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
-import { hashOf, isSessionToken, readSessionToken } from "./tokens.ts";
+import { isSessionToken, readSessionToken } from "./tokens.ts";
 
 /**
  * A satellite with an app session, or an OpenID client with an access token. Database functions identify the caller by
@@ -62,7 +63,7 @@ const refusals = refusalOf(
 /**
  * Calls a database function as the person behind an app session. Each function derives person, app, scopes and MFA from
  * the token's hash in the same statement.
- * @param name a function in supabase/schemas/apps/app-session-access.sql
+ * @param name a function in supabase/schemas/satellites/app-session-access.sql
  * @throws Response the function's refusal, as a problem
  */
 export async function callAsApp<Schema extends z.ZodType>(

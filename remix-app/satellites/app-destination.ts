@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { callAppFunction } from "../apps/app-database.ts";
 import { redirectTarget } from "../http/redirect-target.ts";
-import { callAppFunction } from "./app-database.ts";
 
 const maxLength = 2_048;
 // Browsers drop some control characters and treat a backslash as a slash.

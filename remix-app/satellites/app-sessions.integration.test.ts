@@ -17,7 +17,7 @@ import {
 } from "../../scripts/test/apps.ts";
 import { deletePerson, signedInLongAgo } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { setPolicy } from "../../supabase/tests/app-fixtures.ts";
+import { setPolicy } from "../../supabase/tests/apps/fixtures.ts";
 import { currentSecond, enrollFactor, one } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";

@@ -1,17 +1,11 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { type AppClient, type AppKeys, refuseApp, requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
 import type { Introspection, IssuedSession } from "./app-calls.ts";
-import { type AppClient, type AppKeys, refuseApp, requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
-import {
-  hashOf,
-  issueSessionToken,
-  readSessionToken,
-  refreshByAnyKey,
-  sessionSummary,
-  successorBytes,
-} from "./tokens.ts";
+import { issueSessionToken, readSessionToken, sessionSummary } from "./tokens.ts";
 
 /** A token and the app that presents it. */
 export type TokenOfApp = { client: AppClient; token: string };

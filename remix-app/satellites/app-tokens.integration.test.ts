@@ -13,9 +13,9 @@ import {
 } from "../../scripts/test/apps.ts";
 import { one } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
+import { hashOf } from "../apps/opaque-tokens.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
-import { hashOf } from "./tokens.ts";
 
 const { db, close } = openPool(1);
 let person: Person;

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
+import { type AppClient, refuseApp, requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
 import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
-import { type AppClient, refuseApp, requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
 import { reauthRequired, sessionHash, type TokenOfApp } from "./app-sessions.ts";
 import { proveHandoff } from "./handoff.ts";
-import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "./tokens.ts";
 
 const refreshPrefix = "ttr_ref_";
 const accessPrefix = "ttr_app_";

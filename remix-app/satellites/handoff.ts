@@ -1,13 +1,14 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
+import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
+import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import type { KeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
 import { claimsFor } from "../session/approval-proof.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
-import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "./app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "./app-database.ts";
-import { hashOf, issueSessionToken, newOpaqueToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
+import { issueSessionToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
  * Mints a cross-app token for the signed-in user. Stores the token's hash with a signature of the facts that the

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, chatCall, createTenant } from "../../supabase/tests/ai-fixtures.ts";
+import { begin, chatCall, createTenant } from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { upkeepTask } from "./upkeep.ts";
 

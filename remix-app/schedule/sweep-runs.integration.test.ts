@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
-import { abandon, begin, books, chatCall, createTenant, runRow } from "../../supabase/tests/ai-fixtures.ts";
+import { abandon, begin, books, chatCall, createTenant, runRow } from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { upkeepTask } from "./upkeep.ts";
 

@@ -10,8 +10,8 @@ import {
   whileOthersWait,
 } from "../../scripts/test/mail-env.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { sendDueMails } from "./send-due-mails.ts";

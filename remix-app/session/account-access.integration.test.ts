@@ -14,8 +14,8 @@ import {
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { createIdentity } from "../../supabase/tests/oauth-fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
+import { createIdentity } from "../../supabase/tests/sign-in/oauth-fixtures.ts";
 import { codeOf, enrollApps } from "../testing/authenticator-app.ts";
 import { type Browser, openBrowser } from "../testing/browser.ts";
 import { formOf } from "../testing/form.ts";

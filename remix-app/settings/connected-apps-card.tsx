@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
+import { rightOfToken, rightsOfSession } from "../apps/app-rights.ts";
+import type { ConnectedApp, HeldByApp } from "../apps/connected-apps.ts";
 import { rightsOfScopes } from "../openid/client-rights.ts";
-import { rightOfToken, rightsOfSession } from "../satellites/app-rights.ts";
-import type { ConnectedApp, HeldByApp } from "../satellites/connected-apps.ts";
 import { useBrand } from "../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";

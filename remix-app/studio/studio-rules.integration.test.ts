@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
+import { join } from "../../supabase/tests/database.ts";
 import {
   addKey,
   begin,
@@ -8,8 +9,7 @@ import {
   outcome,
   settle,
   type Tenant,
-} from "../../supabase/tests/ai-fixtures.ts";
-import { join } from "../../supabase/tests/database.ts";
+} from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { modelField } from "./model-choice/model-options.ts";
 

@@ -1,8 +1,7 @@
 import { withDatabase } from "@gatehouse/local-stack/database";
 import pg from "pg";
 import { readStackFile } from "../test/stack.ts";
-import { type StartedStack, startStack } from "../test/start-stack.ts";
-import { superuserUrl } from "../test/superuser.ts";
+import { type StartedStack, startStack, superuserUrl } from "../test/start-stack.ts";
 import { againstTables } from "./against/against-tables.ts";
 import { countAgainstSteps, measureAgainst } from "./against/measure-against.ts";
 import { bursts } from "./bodies/bursts.ts";

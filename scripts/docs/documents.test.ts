@@ -1,5 +1,7 @@
 import { globSync, readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { problems } from "../../remix-app/http/problem.ts";
+import { errorCodes, GatewayError } from "../../supabase/functions/_gateway/http/errors.ts";
 import { type Fault, isRunnable, readBlocks, renderFault } from "./blocks.ts";
 import { decisions, guides, readDocument } from "./documents.ts";
 import { notRun } from "./not-run.ts";
@@ -59,7 +61,29 @@ describe("claims in the documents", () => {
     expect(taken).toContain("SUPABASE_URL");
     expect(readable([...faults, ...unwrittenSettings(file, sections, taken)])).toEqual([]);
   });
+
+  test("docs/errors.md has one entry for each problem code of the platform, with its status", () => {
+    const expected = Object.entries(problems).map(([code, { status }]) => [code, String(status)]);
+    expect(errorsOf("Platform").sort()).toEqual(expected.sort());
+  });
+
+  test("docs/errors.md has one entry for each error code of the gateway, with its status", () => {
+    const expected = errorCodes.map((code) => [code, String(new GatewayError(code).status)]);
+    expect(errorsOf("AI gateway").sort()).toEqual(expected.sort());
+  });
 });
+
+/**
+ * Returns the code and status of each row below a heading of docs/errors.md. Checks that every row also has its other
+ * two columns.
+ */
+function errorsOf(heading: string): string[][] {
+  const sections = readDocument("docs/errors.md").split("\n## ");
+  const section = sections.find((part) => part.startsWith(`${heading}\n`)) ?? "";
+  const rows = [...section.matchAll(/^\| `(\w+)` \| (\d{3}) \| [^|]+ \| [^|]+ \|$/gm)];
+  expect(rows.length).toBe(section.match(/^\| `/gm)?.length);
+  return rows.map(([, code = "", status = ""]) => [code, status]);
+}
 
 /**
  * Returns the source text in which to look for a section's settings: that of the file or folder in its heading, or all

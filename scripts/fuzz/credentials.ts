@@ -1,7 +1,7 @@
 import { basicAuthorization } from "../../remix-app/http/authorization.ts";
-import { createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
-import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { createAppTenant } from "../../supabase/tests/gateway/app-tenant.ts";
+import { createGatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 import { asApp, createApp, handOver, mint, paths, signInAgain, signOut } from "../test/apps.ts";
 import { createConsoleAdmin } from "../test/console-admin.ts";
 import { createPerson, deletePerson, query, signIn } from "../test/people.ts";

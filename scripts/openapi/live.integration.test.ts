@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { codeOf } from "../../remix-app/testing/authenticator-app.ts";
 import { openPhone, unlockedPhone } from "../../remix-app/testing/phone.ts";
 import { visitProvider } from "../../remix-app/testing/provider-visit.ts";
-import { type AppTenant, createAppTenant } from "../../supabase/tests/ai-app-tenant.ts";
-import { createGatewayTenant } from "../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../supabase/tests/database.ts";
+import { type AppTenant, createAppTenant } from "../../supabase/tests/gateway/app-tenant.ts";
+import { createGatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
 import {
   askFromDevice,

@@ -1,7 +1,7 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
+import { hashOf, newOpaqueToken } from "../../remix-app/apps/opaque-tokens.ts";
 import { defaultName } from "../../remix-app/config/brand.ts";
-import { hashOf, newOpaqueToken } from "../../remix-app/satellites/tokens.ts";
 import { helpWhereAsked } from "../help.ts";
 import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
 import { operatorProject } from "./project.ts";

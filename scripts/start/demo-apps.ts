@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { hashOf } from "../../remix-app/satellites/tokens.ts";
+import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 
 /** The satellite that runs alongside the platform. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
+import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
 import { basicAuthorization } from "../../remix-app/http/authorization.ts";
-import { hashOf } from "../../remix-app/satellites/tokens.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { insertAccount, query } from "./people.ts";
 import { readStack } from "./stack.ts";

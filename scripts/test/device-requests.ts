@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from "node:crypto";
-import { hashOf } from "../../remix-app/satellites/tokens.ts";
+import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
 import { query } from "./people.ts";
 
 /** An OpenID client registered for the device grant. A public client has no secret. */

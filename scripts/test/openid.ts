@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as oauth from "oauth4webapi";
-import { hashOf } from "../../remix-app/satellites/tokens.ts";
+import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
 import type { Browser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { query } from "./people.ts";

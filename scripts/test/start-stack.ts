@@ -2,7 +2,10 @@ import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { withDatabase } from "@gatehouse/local-stack/database";
-import { superuserUrl } from "./superuser.ts";
+import { superuser } from "@gatehouse/local-stack/services/postgres/cluster";
+import { databaseUrl } from "../start/addresses.ts";
+import { loadSecrets } from "../start/secrets.ts";
+import { readStackFile } from "./stack.ts";
 
 const startTimeoutMs = 120_000;
 const stopTimeoutMs = 20_000;
@@ -119,4 +122,14 @@ async function trustTheMachine(stackFile: string): Promise<void> {
     await client.query("alter system set fsync to off");
     await client.query("select pg_reload_conf()");
   });
+}
+
+/**
+ * Returns the database URL of a stack's superuser, which hosted Supabase does not give out.
+ * @param stackFile the path of its stack.json
+ */
+export async function superuserUrl(stackFile: string): Promise<string> {
+  const secrets = await loadSecrets(path.dirname(stackFile), { clusterExists: true });
+  const { port } = new URL(readStackFile(stackFile).supabase.dbUrl);
+  return databaseUrl(superuser, secrets, Number(port));
 }

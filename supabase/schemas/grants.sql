@@ -23,18 +23,18 @@ grant delete on public.workspace_invitations to authenticated;
 grant select on public.security_events to authenticated;
 grant select on public.workspace_audit_log to authenticated;
 
+-- Policies run the functions in private. Users can't call them, because they have no usage on the schema.
+
+-- Functions of shared/.
+grant execute on function
+  private.account_required_mfa_satisfied(),
+  public.required_mfa_enforcement_version()
+to authenticated;
+
 -- Functions of sessions/.
 grant execute on function
   public.session_state(),
   public.device_session_state(uuid, text)
-to authenticated;
-
--- Policies run the functions in private. Users can't call them, because they have no usage on the schema.
-
--- Functions of mfa/.
-grant execute on function
-  private.account_required_mfa_satisfied(),
-  public.required_mfa_enforcement_version()
 to authenticated;
 
 -- Functions of workspaces/.
@@ -73,18 +73,14 @@ grant execute on function
   ai.heartbeat_runs(jsonb),
   ai.check_credential(jsonb),
   ai.list_models(jsonb),
-  ai.describe_credential(jsonb)
+  ai.describe_credential(jsonb),
+  ai.report_usage(jsonb),
+  ai.check_app_caller(jsonb)
 to gateway;
 
 -- Functions of studio/.
 grant execute on function
   ai.store_run_content(jsonb)
-to gateway;
-
--- Functions of usage/.
-grant execute on function
-  ai.report_usage(jsonb),
-  ai.check_app_caller(jsonb)
 to gateway;
 
 -- Functions of finance/.
@@ -148,32 +144,85 @@ from service_role;
 -- Append-only, even for the service role.
 revoke insert, update, delete, truncate on public.workspace_audit_log from service_role;
 
--- Functions of auth-schema/.
+-- Functions of shared/.
 grant execute on function
   private.end_account_session(uuid, uuid),
-  private.cancel_email_change(uuid)
+  private.cancel_email_change(uuid),
+  private.store_review_draft(uuid, text, text),
+  private.read_review_draft(uuid, text, uuid),
+  public.required_mfa_enforcement_version(),
+  private.last_admin_action(text),
+  private.record_admin_action(jsonb, jsonb),
+  private.delete_expired_rows(regclass, name, interval, integer),
+  private.uuid_or_null(text)
 to service_role;
 
--- Functions of accounts/.
+-- Functions of operations/.
+grant execute on function
+  private.describe_database()
+to service_role;
+
+-- Functions of usage/.
+grant execute on function
+  ai.roll_up_usage(integer)
+to service_role;
+
+-- Functions of abuse/.
+grant execute on function
+  private.begin_attempt(jsonb),
+  private.complete_attempt(uuid, text),
+  private.delete_expired_attempts(integer)
+to service_role;
+
+-- Functions of activity/.
 grant execute on function
   private.record_security_event(jsonb),
   private.announce_addition(uuid, text),
   private.claim_due_mails(integer),
   private.discard_session(uuid, uuid),
-  private.claim_outgoing_mails(integer),
-  private.pending_email_change(uuid),
-  private.email_change_of_link(text),
-  private.email_of_link(text, text),
-  private.remove_unproven_password(text, text),
-  private.account_access(uuid, uuid, integer),
-  private.access_state(uuid, uuid),
-  private.confirm_access(uuid, uuid, jsonb, text[]),
-  private.may_review_authenticators(uuid, uuid),
-  private.export_account(uuid, boolean),
-  private.export_account_part(uuid, text, jsonb, integer),
-  private.export_account_runs(uuid, jsonb, integer),
-  private.delete_account(uuid, text),
-  private.list_account_deletion_blockers(uuid)
+  private.claim_outgoing_mails(integer)
+to service_role;
+
+-- Functions of apps/.
+grant execute on function
+  private.list_apps(text, text, integer),
+  private.linked_workspaces(uuid, text[], integer),
+  private.find_app_by_origin(text),
+  -- Check constraints run with the rights of the role that writes the row.
+  private.is_loopback_origin(text),
+  private.register_app,
+  private.rotate_app_secret,
+  private.set_app_enabled,
+  private.set_app_workspace,
+  private.record_app_change(private.apps, text, text, uuid),
+  private.required_mfa_proof(jsonb, text, integer),
+  private.sweep_app_credentials(integer),
+  private.claim_logout_notices(integer),
+  private.withdraw_logout(uuid)
+to service_role;
+
+-- Functions of sessions/.
+grant execute on function
+  private.device_state(uuid, text),
+  private.device_secret_status(private.account_devices, text),
+  private.is_vault_entry_usable(private.account_vault_entries),
+  private.secret_hash(text),
+  private.lock_accounts(uuid[]),
+  private.sweep_account_devices(),
+  private.open_account_device(uuid, text),
+  private.confirm_device_secret(uuid, text),
+  private.sign_in_account(jsonb),
+  private.add_account(jsonb),
+  private.take_additions(uuid, text, text[]),
+  private.continue_account_session(jsonb),
+  private.store_account_session(jsonb),
+  private.discard_account_session(uuid, uuid, text, boolean),
+  private.begin_account_switch(uuid, text, uuid, uuid),
+  private.activate_account(jsonb),
+  private.end_account_switch(uuid, uuid),
+  private.sign_out_account(uuid, text, uuid),
+  private.sign_out_device(uuid, text),
+  private.require_password_replacement(uuid, uuid)
 to service_role;
 
 -- Functions of sign-in/.
@@ -200,123 +249,10 @@ grant execute on function
   private.release_mint_lease(uuid)
 to service_role;
 
--- Functions of abuse/.
-grant execute on function
-  private.begin_attempt(jsonb),
-  private.complete_attempt(uuid, text),
-  private.delete_expired_attempts(integer)
-to service_role;
-
--- Functions of shared/.
-grant execute on function
-  private.store_review_draft(uuid, text, text),
-  private.read_review_draft(uuid, text, uuid)
-to service_role;
-
--- Functions of sessions/.
-grant execute on function
-  private.account_sessions(uuid, uuid, jsonb, integer),
-  private.count_account_sessions(uuid, integer),
-  private.device_state(uuid, text),
-  private.device_secret_status(private.account_devices, text),
-  private.is_vault_entry_usable(private.account_vault_entries),
-  private.secret_hash(text),
-  private.lock_accounts(uuid[]),
-  private.sweep_account_devices(),
-  private.open_account_device(uuid, text),
-  private.confirm_device_secret(uuid, text),
-  private.sign_in_account(jsonb),
-  private.add_account(jsonb),
-  private.take_additions(uuid, text, text[]),
-  private.continue_account_session(jsonb),
-  private.store_account_session(jsonb),
-  private.discard_account_session(uuid, uuid, text, boolean),
-  private.begin_account_switch(uuid, text, uuid, uuid),
-  private.activate_account(jsonb),
-  private.end_account_switch(uuid, uuid),
-  private.sign_out_account(uuid, text, uuid),
-  private.sign_out_device(uuid, text),
-  private.require_password_replacement(uuid, uuid)
-to service_role;
-
--- Functions of mfa/.
-grant execute on function
-  public.required_mfa_enforcement_version(),
-  private.change_required_mfa(jsonb),
-  private.required_mfa_of(uuid),
-  private.account_authenticators(uuid),
-  private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb),
-  private.claim_mfa_code(text, uuid),
-  private.release_mfa_code(text, uuid, boolean),
-  private.replace_mfa_recovery_codes(uuid, text[]),
-  private.mfa_recovery_state(uuid, uuid),
-  private.begin_mfa_recovery(uuid, uuid, text),
-  private.end_mfa_recovery(uuid, boolean),
-  private.pending_mobile_approvals(jsonb),
-  private.decide_mobile_approval(jsonb),
-  private.bind_mobile_approval(jsonb),
-  private.session_second_factor(jsonb)
-to service_role;
-
--- Functions of recovery/.
-grant execute on function
-  private.create_recovery_override(jsonb),
-  private.revoke_recovery_override(jsonb),
-  private.active_recovery_override(text),
-  private.record_recovery_event(jsonb),
-  private.sweep_recoveries(integer),
-  private.issue_recovery_credential(jsonb),
-  private.invalidate_recovery_credential(uuid),
-  private.find_recovery_link_email(bytea, bytea),
-  private.recovery_code_salt(text, bytea),
-  private.consume_recovery_credential(jsonb),
-  private.release_recovery_credential(uuid),
-  private.is_recovery_open_to(private.recovery_credentials, bytea),
-  private.allow_recovery_repeat(uuid, bytea, uuid, boolean),
-  private.active_login_override(text),
-  private.verify_override_password(jsonb),
-  private.recovery_overview(text)
-to service_role;
-
 -- Functions of workspaces/.
 grant execute on function
   -- Check constraints run with the rights of the role that writes the row.
   private.has_unique_items(public.workspace_permission[])
-to service_role;
-
--- Functions of apps/.
-grant execute on function
-  private.list_apps(text, text, integer),
-  private.linked_workspaces(uuid, text[], integer),
-  private.find_app_by_origin(text),
-  -- Check constraints run with the rights of the role that writes the row.
-  private.is_loopback_origin(text),
-  private.register_app,
-  private.rotate_app_secret,
-  private.set_app_enabled,
-  private.set_app_workspace,
-  private.record_app_change(private.apps, text, text, uuid),
-  private.end_other_sessions(uuid, uuid),
-  private.sign_out_everywhere(uuid, uuid),
-  private.required_mfa_proof(jsonb, text, integer),
-  private.mint_cross_app_token(bytea, jsonb, text),
-  private.cross_app_token_proof(text, bytea, bytea),
-  private.preview_handoff(uuid),
-  private.revoke_cross_app_tokens(uuid),
-  private.redeem_cross_app_token,
-  private.introspect_app_session(text, bytea, bytea),
-  private.refresh_app_session(text, bytea, bytea, bytea),
-  private.list_workspaces_by_app_session(bytea, text[], integer),
-  private.read_workspace_by_app_session(bytea, uuid),
-  private.can_rename_by_app_session(bytea, uuid),
-  private.rename_workspace_by_app_session(bytea, uuid, text),
-  private.exchange_cross_app_token,
-  private.refresh_app_token,
-  private.revoke_app_credential(text, bytea, bytea),
-  private.sweep_app_credentials(integer),
-  private.connected_apps(uuid),
-  private.disconnect_app(uuid, text, jsonb),
-  private.app_was_ever_connected(uuid, text)
 to service_role;
 
 -- Functions of openid/.
@@ -340,8 +276,6 @@ grant execute on function
   private.read_device_authorization(text, uuid),
   private.decide_device_authorization(text, jsonb, boolean, jsonb),
   private.redeem_device_code(text, bytea, bytea, bytea, bytea),
-  private.claim_logout_notices(integer),
-  private.withdraw_logout(uuid),
   private.describe_openid_client(uuid),
   private.read_openid_client(text),
   private.list_openid_clients(text, text, integer),
@@ -362,6 +296,34 @@ grant execute on function
   private.delete_retired_signing_keys()
 to service_role;
 
+-- Functions of satellites/.
+grant execute on function
+  private.mint_cross_app_token(bytea, jsonb, text),
+  private.cross_app_token_proof(text, bytea, bytea),
+  private.preview_handoff(uuid),
+  private.revoke_cross_app_tokens(uuid),
+  private.redeem_cross_app_token,
+  private.introspect_app_session(text, bytea, bytea),
+  private.refresh_app_session(text, bytea, bytea, bytea),
+  private.list_workspaces_by_app_session(bytea, text[], integer),
+  private.read_workspace_by_app_session(bytea, uuid),
+  private.can_rename_by_app_session(bytea, uuid),
+  private.rename_workspace_by_app_session(bytea, uuid, text),
+  private.exchange_cross_app_token,
+  private.refresh_app_token,
+  private.revoke_app_credential(text, bytea, bytea)
+to service_role;
+
+-- Functions of keys/.
+grant execute on function
+  ai.list_agent_access(uuid, uuid),
+  ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text),
+  private.list_agents(bytea, uuid),
+  private.connect_agent(bytea, uuid, text, text, jsonb),
+  private.issue_agent_key(bytea, uuid, uuid, text, text),
+  private.disconnect_agent(bytea, uuid, uuid)
+to service_role;
+
 -- Functions of gateway/.
 grant execute on function
   -- Generated columns are computed with the rights of the role that writes the row.
@@ -372,6 +334,68 @@ grant execute on function
   ai.model_order(ai.models),
   ai.open_routes(text[]),
   ai.priced_routes(text, text[])
+to service_role;
+
+-- Functions of accounts/.
+grant execute on function
+  private.pending_email_change(uuid),
+  private.email_change_of_link(text),
+  private.email_of_link(text, text),
+  private.remove_unproven_password(text, text),
+  private.account_access(uuid, uuid, integer),
+  private.access_state(uuid, uuid),
+  private.confirm_access(uuid, uuid, jsonb, text[]),
+  private.may_review_authenticators(uuid, uuid),
+  private.export_account(uuid, boolean),
+  private.export_account_part(uuid, text, jsonb, integer),
+  private.export_account_runs(uuid, jsonb, integer),
+  private.delete_account(uuid, text),
+  private.list_account_deletion_blockers(uuid),
+  private.account_sessions(uuid, uuid, jsonb, integer),
+  private.count_account_sessions(uuid, integer),
+  private.end_other_sessions(uuid, uuid),
+  private.sign_out_everywhere(uuid, uuid),
+  private.connected_apps(uuid),
+  private.disconnect_app(uuid, text, jsonb),
+  private.app_was_ever_connected(uuid, text)
+to service_role;
+
+-- Functions of recovery/.
+grant execute on function
+  private.create_recovery_override(jsonb),
+  private.revoke_recovery_override(jsonb),
+  private.active_recovery_override(text),
+  private.record_recovery_event(jsonb),
+  private.sweep_recoveries(integer),
+  private.issue_recovery_credential(jsonb),
+  private.invalidate_recovery_credential(uuid),
+  private.find_recovery_link_email(bytea, bytea),
+  private.recovery_code_salt(text, bytea),
+  private.consume_recovery_credential(jsonb),
+  private.release_recovery_credential(uuid),
+  private.is_recovery_open_to(private.recovery_credentials, bytea),
+  private.allow_recovery_repeat(uuid, bytea, uuid, boolean),
+  private.active_login_override(text),
+  private.verify_override_password(jsonb),
+  private.recovery_overview(text)
+to service_role;
+
+-- Functions of mfa/.
+grant execute on function
+  private.change_required_mfa(jsonb),
+  private.required_mfa_of(uuid),
+  private.account_authenticators(uuid),
+  private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb),
+  private.claim_mfa_code(text, uuid),
+  private.release_mfa_code(text, uuid, boolean),
+  private.replace_mfa_recovery_codes(uuid, text[]),
+  private.mfa_recovery_state(uuid, uuid),
+  private.begin_mfa_recovery(uuid, uuid, text),
+  private.end_mfa_recovery(uuid, boolean),
+  private.pending_mobile_approvals(jsonb),
+  private.decide_mobile_approval(jsonb),
+  private.bind_mobile_approval(jsonb),
+  private.session_second_factor(jsonb)
 to service_role;
 
 -- Functions of studio/.
@@ -386,12 +410,6 @@ grant execute on function
   ai.request_key_approval(uuid, uuid, text, jsonb),
   ai.withdraw_key_approval_request(uuid, uuid, timestamptz),
   ai.key_summary(ai.keys, numeric),
-  ai.list_agent_access(uuid, uuid),
-  ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text),
-  private.list_agents(bytea, uuid),
-  private.connect_agent(bytea, uuid, text, text, jsonb),
-  private.issue_agent_key(bytea, uuid, uuid, text, text),
-  private.disconnect_agent(bytea, uuid, uuid),
   ai.read_workspace_policy(uuid, uuid),
   ai.change_workspace_policy(uuid, uuid, jsonb),
   ai.read_policy_options(uuid, uuid),
@@ -404,7 +422,6 @@ grant execute on function
   ai.read_credit_notice(uuid, uuid),
   -- The console's functions call these with the rights of the service role.
   ai.low_credits(ai.plans),
-  ai.plan_has_payers(ai.plans),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
   ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer),
   ai.read_run(uuid, uuid, uuid),
@@ -420,11 +437,6 @@ grant execute on function
   ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer),
   ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer),
   ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean)
-to service_role;
-
--- Functions of usage/.
-grant execute on function
-  ai.roll_up_usage(integer)
 to service_role;
 
 -- Functions of finance/.
@@ -447,14 +459,19 @@ grant execute on function
   private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer),
   ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer),
   private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer),
-  ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer)
+  ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer),
+  private.reconcile_platform(date),
+  private.explain_platform_month(date, text),
+  private.list_platform_costs(date, jsonb, jsonb, integer),
+  private.list_platform_invoices(jsonb, integer, jsonb),
+  private.read_platform_invoice(uuid),
+  private.review_platform_invoice(jsonb),
+  private.record_platform_invoice(jsonb)
 to service_role;
-
--- Functions of operations/.
-grant execute on function private.describe_database() to service_role;
 
 -- Functions of console/.
 grant execute on function
+  ai.plan_has_payers(ai.plans),
   private.set_infrastructure_admin(text, boolean, text),
   private.list_infrastructure_admins(),
   private.search_accounts(text, integer),
@@ -466,8 +483,6 @@ grant execute on function
   private.account_overview(uuid),
   private.account_timeline(uuid, jsonb, integer),
   private.search_audit_log(jsonb, jsonb, jsonb, integer),
-  private.last_admin_action(text),
-  private.record_admin_action(jsonb, jsonb),
   private.search_workspaces(text, integer),
   private.set_key_approval(jsonb),
   private.decline_key_approval(jsonb),
@@ -477,8 +492,6 @@ grant execute on function
   private.change_app(jsonb),
   private.read_app(text, text[], integer),
   private.describe_app(uuid),
-  private.delete_expired_rows(regclass, name, interval, integer),
-  private.uuid_or_null(text),
   private.find_runs(text),
   private.read_run(uuid),
   private.list_provider_routes(text[], integer),
@@ -486,13 +499,6 @@ grant execute on function
   private.list_provider_health(),
   private.list_skipped_routes(integer),
   private.list_provider_usage(date, date),
-  private.reconcile_platform(date),
-  private.explain_platform_month(date, text),
-  private.list_platform_costs(date, jsonb, jsonb, integer),
-  private.list_platform_invoices(jsonb, integer, jsonb),
-  private.read_platform_invoice(uuid),
-  private.review_platform_invoice(jsonb),
-  private.record_platform_invoice(jsonb),
   private.list_catalogue_models(text, text, text[], integer),
   private.read_model(text),
   private.model_version(text),

@@ -26,7 +26,7 @@ const filled = [
 /**
  * Returns how many rows an operation may read beyond its bound, because a bitmap scan may read more rows than it
  * returns. At this size, reading one month's partition of runs may cost less than an index scan, so the limit for runs
- * allows one month but not all months. Beside the accounts of other tests, sorting all matching accounts may cost less
+ * allows one month but not all months. Among the accounts of other tests, sorting all matching accounts may cost less
  * than reading them in order.
  */
 function slackOf(what: string): number {

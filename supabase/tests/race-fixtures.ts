@@ -1,6 +1,6 @@
 import { Client } from "pg";
 import { readStack } from "../../scripts/test/stack.ts";
-import { openPools } from "./app-fixtures.ts";
+import { openPools } from "./apps/fixtures.ts";
 import { type Database, one } from "./database.ts";
 
 /** The role of a connection. */

@@ -11,10 +11,10 @@ import {
   type SignedInBrowser,
 } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
-import { openGateway } from "../../../supabase/tests/gateway-in-process.ts";
-import { createPricedModel } from "../../../supabase/tests/priced-model.ts";
-import { answerWell, startScriptedProvider } from "../../../supabase/tests/scripted-provider.ts";
+import { openGateway } from "../../../supabase/tests/gateway/in-process.ts";
+import { createPricedModel } from "../../../supabase/tests/gateway/priced-model.ts";
+import { answerWell, startScriptedProvider } from "../../../supabase/tests/gateway/scripted-provider.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 import { hmac } from "../../crypto/derived-key.ts";
 import { approvalProofKey, proveApproval } from "../../session/approval-proof.ts";
 import { accessTokenOf, openBrowser } from "../../testing/browser.ts";

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { appsUnavailable, callAppFunction } from "../../satellites/app-database.ts";
-import { hashOf, newOpaqueToken } from "../../satellites/tokens.ts";
+import { appsUnavailable, callAppFunction } from "../../apps/app-database.ts";
+import { hashOf, newOpaqueToken } from "../../apps/opaque-tokens.ts";
 import { type ClientRequest, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
 import { newUserCode, shownUserCode } from "./user-code.ts";

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { appsUnavailable, callAppFunction, refusalOf } from "../../satellites/app-database.ts";
-import { hashOf } from "../../satellites/tokens.ts";
+import { appsUnavailable, callAppFunction, refusalOf } from "../../apps/app-database.ts";
+import { hashOf } from "../../apps/opaque-tokens.ts";
 import { type OpenidClient, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
 import { openSigner } from "../signing-keys.ts";

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import { readAppRequest, requireAppClient } from "../../apps/app-client.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { exchangeRequest } from "../../satellites/app-calls.ts";
-import { readAppRequest, requireAppClient } from "../../satellites/app-client.ts";
 import { exchangeAppToken } from "../../satellites/app-tokens.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };

@@ -1,9 +1,9 @@
 import { useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { effectOfDisconnecting } from "../../apps/app-rights.ts";
+import { disconnectApp, listConnectedApps, wasConnected } from "../../apps/connected-apps.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { effectOfDisconnecting } from "../../satellites/app-rights.ts";
-import { disconnectApp, listConnectedApps, wasConnected } from "../../satellites/connected-apps.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { connectedAppsPath } from "../../settings/paths.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";

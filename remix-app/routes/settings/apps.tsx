@@ -1,7 +1,7 @@
 import { useLoaderData } from "@remix-run/react";
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { listConnectedApps } from "../../apps/connected-apps.ts";
 import { pageOfAll } from "../../http/list-page.ts";
-import { listConnectedApps } from "../../satellites/connected-apps.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";

@@ -6,9 +6,9 @@ import {
   type LoaderFunctionArgs,
   redirect,
 } from "@remix-run/server-runtime";
+import { rightsOfApp } from "../../apps/app-rights.ts";
 import { readForm } from "../../http/form.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
-import { rightsOfApp } from "../../satellites/app-rights.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
 import { requireUser, shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";

@@ -2,11 +2,11 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
+import { hashOf } from "../../apps/opaque-tokens.ts";
 import { openidBearerToken } from "../../http/authorization.ts";
 import { problem } from "../../http/problem.ts";
 import { mailSite } from "../../mail/mail-body.ts";
 import { type AppCaller, askedWorkspace, callAsApp } from "../../satellites/app-caller.ts";
-import { hashOf } from "../../satellites/tokens.ts";
 import { agentRequestMail } from "./agent-mail.ts";
 import {
   type AgentKey,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bearer, createPerson, type Person, send } from "../../../scripts/test/apps.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 let [admin, member, stranger] = [{} as Person, {} as Person, {} as Person];

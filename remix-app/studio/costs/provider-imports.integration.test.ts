@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bearer, createApp, createPerson, handOver, type Person, send } from "../../../scripts/test/apps.ts";
-import { type AppTenant, createAppTenant } from "../../../supabase/tests/ai-app-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { type AppTenant, createAppTenant } from "../../../supabase/tests/gateway/app-tenant.ts";
 
 let tenant: AppTenant;
 let member: Person;

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
-import { registerApp } from "../../../supabase/tests/app-fixtures.ts";
-import { type InProcessGateway, openGateway } from "../../../supabase/tests/gateway-in-process.ts";
-import { type Bill, type BillLine, billedModels, bills } from "../../../supabase/tests/provider-bills.ts";
+import { registerApp } from "../../../supabase/tests/apps/fixtures.ts";
+import { type Bill, type BillLine, billedModels, bills } from "../../../supabase/tests/finance/provider-bills.ts";
+import { type InProcessGateway, openGateway } from "../../../supabase/tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 import { listedReconciliation, type ReconciledMonth } from "./provider-import-schema.ts";
 import { cellsOf } from "./reconciliation.ts";
 

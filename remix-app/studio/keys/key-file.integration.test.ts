@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createPerson, deletePerson, enter } from "../../../scripts/test/people.ts";
-import { createGatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { createGatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 
 test("the CSV of keys has the page's data for each key, including limits, and no secret", async () => {
   const [tenant, person] = await Promise.all([createGatewayTenant(), createPerson()]);

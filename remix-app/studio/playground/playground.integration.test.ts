@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, requireMfa } from "../../../scripts/test/people.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../../supabase/tests/ai-gateway-truth.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
+import { expectTruth } from "../../../supabase/tests/gateway/truth.ts";
 import { accessTokenOf } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";
 

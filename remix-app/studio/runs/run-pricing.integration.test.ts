@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { add, formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { createPerson, deletePerson, enter, type Person, query } from "../../../scripts/test/people.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 let owner: Person;

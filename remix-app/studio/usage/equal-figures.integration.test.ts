@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
+import { join } from "../../../supabase/tests/database.ts";
 import {
   type Begun,
   begin,
@@ -8,8 +9,7 @@ import {
   outcome,
   settle,
   type Tenant,
-} from "../../../supabase/tests/ai-fixtures.ts";
-import { join } from "../../../supabase/tests/database.ts";
+} from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { dayText } from "../../http/date-text.ts";
 import { exactUsd } from "../../ui/format-amount.ts";

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
 import { openContext } from "../../../scripts/test/request-context.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
+import { join } from "../../../supabase/tests/database.ts";
 import {
   type Begun,
   begin,
@@ -10,8 +11,7 @@ import {
   outcome,
   settle,
   type Tenant,
-} from "../../../supabase/tests/ai-fixtures.ts";
-import { join } from "../../../supabase/tests/database.ts";
+} from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { readRange } from "../range.ts";
 import { readWholeOverview } from "./overview.ts";

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
-import { createTenant, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
 import { join } from "../../../supabase/tests/database.ts";
+import { createTenant, type Tenant } from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { overviewDimensions } from "./overview-metric.ts";
 

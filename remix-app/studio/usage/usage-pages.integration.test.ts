@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
-import { type Begun, createTenant, outcome, settle, type Tenant } from "../../../supabase/tests/ai-fixtures.ts";
 import { join, one } from "../../../supabase/tests/database.ts";
+import { type Begun, createTenant, outcome, settle, type Tenant } from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { maxCursorLength } from "../../http/list-page.ts";
 import { usageDimensions } from "./usage.ts";

@@ -1,6 +1,6 @@
 import pg from "pg";
 import { readStackFile } from "../../test/stack.ts";
-import { superuserUrl } from "../../test/superuser.ts";
+import { superuserUrl } from "../../test/start-stack.ts";
 import type { Call } from "../gateway/call.ts";
 import { makeLogFiles } from "../gateway/database-state.ts";
 import { requireDurability } from "../gateway/gateway.ts";

@@ -1,7 +1,7 @@
 import { withDatabase } from "@gatehouse/local-stack/database";
 import type pg from "pg";
 import { readStackFile, type Stack } from "../../test/stack.ts";
-import { superuserUrl } from "../../test/superuser.ts";
+import { superuserUrl } from "../../test/start-stack.ts";
 import type { Plan } from "../options.ts";
 import { startFloor } from "../peers/floor.ts";
 import { startLitellm } from "../peers/litellm.ts";

@@ -6,7 +6,7 @@ import { restartWindowMs } from "@gatehouse/local-stack/runner/supervise";
 import type pg from "pg";
 import { stallPostgres } from "../../soak/faults/pulses.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";
-import { superuserUrl } from "../../test/superuser.ts";
+import { superuserUrl } from "../../test/start-stack.ts";
 import { untilSettled } from "../gateway/books.ts";
 import { streamBody, wholeBody } from "../gateway/call.ts";
 import { createTenants } from "../gateway/tenants.ts";

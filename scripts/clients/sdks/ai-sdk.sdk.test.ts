@@ -2,7 +2,7 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, embedMany, generateObject, generateText, Output, stepCountIs, streamText, tool } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/ai-gateway-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import Anthropic from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createMessagesTenant, type MessagesTenant } from "../../../supabase/tests/messages-tenant.ts";
+import { createMessagesTenant, type MessagesTenant } from "../../../supabase/tests/gateway/messages-tenant.ts";
 import { readStack } from "../../test/stack.ts";
 
 let tenant: MessagesTenant;

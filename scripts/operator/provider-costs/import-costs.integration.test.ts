@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type AppTenant, createAppTenant } from "../../../supabase/tests/ai-app-tenant.ts";
+import { type AppTenant, createAppTenant } from "../../../supabase/tests/gateway/app-tenant.ts";
 import { readStack } from "../../test/stack.ts";
 
 const run = promisify(execFile);

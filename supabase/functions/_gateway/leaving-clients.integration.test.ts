@@ -8,8 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type AppTenant, createAppTenant } from "../../tests/gateway/app-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 
 const root = path.resolve(import.meta.dirname, "../../..");
 const functions = ["audio", "chat", "embeddings", "generate", "models", "provider-costs", "responses", "usage"];

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
-import { createAppToken, createMember } from "../../tests/gateway-callers.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
+import { createAppToken, createMember } from "../../tests/gateway/tenant-callers.ts";
+import { leaveOnceAsked } from "../../tests/gateway/truth.ts";
 
 /** The prices of the demo's speech model in supabase/seed.sql, in USD per million tokens of text and of audio. */
 const prices = { input: 0.5, audio: 10 };

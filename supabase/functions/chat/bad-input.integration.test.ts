@@ -1,7 +1,7 @@
 import { Agent, request } from "node:http";
 import { setImmediate } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

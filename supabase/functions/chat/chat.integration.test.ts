@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { expectTruth, leaveOnceAsked } from "../../tests/ai-gateway-truth.ts";
-import { openGateway } from "../../tests/gateway-in-process.ts";
+import { openGateway } from "../../tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
+import { expectTruth, leaveOnceAsked } from "../../tests/gateway/truth.ts";
 import { add, formatDecimal, parseDecimal } from "../_shared/decimal.ts";
 
 type Platform = {

@@ -3,7 +3,7 @@ import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { type PublishedSchemas, readPublishedSchemas } from "../../tests/openai-schemas.ts";
+import { type PublishedSchemas, readPublishedSchemas } from "../../tests/gateway/openai-schemas.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 let faultOf: PublishedSchemas;

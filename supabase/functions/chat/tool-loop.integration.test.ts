@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { providerCalls } from "../../tests/ai-gateway-truth.ts";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
+import { providerCalls } from "../../tests/gateway/truth.ts";
 
 type Step = { type: string; name: string; status: string };
 type Platform = {

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../tests/ai-gateway-truth.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
+import { expectTruth } from "../../tests/gateway/truth.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

@@ -1,14 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
-import type { Account } from "../../tests/ai-gateway-tenant.ts";
 import {
   createMessagesClient,
   type Message,
   MessagesError,
   type MessageParams as Params,
-} from "../../tests/messages-client.ts";
-import { createMessagesTenant, type MessagesTenant } from "../../tests/messages-tenant.ts";
+} from "../../tests/gateway/messages-client.ts";
+import { createMessagesTenant, type MessagesTenant } from "../../tests/gateway/messages-tenant.ts";
+import type { Account } from "../../tests/gateway/tenant.ts";
 
 let tenant: MessagesTenant;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MessageParams } from "../../tests/messages-client.ts";
-import { createMessagesTenant, type MessagesTenant } from "../../tests/messages-tenant.ts";
+import type { MessageParams } from "../../tests/gateway/messages-client.ts";
+import { createMessagesTenant, type MessagesTenant } from "../../tests/gateway/messages-tenant.ts";
 import { buildPdf } from "../_gateway/usage/pdf-fixtures.ts";
 
 let tenant: MessagesTenant;

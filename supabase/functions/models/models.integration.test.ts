@@ -1,7 +1,7 @@
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../tests/ai-gateway-tenant.ts";
-import { createPricedModel } from "../../tests/priced-model.ts";
+import { createPricedModel } from "../../tests/gateway/priced-model.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 import { createAiKey } from "../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, type Person } from "../../../scripts/test/apps.ts";
-import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
-import { createGatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type AppTenant, createAppTenant } from "../../tests/gateway/app-tenant.ts";
+import { createGatewayTenant } from "../../tests/gateway/tenant.ts";
 import { createAiKey } from "../_shared/ai-key.ts";
 
 let tenant: AppTenant;

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type AppTenant, createAppTenant } from "../../tests/ai-app-tenant.ts";
-import { createGatewayTenant } from "../../tests/ai-gateway-tenant.ts";
+import { type AppTenant, createAppTenant } from "../../tests/gateway/app-tenant.ts";
+import { createGatewayTenant } from "../../tests/gateway/tenant.ts";
 
 let tenant: AppTenant;
 beforeAll(async () => {

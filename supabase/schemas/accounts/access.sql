@@ -165,18 +165,6 @@ as $$
   )
 $$;
 
--- Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is
--- none. For definers; not granted to any role.
-create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
-  language sql stable security invoker set search_path = ''
-as $$
-  select v.id
-  from public.security_events v
-  where v.user_id = subject_id and v.target_id = added_id and v.kind = added_kind
-  order by v.created_at desc, v.id
-  limit 1
-$$;
-
 -- Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not granted
 -- to any role.
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid

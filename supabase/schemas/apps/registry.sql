@@ -214,3 +214,10 @@ as $$
   insert into private.admin_audit_log (actor_id, action, target, reason, after)
   values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
 $$;
+
+-- Returns an app's display name; null if the app was deleted.
+create or replace function ai.app_label(app uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select a.display_name from private.apps a where a.id = app
+$$;

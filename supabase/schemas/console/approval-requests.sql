@@ -1,4 +1,4 @@
--- Lists and answers requests for approval to create gateway keys.
+-- Lists and answers requests for approval to create gateway keys, and locks the workspaces that may be approved.
 
 -- Declines a workspace's open request. The change is { actor, workspace, requestedAt, reason, email, requestId, ip }.
 -- The workspace's members see the reason. Returns {} or { refused: forbidden | not_found | oneself (the actor's
@@ -125,4 +125,24 @@ as $$
     where q.state = 'open'
     limit most
   ) o
+$$;
+
+-- Locks the workspace that a change names, and returns it. Returns null if there is none.
+create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
+  language sql volatile security invoker set search_path = ''
+as $$
+  -- Locks the row until commit, so that the second of two concurrent decisions sees the first.
+  select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
+$$;
+
+-- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
+create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+      then jsonb_build_object('refused', 'forbidden')
+    when (workspace).id is null then jsonb_build_object('refused', 'not_found')
+    when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
+  end
 $$;

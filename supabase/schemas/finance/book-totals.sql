@@ -1,13 +1,5 @@
 -- Sums the metered, imported and invoiced cost of a book by month, provider and account.
 
--- Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the run's
--- billing name, or the provider's id if the run has no billing name.
-create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
-  language sql immutable security invoker
-as $$
-  select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
-$$;
-
 -- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
 -- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
 -- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,

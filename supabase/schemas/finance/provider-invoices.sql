@@ -97,21 +97,6 @@ as $$
   )
 $$;
 
--- Returns the days that an invoice covers. A missing start becomes the first day of the end's month. A missing end
--- becomes the last day of the start's month. Without a period, returns the month in which the invoice was issued.
-create or replace function ai.invoice_days(period_start date, period_end date, issued_on date) returns daterange
-  language sql immutable security invoker set search_path = ''
-as $$
-  select daterange(
-    coalesce(period_start, month.first_day),
-    coalesce(period_end, (month.first_day::timestamp + interval '1 month - 1 day')::date),
-    '[]'
-  )
-  from (
-    select date_trunc('month', coalesce(period_start, period_end, issued_on)::timestamp)::date as first_day
-  ) as month
-$$;
-
 -- Returns null if an invoice counts in totals. Otherwise returns the reference of the invoice that counts in its place.
 -- This is the invoice that replaces it, or the same invoice recorded earlier under another spelling of the provider's
 -- name.
@@ -131,33 +116,6 @@ as $$
     )
   order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
   limit 1
-$$;
-
--- Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The
--- amount of a credit note is negative.
-create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
-  language sql immutable security invoker set search_path = ''
-as $$
-  -- Computes a range's share as the difference of two rounded running totals, so that the shares of adjacent ranges add
-  -- up to the amount.
-  select case (invoice).kind when 'credit_note' then -1 else 1 end
-    * case
-      when within is null then (invoice).amount_usd
-      when isempty(d.days * within) then 0
-      else
-        round((invoice).amount_usd * (upper(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
-        - round((invoice).amount_usd * (lower(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
-    end
-  from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
-$$;
-
--- Returns the days of a month (YYYY-MM), or null if the month is null.
-create or replace function ai.month_days(month text) returns daterange
-  language sql immutable security invoker set search_path = ''
-as $$
-  select daterange(first_day, (first_day::timestamp + interval '1 month')::date)
-  from (select (month || '-01')::date as first_day) m
-  where month is not null
 $$;
 
 -- Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null

@@ -147,24 +147,3 @@ begin
   return answers;
 end
 $$;
-
--- Returns the refusal of a call whose idempotency key was already used. The refused call never reaches a provider and
--- costs nothing. The refusal includes the first call's answer if it was stored.
-create or replace function ai.idempotent_refusal(earlier ai.idempotency_keys, fingerprint bytea) returns jsonb
-  language sql stable security invoker
-as $$
-  select case
-    when earlier.fingerprint <> fingerprint then ai.refusal('idempotency_key_reused')
-    when earlier.state = 'running' then ai.refusal('request_in_progress')
-    else ai.refusal('idempotency_key_used', (
-      select jsonb_build_object(
-        'run_id', r.id,
-        'usage_source', r.usage_source,
-        'usage', jsonb_build_object('input_tokens', r.input_tokens, 'output_tokens', r.output_tokens)
-      ) || case when c.answer is null then '{}' else jsonb_build_object('answer', c.answer) end
-      from ai.runs r
-      left join ai.run_content c on c.run_created_at = r.created_at and c.run_id = r.id
-      where r.created_at = earlier.run_created_at and r.id = earlier.run_id
-    ))
-  end
-$$;

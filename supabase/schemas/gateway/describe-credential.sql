@@ -155,10 +155,3 @@ as $$
     end
   group by m.month
 $$;
-
--- Returns a time as RFC 3339 in UTC with milliseconds.
-create or replace function ai.utc_text(moment timestamptz) returns text
-  language sql stable security invoker set search_path = ''
-as $$
-  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-$$;

@@ -1,4 +1,37 @@
--- The claims about a person that clients may read (OpenID Connect Core 1.0 sections 5.1, 5.4 and 5.5).
+-- The scopes of clients, and the claims about a person that clients may read (OpenID Connect Core 1.0 sections 5.1, 5.4
+-- and 5.5).
+
+-- Returns the scopes of private.allowed_openid_scopes.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.scopes from private.allowed_openid_scopes(app_id, requested, resource_id) s
+$$;
+
+-- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
+-- app, as one row, so that a query can join it. Drops all others. Tokens for a resource never have scopes of the
+-- platform's own APIs.
+create or replace function private.allowed_openid_scopes(app_id uuid, requested text[], resource_id uuid)
+  returns table (scopes text[])
+  language sql stable security invoker
+as $$
+  select array(
+    select unnest(requested)
+    intersect
+    select unnest(
+      array['openid', 'offline_access']
+      || case when 'profile' = any (a.scopes) then array['profile', 'email'] else '{}' end
+      || case when resource_id is null
+        then array(select unnest(a.scopes) intersect select unnest(array['workspaces:read', 'workspaces:write', 'studio:read', 'studio:keys']))
+        else '{}'
+      end
+    )
+    from private.apps a
+    where a.id = coalesce(resource_id, app_id)
+    order by 1
+  )
+$$;
 
 -- Returns the claims and the scopes that allow each of them. A claim with two scopes needs both.
 create or replace function private.openid_claim_scopes() returns table (claim text, scopes text[])

@@ -81,16 +81,6 @@ as $$
   where c.app_id = login.app_id
 $$;
 
--- Returns the id by which a client knows itself: the URL of its metadata document, or its name.
-create or replace function private.openid_client_id(app_id uuid) returns text
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(c.metadata_url, a.name)
-  from private.apps a
-  left join private.openid_clients c on c.app_id = a.id
-  where a.id = openid_client_id.app_id
-$$;
-
 -- Returns why tokens of a login must not be issued, or null: target if the client asks for another resource than the
 -- person agreed to (RFC 8707 section 2), token if the resource is disabled or no longer registered.
 create or replace function private.resource_refusal(resource_id uuid, requested text) returns text

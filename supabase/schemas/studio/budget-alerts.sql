@@ -210,3 +210,14 @@ as $$
     and u.deleted_at is null
     and (u.banned_until is null or u.banned_until <= now())
 $$;
+
+-- Returns whether any live key has the label. A label's budget can refuse only calls with such a key.
+create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+    select from ai.keys k
+    where k.workspace_id = workspace and k.entity_id = is_label_enforced.label and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+  )
+$$;

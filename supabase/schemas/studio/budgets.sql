@@ -228,17 +228,6 @@ as $$
   ) as s (label)
 $$;
 
--- Returns whether any live key has the label. A label's budget can refuse only calls with such a key.
-create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select exists (
-    select from ai.keys k
-    where k.workspace_id = workspace and k.entity_id = is_label_enforced.label and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())
-  )
-$$;
-
 -- Returns a budget's limit and its spend in the current UTC month, as exact text. The spend is null if the workspace
 -- hides provider cost.
 create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
@@ -253,4 +242,12 @@ as $$
       else '0'
     end
   )
+$$;
+
+-- Serializes changes to a workspace's policy and budgets, so that each change is compared with, and logged with, the
+-- state that it replaces. Gateway calls don't wait for this lock.
+create or replace function ai.lock_policy(workspace uuid) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
 $$;

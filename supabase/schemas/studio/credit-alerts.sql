@@ -128,30 +128,6 @@ as $$
   where excluded.level > k.level or excluded.threshold <> k.threshold
 $$;
 
--- Rearms the warnings for levels that no longer apply after a top-up.
-create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  update ai.credit_alerts k
-  set level = ai.credit_level(account, k.threshold), posted_at = coalesce(k.posted_at, now())
-  where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
-$$;
-
--- Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the available
--- credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more credits
--- available was simply very large. low: the balance is below the threshold. funded: any other balance.
-create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
-  language sql stable security invoker parallel safe
-as $$
-  select case
-    when (account).balance <= 0 then 'empty'
-    when (account).refused_at > now() - interval '1 hour'
-      and (account).balance - (account).reserved < case when threshold > 0 then threshold else 1000 end then 'empty'
-    when (account).balance < threshold then 'low'
-    else 'funded'
-  end::ai.credit_level
-$$;
-
 -- Returns the balance below which a plan's payers are warned. The default is a tenth of the plan's initial credits, or
 -- 10,000 if the plan has no initial credits.
 create or replace function ai.low_credits(plan ai.plans) returns numeric

@@ -119,15 +119,3 @@ as $$
       where q.admins_emailed_for = member_id and q.admins_emailed_at > now() - interval '24 hours'
     )
 $$;
-
--- Returns whether an account is active and has an email address.
-create or replace function ai.can_be_emailed(account auth.users) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(
-    char_length(account.email) between 3 and 320
-      and account.deleted_at is null
-      and (account.banned_until is null or account.banned_until <= now()),
-    false
-  )
-$$;

@@ -233,3 +233,53 @@ begin
   return jsonb_build_object('outcome', case when found then 'revoked' else 'not_found' end);
 end
 $$;
+
+-- Stores a new key and returns its id. The caller has generated the key's text and shows it once, and passes only the
+-- lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the
+-- caller may create a key.
+create or replace function ai.create_key(
+  workspace_id uuid,
+  created_by uuid,
+  name text,
+  lookup text,
+  secret_hash bytea,
+  environment text default 'production',
+  allowed_models text[] default null,
+  requests_per_minute integer default null,
+  tokens_per_minute bigint default null,
+  monthly_budget_usd numeric default null,
+  expires_at timestamptz default null,
+  entity_id text default null
+) returns uuid
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  key_id uuid := gen_random_uuid();
+begin
+  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
+  if not found then
+    raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
+  end if;
+  if ai.unknown_models(allowed_models) is not null then
+    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
+    requests_per_minute, tokens_per_minute, expires_at, entity_id
+  )
+  values (
+    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
+    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
+    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
+  );
+
+  if monthly_budget_usd is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
+  end if;
+  return key_id;
+end
+$$;

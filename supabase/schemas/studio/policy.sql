@@ -175,11 +175,3 @@ begin
   );
 end
 $$;
-
--- Serializes changes to a workspace's policy and budgets, so that each change is compared with, and logged with, the
--- state that it replaces. Gateway calls don't wait for this lock.
-create or replace function ai.lock_policy(workspace uuid) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  select pg_advisory_xact_lock(hashtextextended('ai.lock_policy ' || workspace, 0))
-$$;

@@ -81,6 +81,21 @@ begin
 end
 $$;
 
+-- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
+-- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
+-- no sums exist.
+create or replace function ai.usage_mark() returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when p.summed_until > statement_timestamp() - interval '30 seconds'
+      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
+    else coalesce(p.summed_until, '-infinity')
+  end
+  from (select) as always
+  left join ai.usage_progress p on true
+$$;
+
 -- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
 -- at least a day if the clock was set back beyond it, because runs before the mark may have changed without a record.
 create or replace function ai.usage_mark_for_clock() returns timestamptz

@@ -1,7 +1,7 @@
 import { get } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../../supabase/tests/ai-gateway-tenant.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../../supabase/tests/gateway/tenant.ts";
 
 const { ai, aiKey } = readStack();
 const departures = 20;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, type SignedInBrowser, signIn } from "../../../../scripts/test/people.ts";
-import { type AppTenant, createAppTenant } from "../../../../supabase/tests/ai-app-tenant.ts";
 import { join } from "../../../../supabase/tests/database.ts";
+import { type AppTenant, createAppTenant } from "../../../../supabase/tests/gateway/app-tenant.ts";
 import { maxFileMiB } from "./import-choices.ts";
 
 let tenant: AppTenant;

@@ -5,8 +5,8 @@ import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createApp, handOver, mint, type Person, service } from "../../../../scripts/test/apps.ts";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { createAppToken, createMember } from "../../../tests/gateway-callers.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { createAppToken, createMember } from "../../../tests/gateway/tenant-callers.ts";
 import { createAiCredential } from "../../_shared/ai-key.ts";
 
 let tenant: GatewayTenant;

@@ -1,8 +1,8 @@
 import OpenAI from "openai";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createApp } from "../../../../scripts/test/apps.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { createMember } from "../../../tests/gateway-callers.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { createMember } from "../../../tests/gateway/tenant-callers.ts";
 
 /**
  * A call to a model that never answers. The call holds its reservation until the client abandons it. The names

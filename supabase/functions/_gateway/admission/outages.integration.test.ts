@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { abandon } from "../../../tests/ai-fixtures.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { providerCalls } from "../../../tests/ai-gateway-truth.ts";
-import { createMember } from "../../../tests/gateway-callers.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { abandon } from "../../../tests/gateway/fixtures.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { createMember } from "../../../tests/gateway/tenant-callers.ts";
+import { providerCalls } from "../../../tests/gateway/truth.ts";
 
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;

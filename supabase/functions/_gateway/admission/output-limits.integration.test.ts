@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
-import { type ScriptedProvider, startScriptedProvider } from "../../../tests/scripted-provider.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import { type ScriptedProvider, startScriptedProvider } from "../../../tests/gateway/scripted-provider.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 let provider: ScriptedProvider;

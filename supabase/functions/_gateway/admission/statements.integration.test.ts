@@ -1,8 +1,8 @@
 import type OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { createAppToken, createMember } from "../../../tests/gateway-callers.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { createAppToken, createMember } from "../../../tests/gateway/tenant-callers.ts";
 
 let tenant: GatewayTenant;
 let gateway: InProcessGateway;

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
-import { createMessagesClient } from "../../../tests/messages-client.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
-import { hang, type ScriptedProvider, startScriptedProvider } from "../../../tests/scripted-provider.ts";
-import { answerText, startSilentProvider, usage } from "../../../tests/silent-provider.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createMessagesClient } from "../../../tests/gateway/messages-client.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import { hang, type ScriptedProvider, startScriptedProvider } from "../../../tests/gateway/scripted-provider.ts";
+import { answerText, startSilentProvider, usage } from "../../../tests/gateway/silent-provider.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 let silent: Awaited<ReturnType<typeof startSilentProvider>>;

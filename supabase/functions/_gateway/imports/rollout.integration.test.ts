@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { type AppTenant, createAppTenant } from "../../../tests/ai-app-tenant.ts";
+import { type AppTenant, createAppTenant } from "../../../tests/gateway/app-tenant.ts";
 import { createHandler as createCosts } from "../../provider-costs/handler.ts";
 import { createHandler as createInvoices } from "../../provider-invoices/handler.ts";
 import { createHandler as createUsage } from "../../usage/handler.ts";

@@ -7,9 +7,14 @@ import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-s
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { readStack } from "../../../../scripts/test/stack.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
-import { answerWell, hang, type ScriptedProvider, startScriptedProvider } from "../../../tests/scripted-provider.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import {
+  answerWell,
+  hang,
+  type ScriptedProvider,
+  startScriptedProvider,
+} from "../../../tests/gateway/scripted-provider.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
 const processes = 3;

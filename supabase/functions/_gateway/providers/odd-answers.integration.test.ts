@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import { createGzip, deflateRawSync, deflateSync, gzipSync } from "node:zlib";
 import type { ChatCompletion } from "openai/resources/chat/completions";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 type Body = { messages: { role: string; content: unknown; tool_call_id?: string }[] };
 

@@ -2,8 +2,8 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:net";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { openGateway } from "../../../tests/gateway-in-process.ts";
+import { openGateway } from "../../../tests/gateway/in-process.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
-import { openStrictUpstream, type StrictUpstream } from "../../../tests/strict-upstream.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import { openStrictUpstream, type StrictUpstream } from "../../../tests/gateway/strict-upstream.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 /** The provider guide, whose documented settings are tested. */
 const guide = readFileSync(new URL("../../../../docs/providers.md", import.meta.url), "utf8");

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 import { formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
 
 /** How long the provider waits before it answers. */

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { leaveOnceAsked, providerCalls } from "../../../tests/ai-gateway-truth.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { leaveOnceAsked, providerCalls } from "../../../tests/gateway/truth.ts";
 
 let keeping: GatewayTenant;
 let plain: GatewayTenant;

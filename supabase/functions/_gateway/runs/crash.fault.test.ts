@@ -3,8 +3,8 @@ import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readStack } from "../../../../scripts/test/stack.ts";
 import { type StartedStack, startStack } from "../../../../scripts/test/start-stack.ts";
-import { abandon } from "../../../tests/ai-fixtures.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
+import { abandon } from "../../../tests/gateway/fixtures.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 let stack: StartedStack;
 let tenant: GatewayTenant;

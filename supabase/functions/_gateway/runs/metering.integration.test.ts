@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Account, createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { expectTruth, leaveOnceAsked } from "../../../tests/ai-gateway-truth.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { type Account, createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { expectTruth, leaveOnceAsked } from "../../../tests/gateway/truth.ts";
 import { add, formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
 
 let tenant: GatewayTenant;

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type OpenAI from "openai";
 import { expect, test } from "vitest";
 import { createApp } from "../../../../scripts/test/apps.ts";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { createAppToken, createMember } from "../../../tests/gateway-callers.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { createAppToken, createMember } from "../../../tests/gateway/tenant-callers.ts";
 import { createAiKey } from "../../_shared/ai-key.ts";
 
 const models = ["demo-chat", "demo-chat", "demo-paced", "demo-error-500", "demo-cut", "demo-no-usage", "demo-reset"];

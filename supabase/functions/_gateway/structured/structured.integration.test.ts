@@ -3,8 +3,8 @@ import type OpenAI from "openai";
 import { zodResponseFormat } from "openai/helpers/zod";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { expectTruth } from "../../../tests/ai-gateway-truth.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
+import { expectTruth } from "../../../tests/gateway/truth.ts";
 
 let tenant: GatewayTenant;
 beforeAll(async () => {

@@ -3,9 +3,9 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { readProviderFixtures } from "@gatehouse/local-stack/services/provider/fixtures";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { createGatewayTenant, type GatewayTenant } from "../../../tests/ai-gateway-tenant.ts";
-import { type InProcessGateway, openGateway } from "../../../tests/gateway-in-process.ts";
-import { createPricedModel } from "../../../tests/priced-model.ts";
+import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
+import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
+import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
 import { formatDecimal, parseDecimal } from "../../_shared/decimal.ts";
 

@@ -1,0 +1,29 @@
+-- Writes the console's audit log, and finds the last change of a target.
+
+-- Returns the last admin who changed a target, and the time of the change: { actorEmail, at }. If a change is refused
+-- as a conflict, the result names the admin who made the earlier change.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.last_admin_action(of_target text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'actorEmail', (select u.email from auth.users u where u.id = l.actor_id),
+    'at', l.created_at
+  )
+  from private.admin_audit_log l
+  where l.target = of_target
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+
+-- Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }
+-- and act { action, targetUserId, target, before, after }.
+create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
+  values (
+    (change ->> 'actor')::uuid, act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', change ->> 'reason',
+    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  )
+$$;

@@ -1,0 +1,97 @@
+import { describe, expect } from "vitest";
+import { type Database, test } from "../database.ts";
+import { admitAll, chatCall, createTenant, outcome, settle } from "./fixtures.ts";
+
+/** The number of other callers' rate windows, as on a medium-sized platform. */
+const others = 2_000;
+
+/** Returns how many rows of the rate windows this transaction has read so far. */
+async function minutesRead(db: Database): Promise<number> {
+  const [row] = await db.query<{ read: string }>(
+    "select seq_tup_read + idx_tup_fetch as read from pg_catalog.pg_stat_xact_user_tables where relname = 'rate_windows'",
+  );
+  return Number(row?.read);
+}
+
+describe("a batch of calls", () => {
+  test("a batch reads only its own callers' rate windows, even with query plans made when the table was nearly empty", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, {
+      credits: "100",
+      plan: { requestsPerMinute: 1_000 },
+      key: { requestsPerMinute: 1_000 },
+    });
+    const calls = JSON.stringify([1, 2, 3, 4].map(() => chatCall(tenant)));
+    const begin = () => db.query("select ai.begin_runs($1)", [calls]);
+    // The statistics may date from when the table was empty.
+    await db.query("analyze ai.rate_windows");
+    await begin();
+    await db.query(
+      `insert into ai.rate_windows (scope, subject_id, window_start, requests, tokens)
+       select s, gen_random_uuid(), date_trunc('minute', now()), 0, 0
+       from unnest('{key,workspace}'::text[]) s, generate_series(1, $1::integer)`,
+      [others / 2],
+    );
+    const before = await minutesRead(db);
+    await begin();
+    expect((await minutesRead(db)) - before).toBeLessThan(100);
+  });
+});
+
+describe("functions that a batch's statement calls for each of its calls", () => {
+  const call = "jsonb_populate_record(null::ai.claim, '{}') as c";
+  test.for([
+    ["find_callers", `${call}, ai.find_callers(c.routes, null)`],
+    ["live_agent_logins", `${call}, ai.live_agent_logins(c.account_id)`],
+    ["allowed_openid_scopes", `${call}, private.allowed_openid_scopes(c.account_id, c.budget_scopes, null)`],
+    ["agent_memberships", `${call}, ai.agent_memberships(c.account_id, c.account_id)`],
+    [
+      "usable_models",
+      `${call}, ai.usable_models(c.run_id, c.label, c.budget_scopes, c.budget_scopes, c.budget_scopes)`,
+    ],
+    ["priced_routes", `${call}, ai.priced_routes(c.label, c.budget_scopes)`],
+    ["input_tokens", `${call}, ai.input_tokens(c.tokens, c.tokens, c.tokens)`],
+    ["maximum_cost", `${call}, ai.maximum_cost(c.routes, 1, 1, 1, c.tokens, true, c.label, c.tokens, false)`],
+    [
+      "price_refusal",
+      `${call}, ai.models m where ai.price_refusal(c.request, c.caller, m, c.routes, c.cost_usd, 1, 1, c.tokens) is null`,
+    ],
+    ["call_refusal", `${call} where ai.call_refusal(c.caller, c.label) is null`],
+    ["is_tier_priced", `${call} where ai.is_tier_priced(c.routes, c.label)`],
+    ["reserved_tokens", `${call} where ai.reserved_tokens(c.tokens, c.tokens, c.tokens, true, c.tokens) > 1`],
+    ["fits_window", `${call}, ai.rate_windows w where ai.fits_window(w, c.requests, c.tokens, c.requests, c.tokens)`],
+    ["fits_budget", `${call}, ai.budgets b where ai.fits_budget(c, b, current_date)`],
+    ["fits_when_settled", `${call}, ai.budgets b where ai.fits_when_settled(c, b)`],
+    ["claimed_budget", `${call} where ai.claimed_budget(c, c.label) is null`],
+  ] as const)("ai.%s is inlined", async ([name, from], { db }) => {
+    const plan = await db.query(`explain (verbose, costs off) select 1 from ${from}`);
+    expect(JSON.stringify(plan)).not.toContain(`.${name}(`);
+  });
+});
+
+describe("ending runs", () => {
+  test("ending runs updates nearly all rows in place, without new index entries", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
+    const written = async () => {
+      const [row] = await db.query<{ updated: string; inPlace: string }>(
+        `select sum(n_tup_upd) as updated, sum(n_tup_hot_upd) as "inPlace"
+         from pg_catalog.pg_stat_xact_user_tables where schemaname = 'ai' and relname like 'runs\\_%'`,
+      );
+      return { updated: Number(row?.updated), inPlace: Number(row?.inPlace) };
+    };
+    const runs = await admitAll(
+      db,
+      Array.from({ length: 30 }, () => chatCall(tenant)),
+    );
+    expect(runs.filter(({ run_id }) => run_id)).toHaveLength(30);
+    await settle(
+      db,
+      runs.slice(0, 20).map((run) => outcome(run)),
+    );
+    for (const run of runs.slice(20)) await settle(db, [outcome(run)]);
+    const { updated, inPlace } = await written();
+    expect(updated).toBe(30);
+    expect(inPlace).toBeGreaterThanOrEqual(25);
+  });
+});

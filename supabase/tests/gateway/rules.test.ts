@@ -1,0 +1,48 @@
+import { describe, expect } from "vitest";
+import { type Database, test } from "../database.ts";
+
+/** Returns the sorted names of the functions of schema `ai` whose body matches the pattern. */
+async function functionsWith(db: Database, pattern: string): Promise<string[]> {
+  const rows = await db.query<{ name: string }>(
+    `select p.proname as name from pg_catalog.pg_proc p
+     where p.pronamespace = 'ai'::regnamespace and p.prosrc ~ $1 order by 1`,
+    [pattern],
+  );
+  return rows.map(({ name }) => name);
+}
+
+describe("the gateway's SQL rules are each defined once", () => {
+  test.for([
+    ["caller", "find_callers", ["find_caller", "price_calls"]],
+    ["person", "user_callers", ["find_caller", "price_calls"]],
+    ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
+    ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_refusal"]],
+    ["agent's key", "agent_key_statuses", ["find_callers"]],
+    ["agent's login", "live_agent_logins", ["agent_key_statuses", "agent_login_end"]],
+    ["agent's member", "agent_memberships", ["agent_key_statuses", "may_connect_agents"]],
+    ["model access", "usable_models", ["list_models", "price_calls"]],
+    ["routes and prices", "open_routes", ["list_models", "priced_routes"]],
+    ["maximum cost", "maximum_cost", ["extend_run", "price_calls"]],
+    ["credits", "usd_to_credits", ["extend_run", "price_calls", "settle_outcomes", "sweep_runs"]],
+    ["reserved tokens", "reserved_tokens", ["extend_run", "price_calls"]],
+    ["rate window", "fits_window", ["reserve"]],
+    ["budget", "fits_budget", ["reserve"]],
+    ["reservation", "reserve", ["admit_calls", "extend_run"]],
+    ["lock order", "lock_rows", ["reserve", "settle_outcomes"]],
+    ["closing a run", "book_settlements", ["settle_outcomes"]],
+    ["settlement", "settle_outcomes", ["release_orphaned_runs", "settle_runs", "sweep_runs"]],
+  ] as const)('the rule "%s" is defined only in ai.%s', async ([, name, callers], { db }) => {
+    const defined = await db.query("select from pg_catalog.pg_proc where oid::regproc::text = $1", [`ai.${name}`]);
+    expect(defined).toHaveLength(1);
+    expect(await functionsWith(db, `\\mai\\.${name}\\(`)).toEqual(callers);
+  });
+
+  test.for([
+    ["changes rate windows", "(update|insert into) ai\\.rate_windows", ["book_settlements", "lock_rows", "reserve"]],
+    ["reserves and charges credits", "update ai\\.credit_accounts", ["book_settlements", "change_credits", "reserve"]],
+    ["opens runs", "insert into ai\\.runs", ["admit_calls"]],
+    ["closes runs", "update ai\\.runs r\\s+set\\s+status", ["book_settlements"]],
+  ] as const)("only the listed functions contain SQL that %s", async ([, pattern, names], { db }) => {
+    expect(await functionsWith(db, pattern)).toEqual(names);
+  });
+});

@@ -1,0 +1,356 @@
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { describe, expect } from "vitest";
+import { failureOf } from "../actors.ts";
+import { type Claims, createUser, type Database, one, signIn, test } from "../database.ts";
+
+const hash = (secret: string) => createHash("sha256").update(secret).digest("hex");
+const sealed = "s".repeat(40);
+
+interface Held {
+  id: string;
+  secret: string;
+}
+
+async function call<Answer>(db: Database, name: string, args: unknown[]): Promise<Answer> {
+  const places = args.map((_, index) => `$${index + 1}`).join(", ");
+  const sql = `select private.${name}(${places}) as answer`;
+  const values = args.map((arg) => (typeof arg === "object" && arg !== null ? JSON.stringify(arg) : arg));
+  return db.asRole("service_role", async () => (await one<{ answer: Answer }>(db, { sql, values })).answer);
+}
+
+/** Signs a person in to a browser. Without `device`, uses a new browser. */
+async function signInTo(
+  db: Database,
+  claims: Claims,
+  { device, next = randomUUID(), inPlaceOf }: { device?: Held; next?: string; inPlaceOf?: string },
+) {
+  const held = device ?? { id: randomUUID(), secret: next };
+  const answer = await call<{ status: string; successor?: number }>(db, "sign_in_account", [
+    {
+      deviceId: held.id,
+      secret: device?.secret ?? null,
+      nextHash: hash(next),
+      secondNextHash: hash(`second ${next}`),
+      userId: claims.sub,
+      sessionId: claims.session_id,
+      sealed,
+      keyId: "k1",
+      tag: randomBytes(16).toString("hex"),
+      inPlaceOf,
+    },
+  ]);
+  return { answer, device: { id: held.id, secret: answer.successor === 2 ? `second ${next}` : next } };
+}
+
+async function newcomer(db: Database): Promise<Claims> {
+  return signIn(db, { userId: (await createUser(db)).id });
+}
+
+const stateOf = (db: Database, { id, secret }: Held) =>
+  call<{ secret: string; arrived: boolean; active: { userId: string } | null; accounts: object[] } | null>(
+    db,
+    "device_state",
+    [id, secret],
+  );
+/** Returns for each session whether it still exists. */
+async function alive(db: Database, ...sessions: Claims[]): Promise<boolean[]> {
+  const rows = await db.query<{ id: string }>("select id from auth.sessions where id = any ($1)", [
+    sessions.map(({ session_id }) => session_id),
+  ]);
+  return sessions.map(({ session_id }) => rows.some(({ id }) => id === session_id));
+}
+
+const byId = (one: { id: string }, other: { id: string }) => (one.id < other.id ? -1 : 1);
+
+test("lists every account of a browser as inactive after the active account signs out or is deleted", async ({
+  db,
+}) => {
+  const [first, second, third] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+  const { device } = await signInTo(db, first, {});
+  const two = (await signInTo(db, second, { device })).device;
+  const all = (await signInTo(db, third, { device: two })).device;
+  const idle = (...people: Claims[]) => ({
+    active: null,
+    // The accounts were added at the same time, so their order is undefined.
+    accounts: people.map(({ sub }) => ({ id: sub, active: false, requiresReauth: false })).sort(byId),
+  });
+  await call(db, "sign_out_account", [all.id, all.secret, third.sub]);
+  expect(await stateOf(db, all)).toMatchObject(idle(second, first));
+  await db.query("update private.account_devices set active_user_id = $2, active_session_id = $3 where id = $1", [
+    all.id,
+    second.sub,
+    second.session_id,
+  ]);
+  await db.query("delete from auth.users where id = $1", [second.sub]);
+  expect(await stateOf(db, all)).toMatchObject(idle(first));
+});
+
+describe("a browser's secret", () => {
+  test("stores a browser's secret only as a hash", async ({ db }) => {
+    const { device } = await signInTo(db, await newcomer(db), {});
+    const rows = await db.query("select d::text as text from private.account_devices d where id = $1", [device.id]);
+    expect(JSON.stringify(rows)).not.toContain(device.secret);
+  });
+
+  test("a browser's secret gives access only to its own device, and not after 90 days", async ({ db }) => {
+    const claims = await newcomer(db);
+    const { device } = await signInTo(db, claims, {});
+    expect(await stateOf(db, device)).toMatchObject({ secret: "current", active: { userId: claims.sub } });
+    expect(await stateOf(db, { ...device, secret: "other" })).toBeNull();
+    expect(await stateOf(db, { ...device, id: randomUUID() })).toBeNull();
+    const aged =
+      "update private.account_devices set last_seen_at = $2, expires_at = $2 + interval '90 days' where id = $1";
+    await db.query(aged.replaceAll("$2", "now() - interval '89 days'"), [device.id]);
+    expect(await stateOf(db, device)).not.toBeNull();
+    await db.query(aged.replaceAll("$2", "now() - interval '90 days'"), [device.id]);
+    expect(await stateOf(db, device)).toBeNull();
+  });
+
+  test("a device secret that a sign-in replaced is accepted for a minute, and only to repeat that sign-in", async ({
+    db,
+  }) => {
+    const [first, second, stranger] = [await newcomer(db), await newcomer(db), await newcomer(db)];
+    const before = (await signInTo(db, first, {})).device;
+    await signInTo(db, second, { device: before, next: "next" });
+    expect(await stateOf(db, before)).toBeNull();
+    expect((await signInTo(db, stranger, { device: before, next: "next" })).answer.status).toBe("unknown");
+    const again = await signIn(db, { userId: second.sub });
+    expect((await signInTo(db, again, { device: before, next: "next" })).answer).toEqual({
+      status: "kept",
+      successor: 1,
+    });
+    expect(await stateOf(db, { ...before, secret: "next" })).toMatchObject({ active: { userId: second.sub } });
+    await db.query("update private.account_devices set previous_until = now() where id = $1", [before.id]);
+    expect((await signInTo(db, again, { device: before, next: "next" })).answer.status).toBe("unknown");
+  });
+
+  test("after an account switch, the old device secret is accepted until 30 seconds after the browser first uses the new secret", async ({
+    db,
+  }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    let { device } = await signInTo(db, first, {});
+    device = (await signInTo(db, second, { device })).device;
+    const switchTo = async (target: Claims, { secret, next }: { secret: string; next: string }) => {
+      const lease = randomUUID();
+      const begun = await call<{ target: { tag: string } }>(db, "begin_account_switch", [
+        device.id,
+        secret,
+        target.sub,
+        lease,
+      ]);
+      return call<object>(db, "activate_account", [
+        {
+          deviceId: device.id,
+          leaseId: lease,
+          secret,
+          nextHash: hash(next),
+          userId: target.sub,
+          sessionId: target.session_id,
+          expectedTag: begun.target.tag,
+          sealed,
+          keyId: "k1",
+          tag: randomBytes(16).toString("hex"),
+        },
+      ]);
+    };
+    const rotated = { status: "activated", rotated: true };
+    expect(await switchTo(first, { secret: device.secret, next: "after" })).toEqual(rotated);
+    // Requests in flight with the old secret get the same new secret; requests with the new secret don't rotate it
+    // again.
+    expect(await switchTo(second, { secret: device.secret, next: "after" })).toEqual(rotated);
+    expect(await switchTo(first, { secret: "after", next: "never" })).toEqual({ status: "activated", rotated: false });
+    const after = { ...device, secret: "after" };
+    expect(await stateOf(db, device)).toMatchObject({ secret: "previous", active: { userId: first.sub } });
+    expect(await stateOf(db, after)).toMatchObject({ secret: "current", arrived: false });
+    await call(db, "confirm_device_secret", [device.id, "after"]);
+    expect(await stateOf(db, after)).toMatchObject({ arrived: true });
+    expect(await stateOf(db, device)).toMatchObject({ secret: "previous" });
+    await db.query(
+      "update private.account_devices set previous_until = previous_until - interval '30 seconds' where id = $1",
+      [device.id],
+    );
+    expect(await stateOf(db, device)).toBeNull();
+    expect(await switchTo(second, { secret: "after", next: "later" })).toEqual(rotated);
+    expect(await stateOf(db, { ...device, secret: "later" })).toMatchObject({ secret: "current" });
+  });
+});
+
+describe("the accounts of a browser", () => {
+  test("a browser keeps at most ten accounts", async ({ db }) => {
+    let { device } = await signInTo(db, await newcomer(db), {});
+    for (let count = 2; count <= 10; count += 1) {
+      const next = await signInTo(db, await newcomer(db), { device });
+      expect(next.answer.status).toBe("kept");
+      device = next.device;
+    }
+    const eleventh = await newcomer(db);
+    expect((await signInTo(db, eleventh, { device })).answer.status).toBe("full");
+    expect((await stateOf(db, device))?.accounts).toHaveLength(10);
+  });
+
+  test("a new sign-in replaces only the session of the same account in the browser", async ({ db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    const elsewhere = await signIn(db, { userId: first.sub });
+    let { device } = await signInTo(db, first, {});
+    device = (await signInTo(db, second, { device })).device;
+    const again = await signIn(db, { userId: first.sub });
+    await signInTo(db, again, { device });
+    expect(await alive(db, first, second, elsewhere, again)).toEqual([false, true, true, true]);
+  });
+
+  test("a new session takes its predecessor's place in a browser only if the predecessor still exists", async ({
+    db,
+  }) => {
+    const claims = await newcomer(db);
+    const { device } = await signInTo(db, claims, {});
+    const renewed = async () => signIn(db, { userId: claims.sub });
+    const [next, late] = [await renewed(), await renewed()];
+    const inPlaceOf = claims.session_id;
+    expect((await signInTo(db, late, { device, inPlaceOf: randomUUID() })).answer).toEqual({ status: "over" });
+    const secretAfter = randomUUID();
+    const continued = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
+    expect([continued.answer.status, await alive(db, claims, next)]).toEqual(["kept", [false, true]]);
+    // A retry after the response was lost.
+    const again = await signInTo(db, next, { device, next: secretAfter, inPlaceOf });
+    expect(again.answer.status).toBe("kept");
+    expect((await signInTo(db, late, { device: again.device, inPlaceOf })).answer).toEqual({ status: "over" });
+    const { id, secret } = again.device;
+    const lateAnswer = async () =>
+      (await signInTo(db, late, { device: again.device, inPlaceOf: next.session_id })).answer;
+    await call(db, "sign_out_account", [id, secret, claims.sub]);
+    expect(await lateAnswer()).toEqual({ status: "over" });
+    await call(db, "sign_out_device", [id, secret]);
+    expect(await lateAnswer()).toEqual({ status: "unknown" });
+    expect(await stateOf(db, again.device)).toBeNull();
+  });
+
+  test("refuses to store a sign-in or sign-out page as an account's last visited page", async ({ db }) => {
+    const { device } = await signInTo(db, await newcomer(db), {});
+    const sql = "update private.account_vault_entries set last_route = $2 where device_id = $1";
+    const rest = (route: string) => () => db.asRole("service_role", () => db.query(sql, [device.id, route]));
+    for (const route of ["/login", "/login?x", "/add-account", "/Logout", "/auth/x", "/api/x", "//x", "x"]) {
+      expect((await failureOf(rest(route))).code, route).toBe("23514");
+    }
+    for (const route of ["/", "/loginx", "/workspaces?x#y"]) await rest(route)();
+  });
+
+  test("a session that is stored late does not overwrite the session that replaced it", async ({ db }) => {
+    const claims = await newcomer(db);
+    const { device } = await signInTo(db, claims, {});
+    const { active } = (await stateOf(db, device)) as unknown as { active: { tag: string } };
+    const entry = { deviceId: device.id, userId: claims.sub, sessionId: claims.session_id, keyId: "k1" };
+    const keep = (expectedTag: string, tag: string) =>
+      call(db, "store_account_session", [{ ...entry, expectedTag, tag, sealed }]);
+    expect(await keep(active.tag, "a".repeat(32))).toEqual({ kept: true });
+    expect(await keep(active.tag, "b".repeat(32))).toMatchObject({ kept: false, current: { tag: "a".repeat(32) } });
+    const late = { ...entry, sessionId: randomUUID(), expectedTag: "a".repeat(32), tag: "c".repeat(32), sealed };
+    expect(await call(db, "store_account_session", [late])).toMatchObject({ kept: false });
+    expect(await call(db, "discard_account_session", [device.id, claims.sub, active.tag, false])).toBe(false);
+    expect(await alive(db, claims)).toEqual([true]);
+    expect(await call(db, "discard_account_session", [device.id, claims.sub, "a".repeat(32), true])).toBe(true);
+    expect(await alive(db, claims)).toEqual([false]);
+    expect(await stateOf(db, device)).toMatchObject({ active: null, accounts: [{ requiresReauth: true }] });
+  });
+});
+
+describe("switching between accounts", () => {
+  test("an account switch locks the device for ten seconds", async ({ db }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    let { device } = await signInTo(db, first, {});
+    device = (await signInTo(db, second, { device })).device;
+    const begin = async (lease: string) =>
+      (await call<{ status: string }>(db, "begin_account_switch", [device.id, device.secret, first.sub, lease])).status;
+    const [mine, other] = [randomUUID(), randomUUID()];
+    expect(await begin(mine)).toBe("begun");
+    expect(await begin(other)).toBe("busy");
+    expect(await begin(mine)).toBe("begun");
+    await db.query("update private.account_devices set lease_expires_at = now() where id = $1", [device.id]);
+    expect(await begin(other)).toBe("begun");
+    const late = { deviceId: device.id, leaseId: mine, secret: device.secret, userId: first.sub };
+    expect(await call(db, "activate_account", [late])).toEqual({ status: "lost" });
+    await call(db, "end_account_switch", [device.id, mine]);
+    expect(await begin(randomUUID())).toBe("busy");
+    await call(db, "end_account_switch", [device.id, other]);
+    expect(await begin(randomUUID())).toBe("begun");
+  });
+
+  test("an account switch that began before a sign-in does not deactivate the account that signed in", async ({
+    db,
+  }) => {
+    const [first, second] = [await newcomer(db), await newcomer(db)];
+    let { device } = await signInTo(db, first, {});
+    device = (await signInTo(db, second, { device })).device;
+    const lease = randomUUID();
+    const begun = await call<{ target: { tag: string } }>(db, "begin_account_switch", [
+      device.id,
+      device.secret,
+      first.sub,
+      lease,
+    ]);
+    const third = await newcomer(db);
+    const fresh = (await signInTo(db, third, { device })).device;
+    const late = {
+      deviceId: device.id,
+      leaseId: lease,
+      secret: device.secret,
+      nextHash: hash("late"),
+      userId: first.sub,
+      sessionId: first.session_id,
+      expectedTag: begun.target.tag,
+    };
+    expect(await call(db, "activate_account", [late])).toEqual({ status: "lost" });
+    expect(await stateOf(db, fresh)).toMatchObject({ secret: "current", active: { userId: third.sub } });
+  });
+});
+
+test("the sweep ends sessions that were idle for 30 days, and removes accounts from browsers and deletes devices after 90 days", async ({
+  db,
+}) => {
+  const idle = async (days: string) => {
+    const claims = await newcomer(db);
+    const { device } = await signInTo(db, claims, {});
+    await db.query(
+      `update private.account_vault_entries set last_active_at = now() - $2::interval where device_id = $1`,
+      [device.id, days],
+    );
+    return { claims, device };
+  };
+  const [used, ended, forgotten] = [await idle("29 days 23 hours"), await idle("30 days"), await idle("90 days")];
+  const expired = await idle("1 day");
+  await db.query(
+    "update private.account_devices set last_seen_at = now() - interval '90 days', expires_at = now() where id = $1",
+    [expired.device.id],
+  );
+  await call(db, "sweep_account_devices", []);
+  expect(await alive(db, used.claims, ended.claims)).toEqual([true, false]);
+  expect(await stateOf(db, used.device)).toMatchObject({ accounts: [{ requiresReauth: false }] });
+  expect(await stateOf(db, ended.device)).toMatchObject({ accounts: [{ requiresReauth: true }] });
+  expect(await stateOf(db, forgotten.device)).toMatchObject({ accounts: [] });
+  expect(await db.query("select from private.account_devices where id = $1", [expired.device.id])).toEqual([]);
+  await db.query(
+    "update private.account_devices set last_seen_at = now() - interval '25 hours', expires_at = now() + interval '1 day' where id = $1",
+    [forgotten.device.id],
+  );
+  await call(db, "sweep_account_devices", []);
+  expect(await db.query("select from private.account_devices where id = $1", [forgotten.device.id])).toEqual([]);
+});
+
+test("device_session_state always describes the session, but describes the browser only if the secret is correct", async ({
+  db,
+}) => {
+  const claims = await newcomer(db);
+  const { device } = await signInTo(db, claims, {});
+  const ask = (secret: string) =>
+    db.asUser(
+      claims,
+      async () =>
+        (await one(db, {
+          sql: "select public.device_session_state($1, $2) as answer, public.session_state() as state",
+          values: [device.id, secret],
+        })) as { answer: Record<string, unknown>; state: object },
+    );
+  const known = await ask(device.secret);
+  expect(known.answer).toEqual({ ...known.state, device: expect.objectContaining({ secret: "current" }) });
+  const unknown = await ask("other");
+  expect(unknown.answer).toEqual({ ...unknown.state, device: null });
+});

@@ -1,5 +1,5 @@
 import type { HttpBindings } from "@hono/node-server";
-import { type AppLoadContext, createRequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import type { AppLoadContext, LoaderFunctionArgs, ServerBuild } from "@remix-run/server-runtime";
 import { type Context, Hono } from "hono";
 import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
@@ -10,7 +10,8 @@ import { forAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { asksForPage, forwardedEntries } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
-import { createRouteTable, type RouteVerdict } from "./http/route-table.ts";
+import { createHandler } from "./http/route-parts.ts";
+import { createRouteTable, type DocumentLoader, type RouteVerdict } from "./http/route-table.ts";
 import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
@@ -41,7 +42,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
   const { judge, isPage } = createRouteTable(build);
-  const handle = createRequestHandler(build, development ? "development" : "production");
+  const handle = createHandler(build, development ? "development" : "production");
   const brand = createBrandFiles(brandOf(settings));
   const app = new Hono<Bindings>();
 
@@ -125,8 +126,13 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     };
   }
 
-  async function answer(request: Request, context: AppLoadContext): Promise<Response> {
-    const response = await handle(request, context);
+  async function answer(
+    request: Request,
+    { pathname, document, context }: { pathname: string; document?: DocumentLoader; context: AppLoadContext },
+  ): Promise<Response> {
+    const response = document
+      ? await loadDocument(document, { request, context, params: {} })
+      : await handle(onOurOrigin(request, { ...context, pathname }), context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
     // Routes without a page, such as files and form targets, refuse a request with problem JSON. A browser that asked
@@ -185,8 +191,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       if (request.method === "OPTIONS") return preflightResponse(allow);
       return forAnyOrigin(refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { allow } }));
     }
-    const context = await openContext(state);
-    return forAnyOrigin(answer(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context));
+    return forAnyOrigin(answer(request, { ...verdict, context: await openContext(state) }));
   }
 
   app.all("*", async (c) => {
@@ -215,9 +220,9 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
-    state.personal = !forApps && !isForeignForm;
+    state.personal = !forApps && !isForeignForm && !verdict.document;
     const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
-    return answer(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context);
+    return answer(request, { ...verdict, context });
   });
 
   app.onError((error, c) => {
@@ -226,6 +231,16 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return problem("INTERNAL", { requestId });
   });
   return app;
+}
+
+/** Calls a document's loader, which may throw its response. */
+async function loadDocument(load: DocumentLoader, args: LoaderFunctionArgs): Promise<Response> {
+  try {
+    return await load(args);
+  } catch (error) {
+    if (error instanceof Response) return error;
+    throw error;
+  }
 }
 
 /** Says which method to send. HEAD is implied if GET is allowed. */

@@ -213,8 +213,8 @@ export default [
   route("api/v1/users/me/identities/link/:provider/complete", "routes/api/identity-link-completion.ts"),
 
   route("docs/api", "routes/docs/api.tsx"),
-  route("docs/api/platform.json", "routes/docs/document.ts", { id: "docs-api-platform" }),
-  route("docs/api/gateway.json", "routes/docs/document.ts", { id: "docs-api-gateway" }),
+  route("docs/api/platform.json", "routes/docs/platform-json.ts"),
+  route("docs/api/gateway.json", "routes/docs/gateway-json.ts"),
   route("docs/api/:area/:tag", "routes/docs/tag.tsx"),
 
   route(".well-known/passkey-endpoints", "routes/sign-in/passkey-endpoints.ts"),

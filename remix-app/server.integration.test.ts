@@ -382,36 +382,49 @@ describe("the server's process", () => {
     expect(web.output()).not.toMatch(/secret-hash|sb_secret|sb_publishable|eyJ|refresh-\d/);
   });
 
-  test("the server reports missing settings, one per line, and does not start", () => {
-    const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
-      env: { ...compiled, NODE_ENV: "production", BASE_URL: "http://localhost:1", SUPABASE_URL: "http://localhost:2" },
-      encoding: "utf8",
-    });
-    expect(status).toBe(1);
-    expect(stderr.trim().split("\n")).toEqual([
-      expect.stringMatching(/^SUPABASE_PUBLISHABLE_KEY is missing: /),
-      expect.stringMatching(/^SUPABASE_SECRET_KEY is missing: /),
-    ]);
-  });
+  test.each(["1", "2"])(
+    "with %s processes, the server reports missing settings, one per line, and does not start",
+    (count) => {
+      const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
+        env: {
+          ...compiled,
+          NODE_ENV: "production",
+          BASE_URL: "http://localhost:1",
+          SUPABASE_URL: "http://localhost:2",
+          WEB_PROCESSES: count,
+        },
+        encoding: "utf8",
+      });
+      expect(status).toBe(1);
+      expect(stderr.trim().split("\n")).toEqual([
+        expect.stringMatching(/^SUPABASE_PUBLISHABLE_KEY is missing: /),
+        expect.stringMatching(/^SUPABASE_SECRET_KEY is missing: /),
+      ]);
+    },
+  );
 
-  test("the server exits with 1 and reports the port if the port is already in use", () => {
-    const { port } = new URL(web.base);
-    const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
-      env: {
-        ...compiled,
-        NODE_ENV: "production",
-        BASE_URL: web.base,
-        PORT: port,
-        SUPABASE_URL: backend.url,
-        SUPABASE_PUBLISHABLE_KEY: "p",
-        SUPABASE_SECRET_KEY: "s",
-        AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
-      },
-      encoding: "utf8",
-    });
-    expect(status).toBe(1);
-    expect(stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
-  });
+  test.each(["1", "2"])(
+    "with %s processes, the server exits with 1 and reports a port that is already in use",
+    (count) => {
+      const { port } = new URL(web.base);
+      const { status, stderr } = spawnSync(process.execPath, ["remix-app/server.ts"], {
+        env: {
+          ...compiled,
+          NODE_ENV: "production",
+          BASE_URL: web.base,
+          PORT: port,
+          WEB_PROCESSES: count,
+          SUPABASE_URL: backend.url,
+          SUPABASE_PUBLISHABLE_KEY: "p",
+          SUPABASE_SECRET_KEY: "s",
+          AUTH_RECOVERY_HASH_SECRET: "a secret of tests, for what recovery mails carry",
+        },
+        encoding: "utf8",
+      });
+      expect(status).toBe(1);
+      expect(stderr.match(/^Port .*/gm)).toEqual([expect.stringContaining(`Port ${port} on 127.0.0.1 is taken`)]);
+    },
+  );
 
   test("the server completes pending requests on SIGTERM and exits with 0", async () => {
     const stopping = await backend.startWeb();

@@ -1,119 +1,19 @@
-import { existsSync } from "node:fs";
-import { createServer } from "node:http";
-import path from "node:path";
-import { pathToFileURL } from "node:url";
-import { getRequestListener } from "@hono/node-server";
-import type { ServerBuild } from "@remix-run/server-runtime";
-import { maxCallSeconds } from "#shared/longest-call.ts";
-import { createDrain } from "./http/drain.ts";
+import cluster from "node:cluster";
 
-// All of our code comes from the build, so that each module exists once in this process.
-type Entry = typeof import("./entry.server.tsx");
+const { NODE_ENV, WEB_PROCESSES } = process.env;
+/** Vite's development server has one process. */
+const isAlone = NODE_ENV === "development" || Number(WEB_PROCESSES || 1) === 1;
 
-/** How long requests may take to begin their response, and streams to end, after the process was asked to stop. */
-const drainLimits = { requestMs: 10_000, streamMs: maxCallSeconds * 1_000 };
-const requestTimeoutMs = 30_000;
-/** Twice Node's default, so that a browser with too many cookies can still load the page that removes them. */
-const maxHeaderBytes = 32 * 1024;
-/**
- * Longer than the 60 s for which load balancers keep an idle connection, so that they never reuse a connection that we
- * are closing.
- */
-const keepAliveTimeoutMs = 65_000;
+if (cluster.isWorker || isAlone) await import("./serve.ts");
+else await superviseProcesses();
 
-const source = { ...process.env };
-const development = source.NODE_ENV === "development";
-// React chooses its build by this variable when it is loaded.
-process.env.NODE_ENV = development ? "development" : "production";
-
-const server = createServer({
-  requestTimeout: requestTimeoutMs,
-  maxHeaderSize: maxHeaderBytes,
-  keepAliveTimeout: keepAliveTimeoutMs,
-  // Keeps idle connections open longer than the response headers promise, because busy clients may reuse a connection
-  // after that time. Node's fetch, for example, counts timer ticks instead of time. Node before 24.6 ignores this
-  // option and always adds one second.
-  keepAliveTimeoutBuffer: 60_000,
-});
-const drain = createDrain(server, drainLimits);
-const vite = development ? await startVite() : null;
-const buildFile = path.resolve("build/server/index.js");
-if (!vite && !existsSync(buildFile)) fail("There is no build to serve: run `npm run build` first.");
-const load = async (): Promise<ServerBuild> =>
-  vite
-    ? ((await vite.ssrLoadModule("virtual:remix/server-build")) as ServerBuild)
-    : await import(pathToFileURL(buildFile).href);
-const entryOf = ({ entry }: ServerBuild) => entry.module as unknown as Entry;
-
-let draining = false;
-const log = (line: string) => console.log(line);
-let build = await load();
-let runtime = open();
-const env = runtime.settings;
-let app = createApp();
-
-const listener = getRequestListener(
-  async (request, bindings) => {
-    if (vite) await takeUpChanges();
-    return app.fetch(request, bindings);
-  },
-  { overrideGlobalObjects: false },
-);
-server.on("request", (request, response) => {
-  if (vite) vite.middlewares(request, response, () => void listener(request, response));
-  else void listener(request, response);
-});
-server.on("error", (error: NodeJS.ErrnoException) => {
-  const taken = `Port ${env.PORT} on ${env.HOST} is taken: stop its owner or set PORT to another.`;
-  fail(error.code === "EADDRINUSE" ? taken : error.message);
-});
-server.listen(env.PORT, env.HOST, () => log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
-
-void runtime.findFaults().then((faults) => {
-  for (const fault of faults) console.error(`error ${fault}`);
-});
-
-const stopSchedule = entryOf(build).startSchedule({ tasks: runtime.tasks, log });
-
-for (const signal of ["SIGTERM", "SIGINT"] as const) {
-  process.on(signal, () => {
-    if (draining) return;
-    draining = true;
-    stopSchedule();
-    void drain().then(async () => {
-      await vite?.close();
-      process.exit(0);
-    });
-  });
-}
-
-function open() {
+/** Checks the settings and starts the processes that serve. This one loads nothing else of the server. */
+async function superviseProcesses(): Promise<void> {
+  const [{ parseEnv }, { supervise }] = await Promise.all([import("./config/env.server.ts"), import("./supervise.ts")]);
   try {
-    return entryOf(build).openRuntime(source);
+    supervise(parseEnv(process.env).WEB_PROCESSES);
   } catch (error) {
-    return fail(error instanceof Error ? error.message : String(error));
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(1);
   }
-}
-
-function createApp() {
-  const clientDir = vite ? {} : { clientDir: path.resolve("build/client") };
-  return entryOf(build).createApp({ runtime, build, ...clientDir, draining: () => draining, log });
-}
-
-async function takeUpChanges(): Promise<void> {
-  const current = await load();
-  if (current === build) return;
-  build = current;
-  runtime = open();
-  app = createApp();
-}
-
-async function startVite() {
-  const { createServer: createViteServer } = await import("vite");
-  return createViteServer({ appType: "custom", server: { middlewareMode: true, hmr: { server } } });
-}
-
-function fail(message: string): never {
-  console.error(message);
-  process.exit(1);
 }

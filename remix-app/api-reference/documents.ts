@@ -1,6 +1,7 @@
 import gatewayText from "../../docs/openapi/gateway.json?raw";
 import platformText from "../../docs/openapi/platform.json?raw";
 import type { Env } from "../config/env.server.ts";
+import { type JsonDocument, jsonDocument } from "../http/json-document.ts";
 
 /** The parts of JSON Schema that our documents use. */
 export interface Schema {
@@ -82,6 +83,16 @@ export function originOf(area: Area, { origin, env }: { origin: string; env: Pic
 
 export function documentOf(area: Area): ApiDocument {
   return documents[area];
+}
+
+const served = new Map<string, JsonDocument>();
+
+/** Returns an area's document with this server's URL for it, as it is served. */
+export function servedDocument(area: Area, context: { origin: string; env: Pick<Env, "AI_URL"> }): JsonDocument {
+  const url = originOf(area, context);
+  const document = served.get(`${area} ${url}`) ?? jsonDocument({ ...documents[area], servers: [{ url }] });
+  served.set(`${area} ${url}`, document);
+  return document;
 }
 
 export function isArea(text: string | undefined): text is Area {

@@ -18,7 +18,9 @@ describe("the environment", () => {
       AI_URL: "https://ref.supabase.co/functions",
       PORT: 3000,
       TRUSTED_PROXY_HOPS: 0,
+      WEB_PROCESSES: 1,
     });
+    expect(parseEnv({ ...whole, WEB_PROCESSES: "64" }).WEB_PROCESSES).toBe(64);
   });
 
   test("requires a secret for recovery emails in production only", () => {
@@ -44,6 +46,8 @@ describe("the environment", () => {
     ["PORT", "65536"],
     ["PORT", "http"],
     ["TRUSTED_PROXY_HOPS", "-1"],
+    ["WEB_PROCESSES", "0"],
+    ["WEB_PROCESSES", "65"],
     ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "short"],
     ["PARENT_DOMAIN", "https://example.com"],
     ["WEB_ALLOWED_ORIGINS", "https://a.example, nonsense"],

@@ -34,6 +34,7 @@ const schema = z
     WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
     HOST: z.string().default("127.0.0.1"),
     PORT: wholeNumber(0, 65_535).default(3000),
+    WEB_PROCESSES: wholeNumber(1, 64).default(1),
     APP_NAME: z
       .literal("web", "must be web: the satellite Notes is a server of its own (docs/satellites.md)")
       .default("web"),

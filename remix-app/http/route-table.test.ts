@@ -48,7 +48,7 @@ const routes = {
   file: { id: "file", parentId: "root", path: "items.csv", module: { loader: read } },
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
-const build = { routes } as unknown as Parameters<typeof createRouteTable>[0];
+const build = { routes, assets: { routes: {} } } as unknown as Parameters<typeof createRouteTable>[0];
 const { judge, isPage } = createRouteTable(build);
 
 describe("the route table", () => {
@@ -136,4 +136,24 @@ test("the route table assigns client authentication to the token endpoint, and l
   });
   expect(judge({ method: "POST", pathname: "/oauth/authorize" })).toMatchObject({ takesForeignForms: true });
   expect(judge({ method: "POST", pathname: "/login" })).not.toHaveProperty("takesForeignForms");
+});
+
+test.each([":id", "*", "login?", "/:id/login"])(
+  "refuses a build with a route at %s, which every part would need",
+  (path) => {
+    const wrong = { ...routes, wrong: { id: "wrong", parentId: "root", path, module: { loader: read } } };
+    expect(() => createRouteTable({ ...build, routes: wrong as never })).toThrow("The path of wrong");
+  },
+);
+
+test("finds routes below layouts with and without a path, which belong to the parts of their routes", () => {
+  const frame = { id: "frame", parentId: "root", module: { default: page } };
+  const area = { id: "area", parentId: "frame", path: "area", module: { default: page } };
+  const inner = { id: "inner", parentId: "area", path: ":id", module: { default: page, loader: read } };
+  const other = { id: "other", parentId: "frame", path: "other/:id", module: { default: page, loader: read } };
+  const table = createRouteTable({ ...build, routes: { ...routes, frame, area, inner, other } as never });
+  for (const pathname of ["/area/7", "/area", "/other/7", "/login"]) {
+    expect(table.judge({ method: "GET", pathname })).toMatchObject({ status: "found" });
+  }
+  expect(table.judge({ method: "GET", pathname: "/other" })).toEqual({ status: "not-found" });
 });

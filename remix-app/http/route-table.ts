@@ -1,10 +1,18 @@
 import { matchRoutes } from "@remix-run/react";
-import type { ServerBuild } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs, ServerBuild } from "@remix-run/server-runtime";
+import { divideRoutes, notFoundPath } from "./route-parts.ts";
 
 /** The route table's verdict on a request, before anything else is checked. */
 export type RouteVerdict =
   /** `pathname` is the path to give to Remix. */
-  | { status: "found"; authorization: Authorization; pathname: string; takesForeignForms?: boolean }
+  | {
+      status: "found";
+      authorization: Authorization;
+      pathname: string;
+      takesForeignForms?: boolean;
+      /** The loader of a document, which is called without Remix. */
+      document?: DocumentLoader;
+    }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
@@ -15,6 +23,8 @@ export type RouteVerdict =
  */
 export type Authorization = "bearer" | "basic" | "gateway" | "client";
 
+export type DocumentLoader = (args: LoaderFunctionArgs) => Response | Promise<Response>;
+
 export interface RouteHandle {
   /** Defaults to GET and HEAD for a loader or page, and POST for an action. */
   methods?: readonly string[];
@@ -24,6 +34,8 @@ export interface RouteHandle {
   takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts. */
   hydrate?: boolean;
+  /** True for a document that is the same for every visitor. Its loader is called directly, without a session. */
+  isDocument?: boolean;
   /**
    * False for a page that only completes a flow, such as an OAuth callback. Redirects to a return URL never lead to it.
    */
@@ -40,7 +52,6 @@ export interface RouteTable {
   isPage: (pathname: string) => boolean;
 }
 
-const notFoundPath = "*";
 /**
  * Matching takes quadratic time in the path's length. A path of slashes that filled the whole request head would take a
  * third of a second.
@@ -48,32 +59,34 @@ const notFoundPath = "*";
 const maxPathLength = 2_048;
 
 /** Compiles a build's routes. */
-export function createRouteTable({ routes }: Pick<ServerBuild, "routes">): RouteTable {
-  const tree = treeOf(routes);
+export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">): RouteTable {
+  const partAt = divideRoutes(build, ({ routes }) => ({ routes, tree: treeOf(routes) }));
 
   function find(pathname: string) {
     // The database refuses to search for NUL, which no stored name contains.
     if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
+    const { routes, tree } = partAt(pathname);
     const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
     if (!route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
-    const { methods, authorization = "bearer", target, takesForeignForms } = (handle ?? {}) as RouteHandle;
+    const { methods, authorization = "bearer", target, takesForeignForms, isDocument } = (handle ?? {}) as RouteHandle;
     // Only pages and actions have `.data` URLs. Remix wraps the responses at these URLs, but clients of other routes
     // need plain responses.
     const asData = path !== pathname;
     if (asData && (authorization !== "bearer" || (!page && !action))) return null;
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     const isPage = Boolean(page) && target !== false && !asData;
-    return { pathname, authorization, allow, takesForeignForms, isPage };
+    const document = isDocument ? (loader as DocumentLoader) : undefined;
+    return { pathname, authorization, allow, takesForeignForms, document, isPage };
   }
 
   return {
     judge({ pathname: asked, method }) {
       const found = find(asked);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow, takesForeignForms } = found;
-      const options = takesForeignForms ? { takesForeignForms } : {};
+      const { pathname, authorization, allow, takesForeignForms, document } = found;
+      const options = { ...(takesForeignForms && { takesForeignForms }), ...(document && { document }) };
       return allow.includes(method)
         ? { status: "found", authorization, pathname, ...options }
         : { status: "method", allow: [...allow], authorization };

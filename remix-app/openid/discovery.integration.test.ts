@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
 
-const { base } = readStack();
+const { base, ai } = readStack();
 
 describe("OpenID provider metadata", () => {
   test.each(["openid-configuration", "oauth-authorization-server"])(
@@ -43,5 +43,35 @@ describe("OpenID provider metadata", () => {
     const preflight = await fetch(`${base}/.well-known/jwks.json`, { method: "OPTIONS" });
     expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, "*"]);
     expect((await fetch(`${base}/.well-known/jwks.json`, { method: "POST" })).status).toBe(405);
+  });
+
+  test.each([
+    "/.well-known/openid-configuration",
+    "/.well-known/oauth-authorization-server",
+    "/.well-known/jwks.json",
+    "/docs/api/platform.json",
+    "/docs/api/gateway.json",
+  ])("a client that has %s is answered with 304, without cookies, for any visitor", async (path) => {
+    const headers = { cookie: "sb-127-auth-token=garbage", "x-request-id": "mine-1" };
+    const response = await fetch(`${base}${path}`, { headers });
+    const etag = response.headers.get("etag") ?? "";
+    expect([response.status, response.headers.get("content-type"), typeof (await response.json())]).toEqual([
+      ...[200, "application/json", "object"],
+    ]);
+    const again = await fetch(`${base}${path}`, { headers: { ...headers, "if-none-match": etag } });
+    expect([again.status, again.headers.get("etag"), await again.text()]).toEqual([304, etag, ""]);
+    const head = await fetch(`${base}${path}`, { method: "HEAD", headers });
+    expect([head.status, head.headers.get("etag"), await head.text()]).toEqual([200, etag, ""]);
+    for (const answer of [response, again, head]) {
+      expect(answer.headers.get("cache-control")).toBe("public, max-age=300");
+      expect(answer.headers.get("x-request-id")).toBe("mine-1");
+      expect(answer.headers.get("set-cookie")).toBeNull();
+      expect(answer.headers.get("access-control-allow-origin")).toBe(path.startsWith("/docs") ? null : "*");
+    }
+  });
+
+  test.each(["/docs/api/platform.json", "/docs/api/GATEWAY.JSON"])("%s names this area's server", async (path) => {
+    const { servers } = (await (await fetch(`${base}${path}`)).json()) as { servers: unknown };
+    expect(servers).toEqual([{ url: path.includes("platform") ? base : ai }]);
   });
 });

@@ -1,3 +1,6 @@
+import type { Env } from "../config/env.server.ts";
+import { type JsonDocument, jsonDocument } from "../http/json-document.ts";
+
 /** The scopes that clients may request. A client is granted only the requested scopes that it is registered for. */
 const scopes = [
   ...["openid", "offline_access", "profile", "email"],
@@ -55,5 +58,13 @@ export function providerMetadata(issuer: string, { allowsRegistration }: { allow
   };
 }
 
-/** Headers of the provider's documents. Clients and proxies may cache them for five minutes. */
-export const cacheable = { "Cache-Control": "public, max-age=300" };
+const documents = new WeakMap<Env, JsonDocument>();
+
+/** Returns the provider's metadata as it is served. */
+export function metadataDocument(env: Env): JsonDocument {
+  const document =
+    documents.get(env) ??
+    jsonDocument(providerMetadata(env.BASE_URL, { allowsRegistration: env.OAUTH_CLIENT_REGISTRATION }));
+  documents.set(env, document);
+  return document;
+}

@@ -3,13 +3,13 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createDataApi } from "@gatehouse/local-stack/services/data-api/data-api";
 import { getRequestListener } from "@hono/node-server";
-import { createLocalJWKSet, decodeProtectedHeader, jwtVerify } from "jose";
+import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
 import { parseEnv } from "../config/env.server.ts";
 import { deliverLogout } from "./deliver-logout.ts";
-import { publicKeys, signJwt, verifyOwnJwt } from "./signing-keys.ts";
+import { publicKeySet, signJwt, verifyOwnJwt } from "./signing-keys.ts";
 import { readStoredKeys, rotateStoredKeys } from "./stored-keys.ts";
 
 // Uses a separate database, because these tests delete signing keys that the stack's servers and other tests need.
@@ -65,6 +65,8 @@ function server(secret: string, ...earlier: string[]) {
 const [first, second] = ["a first secret of the platform for tests", "a second secret of the platform for tests"];
 const claims = { iss: issuer, sub: "s" };
 const idToken = { typ: "JWT", claims } as const;
+const publicKeys = async (context: ReturnType<typeof server>): Promise<JSONWebKeySet["keys"]> =>
+  JSON.parse((await publicKeySet(context)).body).keys;
 
 beforeEach(() => query("delete from private.signing_keys where true", []));
 afterEach(() => {
@@ -177,7 +179,7 @@ describe("signing keys", () => {
 
   test("signing keys are unavailable (503) without APP_SESSION_SECRET", async () => {
     const { APP_SESSION_SECRET: _, ...env } = server(first).env;
-    const refused = await publicKeys({ env: env as never }).catch((error: unknown) => error);
+    const refused = await publicKeySet({ env: env as never }).catch((error: unknown) => error);
     expect(refused).toMatchObject({ status: 503 });
   });
 });

@@ -1,5 +1,6 @@
 import { type CryptoKey, compactVerify, decodeProtectedHeader, importJWK, type JWTPayload, SignJWT } from "jose";
 import type { Env } from "../config/env.server.ts";
+import { type JsonDocument, jsonDocument } from "../http/json-document.ts";
 import type { SealedKey } from "./sealed-key.ts";
 import { readStoredKeys, type SigningContext } from "./stored-keys.ts";
 
@@ -11,19 +12,10 @@ const algorithm = "RS256";
  */
 export type OwnJwtType = "JWT" | "logout+jwt" | "at+jwt";
 
-/** A key as `/.well-known/jwks.json` publishes it (RFC 7517). */
-export interface PublicKey {
-  kty: "RSA";
-  n: string;
-  e: string;
-  kid: string;
-  alg: typeof algorithm;
-  use: "sig";
-}
-
 interface SigningKeys {
   published: Pick<SealedKey, "kid" | "publicJwk">[];
   signing: { kid: string; key: CryptoKey };
+  keySet: JsonDocument;
 }
 
 /** Short, because another server may have created a key. */
@@ -52,12 +44,12 @@ export async function signJwt(context: SigningContext, token: Parameters<Signer>
 }
 
 /**
- * Returns the published keys: the key that signs, the next key, and keys whose tokens may still be in use.
+ * Returns the published keys as a JSON Web Key Set (RFC 7517): the key that signs, the next key, and keys whose tokens
+ * may still be in use.
  * @throws Response 503 as {@link openSigner}
  */
-export async function publicKeys(context: SigningContext): Promise<PublicKey[]> {
-  const { published } = await openKeys(context);
-  return published.map(({ kid, publicJwk: { kty, n, e } }) => ({ kty, n, e, kid, alg: algorithm, use: "sig" }));
+export async function publicKeySet(context: SigningContext): Promise<JsonDocument> {
+  return (await openKeys(context)).keySet;
 }
 
 /**
@@ -107,5 +99,6 @@ async function readKeys(context: SigningContext): Promise<SigningKeys> {
   const { published, signing } = await readStoredKeys(context);
   const key = await importJWK(signing.privateJwk, algorithm);
   if (key instanceof Uint8Array) throw new Error("a signing key is not an RSA key");
-  return { published, signing: { kid: signing.kid, key } };
+  const keys = published.map(({ kid, publicJwk: { kty, n, e } }) => ({ kty, n, e, kid, alg: algorithm, use: "sig" }));
+  return { published, signing: { kid: signing.kid, key }, keySet: jsonDocument({ keys }) };
 }

@@ -73,7 +73,7 @@ async function openKept(): Promise<KeptGrowth | undefined> {
 
 function allSteps(): number {
   const { peers, parts } = options;
-  if (options.against) return 1 + countAgainstSteps(plan, { peers });
+  if (options.against) return 1 + countAgainstSteps(plan, comparison());
   const targets = peers ? 5 : 3;
   const gateway = parts.has("gateway") ? targets + 1 + countSteps(plan, { targets, litellm: peers }) : 0;
   const growth = parts.has("growth") ? 3 * plan.growth.length + 1 : 0;
@@ -83,6 +83,11 @@ function allSteps(): number {
     (parts.has("bodies") ? bursts.length : 0) +
     (parts.has("slow-commits") ? slowCommitCases(options).length : 0);
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
+}
+
+/** What is compared with another commit. The web server has no peers. */
+function comparison(): { part: "gateway" | "web"; peers: boolean } {
+  return options.parts.has("web") ? { part: "web", peers: false } : { part: "gateway", peers: options.peers };
 }
 
 /** Runs the benchmark parts that report text instead of figures to compare with a bound. */
@@ -112,9 +117,11 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
   const complain = (text: string) => complaints.push(text);
   const run = <T>(part: Part, work: () => Promise<T>) => (options.parts.has(part) ? work() : undefined);
   try {
-    const pages = await run("web", () => measureWebPages(given));
     const { against: commit, peers } = options;
-    const against = commit ? await measureAgainst({ ...given, without, against: commit, peers, complain }) : undefined;
+    const pages = commit ? undefined : await run("web", () => measureWebPages(given));
+    const against = commit
+      ? await measureAgainst({ ...given, ...comparison(), without, against: commit, complain })
+      : undefined;
     const gateway = commit ? undefined : await run("gateway", () => measureGateway({ ...given, peers, complain }));
     const reports = await run("reports", () => measureWebReports(given));
     const growth = kept && (await run("growth", () => measureWebGrowth({ ...given, kept })));
@@ -130,7 +137,11 @@ async function measure({ file }: StartedStack, kept: KeptGrowth | undefined): Pr
       ...(pages ? pageRows(pages) : []),
     ];
     const tables = [
-      [machineText(machine), ...(gateway || against ? [databasePreparation] : []), ...complaints].join(" "),
+      [
+        machineText(machine),
+        ...(gateway || against?.part === "gateway" ? [databasePreparation] : []),
+        ...complaints,
+      ].join(" "),
       ...(growth ? [growthTable(growth)] : []),
       ...(busyDay ? [busyDayTable(busyDay)] : []),
       ...texts,

@@ -20,11 +20,13 @@ test("--only selects one part of the benchmark, and unknown parts and options ar
   expect(() => readOptions(["--fast"])).toThrow("--fast");
 });
 
-test("--against compares only the gateway with another commit", () => {
-  const options = readOptions(["--only", "gateway", "--against", "v0.1.0"]);
-  expect(options).toMatchObject({ against: "v0.1.0", parts: new Set(["gateway"]) });
-  expect(() => readOptions(["--against", "v0.1.0"])).toThrow("--only gateway");
-  expect(() => readOptions(["--only", "web", "--against", "v0.1.0"])).toThrow("--only gateway");
+test("--against compares only the gateway or the web server with another commit", () => {
+  for (const part of ["gateway", "web"]) {
+    const options = readOptions(["--only", part, "--against", "v0.1.0"]);
+    expect(options).toMatchObject({ against: "v0.1.0", parts: new Set([part]) });
+  }
+  expect(() => readOptions(["--against", "v0.1.0"])).toThrow("--only gateway or --only web");
+  expect(() => readOptions(["--only", "reports", "--against", "v0.1.0"])).toThrow("--only gateway or --only web");
 });
 
 test("a quick benchmark has fewer rounds, shorter loads and fewer calls than a full one", () => {

@@ -7,8 +7,9 @@ export const usage = `npm run bench -- [options]
   --only A      runs one part: gateway, reports or web; or what runs only alone: growth, which continues where it was
                 stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace),
                 bodies (bursts of large requests), or slow-commits (many streams of one key while commits are slow)
-  --against C   with --only gateway: starts the stack of commit C too, alternates loads with it, and prints the ratios.
-                Its code is built below .local/against/ the first time; --peers adds Portkey to the same rounds
+  --against C   with --only gateway or web: starts the stack of commit C too, alternates loads with it, and prints the
+                ratios. Its code is built below .local/against/ the first time; --peers adds Portkey to the gateway's
+                rounds
   --largest     of growth, measures the largest size only, and keeps the database for the next time
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;
@@ -26,7 +27,7 @@ export type Options = {
   largest: boolean;
   parts: ReadonlySet<Part>;
   write: string | undefined;
-  /** The commit to compare the gateway with. */
+  /** The commit to compare the gateway or the web server with. */
   against: string | undefined;
 };
 
@@ -48,7 +49,9 @@ export function readOptions(args: string[]): Options {
   const known: readonly Part[] = [...parts, ...partsAlone];
   const chosen = only === undefined ? parts : known.filter((part) => part === only);
   if (chosen.length === 0) throw new Error(`--only takes one of ${known.join(", ")}`);
-  if (against !== undefined && only !== "gateway") throw new Error("--against takes --only gateway");
+  if (against !== undefined && only !== "gateway" && only !== "web") {
+    throw new Error("--against takes --only gateway or --only web");
+  }
   return { ...flags, write, against, parts: new Set(chosen) };
 }
 
@@ -68,13 +71,15 @@ export type Plan = {
    */
   closedLoop: { connections: readonly [number, number]; durationMs: number; upstreamMs: number };
   /**
-   * The comparison with another commit. Callers other than a key are measured with `callerConnections`. `countMs` is the
-   * duration of a load whose statements are counted, which slows Postgres down.
+   * The comparison with another commit. Callers other than a key are measured with `callerConnections`, requests of the
+   * web server with `webConnections`. `countMs` is the duration of a load whose statements are counted, which slows
+   * Postgres down.
    */
   against: {
     rounds: number;
     connections: readonly number[];
     callerConnections: number;
+    webConnections: readonly number[];
     durationMs: number;
     countMs: number;
   };
@@ -100,7 +105,14 @@ const full: Plan = {
   warmUpMs: 1_000,
   openLoop: { perSecond: 200, durationMs: 6_000 },
   closedLoop: { connections: [16, 64], durationMs: 5_000, upstreamMs: 2_000 },
-  against: { rounds: 5, connections: [1, 16, 64], callerConnections: 16, durationMs: 5_000, countMs: 2_000 },
+  against: {
+    rounds: 5,
+    connections: [1, 16, 64],
+    callerConnections: 16,
+    webConnections: [1, 16],
+    durationMs: 5_000,
+    countMs: 2_000,
+  },
   streams: { count: 50, staggerMs: 40, warmUp: 10 },
   reports: { runs: 1_000_000, days: 365, readings: 15 },
   pages: { readings: 300, warmUp: 600 },
@@ -116,7 +128,14 @@ const quick: Plan = {
   warmUpMs: 500,
   openLoop: { perSecond: 200, durationMs: 2_000 },
   closedLoop: { connections: [16, 64], durationMs: 2_000, upstreamMs: 1_000 },
-  against: { rounds: 1, connections: [1, 16, 64], callerConnections: 16, durationMs: 1_500, countMs: 1_000 },
+  against: {
+    rounds: 1,
+    connections: [1, 16, 64],
+    callerConnections: 16,
+    webConnections: [1, 16],
+    durationMs: 1_500,
+    countMs: 1_000,
+  },
   streams: { count: 50, staggerMs: 20, warmUp: 10 },
   reports: { runs: 40_000, days: 365, readings: 7 },
   pages: { readings: 75, warmUp: 150 },

@@ -12,7 +12,7 @@ import { findReleaseFaults } from "./release-faults.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
 
 const usage = `npm run release -- <version>    merge the unreleased migrations, record them and their objects as this release, and
-                                compare the gateway's speed with that of the release before
+                                compare the speed of gateway and web server with that of the release before
 npm run release -- --commit     enter this commit as that of the newest release`;
 
 const root = process.cwd();
@@ -70,19 +70,21 @@ async function recordRelease(version: string): Promise<void> {
 }
 
 /**
- * Prints the ratios of the gateway's speed to that of the newest earlier release, and how busy the machine was. The
- * reader judges them: the release is recorded already, and on a busy machine the ratios say little.
+ * Prints the ratios of the speed of gateway and web server to that of the newest earlier release, and how busy the
+ * machine was. The reader judges them: the release is recorded already, and on a busy machine the ratios say little.
  */
 function compareSpeed(release: Manifest["releases"][number] | undefined): void {
   if (!release?.commit) {
-    console.log("The gateway's speed is not compared, because no earlier release has a commit.");
+    console.log("The speed is not compared, because no earlier release has a commit.");
     return;
   }
-  console.log(`The release is recorded. Comparing the gateway's speed with ${release.version}, for about 12 minutes:`);
-  const args = ["--only", "gateway", "--against", release.commit];
-  const bench = path.join(root, "scripts/bench/main.ts");
-  const { status } = spawnSync(process.execPath, [bench, ...args], { cwd: root, stdio: "inherit" });
-  if (status !== 0) console.error(`The comparison failed. Repeat it with npm run bench -- ${args.join(" ")}`);
+  console.log(`The release is recorded. Comparing its speed with ${release.version}, for about half an hour:`);
+  for (const part of ["gateway", "web"]) {
+    const args = ["--only", part, "--against", release.commit];
+    const bench = path.join(root, "scripts/bench/main.ts");
+    const { status } = spawnSync(process.execPath, [bench, ...args], { cwd: root, stdio: "inherit" });
+    if (status !== 0) console.error(`The comparison failed. Repeat it with npm run bench -- ${args.join(" ")}`);
+  }
 }
 
 async function enterCommit(): Promise<void> {

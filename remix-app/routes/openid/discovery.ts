@@ -1,11 +1,11 @@
 import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { documentResponse } from "../../http/json-document.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { cacheable, providerMetadata } from "../../openid/discovery.ts";
+import { metadataDocument } from "../../openid/discovery.ts";
 
-export const handle: RouteHandle = { authorization: "client" };
+export const handle: RouteHandle = { authorization: "client", isDocument: true };
 
 /** `GET /.well-known/openid-configuration` and `GET /.well-known/oauth-authorization-server` (RFC 8414). */
-export function loader({ context: { env } }: LoaderFunctionArgs) {
-  const metadata = providerMetadata(env.BASE_URL, { allowsRegistration: env.OAUTH_CLIENT_REGISTRATION });
-  return Response.json(metadata, { headers: cacheable });
+export function loader({ request, context: { env } }: LoaderFunctionArgs) {
+  return documentResponse(metadataDocument(env), request);
 }

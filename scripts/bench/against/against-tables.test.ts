@@ -2,13 +2,12 @@ import { expect, test } from "vitest";
 import { planOf } from "../options.ts";
 import { curveShares } from "../statistics.ts";
 import { againstTables } from "./against-tables.ts";
-import type { Caller } from "./callers.ts";
 import type { AgainstMeasurements } from "./measure-against.ts";
 
 const sample = (
   label: string,
   round: number,
-  { perSecond, caller = "keys" }: { perSecond: number; caller?: Caller },
+  { perSecond, caller = "keys" }: { perSecond: number; caller?: string },
 ): AgainstMeasurements["samples"][number] => ({
   ...{ label, round, caller, connections: 16, perSecond, failed: 0 },
   quantilesMs: Number.isNaN(perSecond) ? [] : curveShares.map((share) => (share === 0.5 ? 4 : 9)),
@@ -16,6 +15,7 @@ const sample = (
 });
 
 const measured: AgainstMeasurements = {
+  part: "gateway",
   labels: { ours: "this checkout", theirs: "abc", peer: "Portkey" },
   machineLoads: [0.25, 3],
   samples: [
@@ -31,8 +31,8 @@ const measured: AgainstMeasurements = {
   counts: [{ label: "abc", caller: "keys", connections: 16, sent: 0.25, all: 2.5 }],
 };
 
-function rowOf(name: string): string[] {
-  const line = againstTables(measured, planOf({ quick: true }))
+function rowOf(name: string, given = measured): string[] {
+  const line = againstTables(given, planOf({ quick: true }))
     .split("\n")
     .find((candidate) => candidate.startsWith(`| ${name} `));
   return (line ?? "")
@@ -57,4 +57,15 @@ test("compares another commit and a peer within the same round, and leaves out a
 test("compares each caller with calls of many keys, and reports the machine's load of each round", () => {
   expect(rowOf("16, app token: calls a second")).toEqual(["1,000 (1,000–3,000)", "—", "—", "0.50 (0.50–1.00)", "—"]);
   expect(againstTables(measured, planOf({ quick: true }))).toContain("before the rounds: 0.25, 3.00.");
+});
+
+test("compares each request of the web server by its own figures", () => {
+  const samples = [
+    sample("this checkout", 1, { perSecond: 3_000, caller: "/login" }),
+    sample("abc", 1, { perSecond: 1_000, caller: "/login" }),
+  ];
+  const web: AgainstMeasurements = { ...measured, part: "web", samples, counts: [] };
+  expect(rowOf("16, /login: calls a second", web)).toEqual(["3,000", "1,000", "3.00"]);
+  expect(rowOf("16, /login: CPU server a call, ms", web)).toEqual(["0.250", "0.250", "1.00"]);
+  expect(rowOf("16, /login: statements sent a call", web)).toEqual([]);
 });

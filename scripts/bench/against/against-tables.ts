@@ -3,7 +3,7 @@ import { figureText } from "../report/rows.ts";
 import { markdownTable } from "../report/tables.ts";
 import { curveShares, ratios } from "../statistics.ts";
 import { callers } from "./callers.ts";
-import type { AgainstMeasurements, Load } from "./measure-against.ts";
+import { type AgainstMeasurements, type Load, loadsOf } from "./measure-against.ts";
 
 /** Returns a load's figure in each round; NaN for a round that does not count. */
 type Figure = (load: Load) => number[];
@@ -25,7 +25,7 @@ function figuresOf({ samples, counts }: AgainstMeasurements): [what: string, fig
   return [
     ["calls a second", sampled(({ perSecond }) => perSecond), 0],
     ["p50, ms", sampled(({ quantilesMs }) => quantilesMs[p50]), 2],
-    ["CPU gateway a call, ms", sampled(({ gatewayCpuMs }) => gatewayCpuMs), 3],
+    ["CPU server a call, ms", sampled(({ gatewayCpuMs }) => gatewayCpuMs), 3],
     ["CPU Postgres a call, ms", sampled(({ postgresCpuMs }) => postgresCpuMs), 3],
     ["statement time a call, ms", sampled(({ statementMs }) => statementMs), 3],
     ["statements sent a call", counted(({ sent }) => sent), 2],
@@ -37,13 +37,30 @@ const textOf = (samples: readonly number[], digits: number) =>
   figureText({ samples: samples.filter((sample) => Number.isFinite(sample)), unit: "", digits });
 
 /** Returns the tables of figures and ratios: medians with ranges, where a ratio compares figures of the same round. */
-export function againstTables(measured: AgainstMeasurements, { against }: Plan): string {
+export function againstTables(measured: AgainstMeasurements, plan: Plan): string {
+  const { against } = plan;
   const loads = measured.machineLoads.map((load) => load.toFixed(2)).join(", ");
   return [
     `The machine's 1-minute load before the rounds: ${loads}.`,
-    keyTable(measured, against.connections),
-    callerTable(measured, against),
+    ...(measured.part === "web"
+      ? [webTable(measured, plan)]
+      : [keyTable(measured, against.connections), callerTable(measured, against)]),
   ].join("\n\n");
+}
+
+/** Returns the table of the web server's requests. Of the figures, only those of the server itself are measured. */
+function webTable(measured: AgainstMeasurements, plan: Plan): string {
+  const { ours, theirs } = measured.labels;
+  const lines = loadsOf("web", plan).flatMap(({ caller, connections }) =>
+    figuresOf(measured)
+      .slice(0, 3)
+      .map(([what, figure, digits]) => {
+        const of = (label: string) => figure({ label, caller, connections });
+        const texts = [ours, theirs].map((label) => textOf(of(label), digits));
+        return [`${connections}, ${caller}: ${what}`, ...texts, textOf(ratios(of(ours), of(theirs)), 2)];
+      }),
+  );
+  return markdownTable(["connections, request", ours, theirs, `${ours} ÷ ${theirs}`], lines);
 }
 
 /** Returns the table of calls of many keys. */

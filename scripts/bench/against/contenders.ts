@@ -7,15 +7,16 @@ import { requireDurability } from "../gateway/gateway.ts";
 import { otherTarget, ourTarget } from "../gateway/targets.ts";
 import { portkeyLabel, startPortkey } from "../peers/portkey.ts";
 import { startUpstream } from "../upstream/upstream.ts";
-import { type Caller, createCallers } from "./callers.ts";
+import { createWebCalls, webOf } from "../web/pages.ts";
+import { createCallers } from "./callers.ts";
 
-/** A gateway of the comparison. A peer gateway has no database, and one caller. */
+/** A server of the comparison. Only our gateways have a database. A peer gateway has one caller. */
 export type Contender = {
   label: string;
   pid: number;
-  calls: Partial<Record<Caller, Call>>;
+  calls: Partial<Record<string, Call>>;
   database?: { client: pg.Client; superuser: pg.Client; postgresPid: number };
-  /** @throws Error if the gateway has restarted since it was opened */
+  /** @throws Error if the server has restarted since it was opened */
   requireSameProcess: () => void;
   close: () => Promise<unknown>;
 };
@@ -50,6 +51,22 @@ export async function openStackGateway(options: {
       throw new Error(`The functions of ${label} restarted under the load: see the stack's log.`);
     },
     close: () => Promise.all([upstream.stop(), client.end(), superuser.end()]),
+  };
+}
+
+/** Prepares the web server of a running stack for load. */
+export async function openStackWeb({ label, stackFile }: { label: string; stackFile: string }): Promise<Contender> {
+  const stack = readStackFile(stackFile);
+  const { pid } = webOf(stack);
+  return {
+    label,
+    pid,
+    calls: await createWebCalls(stack),
+    requireSameProcess() {
+      if (webOf(readStackFile(stackFile)).pid === pid) return;
+      throw new Error(`The web server of ${label} restarted under the load: see the stack's log.`);
+    },
+    close: async () => {},
   };
 }
 

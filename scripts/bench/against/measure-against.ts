@@ -9,19 +9,23 @@ import type { ThroughputSample } from "../gateway/measurements.ts";
 import { sampleThroughput } from "../gateway/throughput.ts";
 import type { Plan } from "../options.ts";
 import type { Progress } from "../progress.ts";
-import { type Caller, callers } from "./callers.ts";
+import { webCalls } from "../web/pages.ts";
+import { callers } from "./callers.ts";
 import {
   type Contender,
   openPortkey,
   openStackGateway,
+  openStackWeb,
   readStatements,
   resetStatements,
   type Statements,
   trackFunctions,
 } from "./contenders.ts";
 
-/** What was measured: a contender, a caller and a number of connections. */
-export type Load = { label: string; caller: Caller; connections: number };
+/** What was measured: a contender, a caller or request, and a number of connections. */
+export type Load = { label: string; caller: string; connections: number };
+
+type Part = "gateway" | "web";
 
 /** A sample of one round. `statementMs` is Postgres's time for a call's statements. */
 type AgainstSample = Load & { round: number; statementMs: number | undefined } & ThroughputSample;
@@ -30,6 +34,7 @@ type AgainstSample = Load & { round: number; statementMs: number | undefined } &
 export type StatementCount = Load & Pick<Statements, "sent" | "all">;
 
 export type AgainstMeasurements = {
+  part: Part;
   /** This checkout, the other commit, and the peer if it was measured. */
   labels: { ours: string; theirs: string; peer: string | undefined };
   /** The machine's 1-minute load before each round. */
@@ -39,6 +44,7 @@ export type AgainstMeasurements = {
 };
 
 type AgainstOptions = {
+  part: Part;
   stackFile: string;
   against: string;
   without: string[];
@@ -49,36 +55,35 @@ type AgainstOptions = {
   complain: (text: string) => void;
 };
 
-type Context = Pick<AgainstOptions, "plan" | "progress" | "signal" | "complain"> & { contenders: Contender[] };
+type Context = Pick<AgainstOptions, "part" | "plan" | "progress" | "signal" | "complain"> & {
+  contenders: Contender[];
+};
 
 /** The time in which every process of Postgres has reloaded its settings. */
 const reloadMs = 500;
 
-/** Returns the loads of one contender: a peer has one caller, and each other caller one number of connections. */
-function loadsOf({ label, calls }: Contender, { against }: Plan): Load[] {
-  return callers
-    .filter((caller) => calls[caller])
-    .flatMap((caller) => {
-      const all = caller === "keys" ? against.connections : [against.callerConnections];
-      return all.map((connections) => ({ label, caller, connections }));
-    });
+/** Returns the loads of each contender that has their calls. A peer has only the gateway's keys. */
+export function loadsOf(part: Part, { against }: Plan): Omit<Load, "label">[] {
+  const each = (caller: string, all: readonly number[]) => all.map((connections) => ({ caller, connections }));
+  if (part === "web") return webCalls.flatMap((call) => each(call, against.webConnections));
+  const [keys, ...others] = callers;
+  return [...each(keys, against.connections), ...others.flatMap((caller) => each(caller, [against.callerConnections]))];
 }
 
 /** Returns the number of steps, for two stacks and possibly a peer. */
-export function countAgainstSteps(plan: Plan, { peers }: { peers: boolean }): number {
+export function countAgainstSteps(plan: Plan, { part, peers }: { part: Part; peers: boolean }): number {
   const { connections, rounds } = plan.against;
-  const ofStack = connections.length + callers.length - 1;
-  return (
-    4 + (peers ? 1 : 0) + 2 + (peers ? 1 : 0) + rounds * (2 * ofStack + (peers ? connections.length : 0)) + 2 * ofStack
-  );
+  const ofStack = loadsOf(part, plan).length;
+  const ofPeer = peers ? 2 + rounds * connections.length : 0;
+  return 6 + ofPeer + rounds * 2 * ofStack + (part === "gateway" ? 2 * ofStack : 0);
 }
 
 /**
- * Compares the gateway of a running stack with that of another commit, and of Portkey with `peers`. Only one of them is
- * under load at a time, and each round measures all of them in turn.
+ * Compares the gateway or web server of a running stack with that of another commit, and of Portkey with `peers`. Only
+ * one of them is under load at a time, and each round measures all of them in turn.
  */
 export async function measureAgainst(options: AgainstOptions): Promise<AgainstMeasurements> {
-  const { stackFile, against, without, plan, peers, progress, signal, complain } = options;
+  const { part, stackFile, against, without, plan, peers, progress, signal, complain } = options;
   const closing: (() => Promise<unknown>)[] = [];
   try {
     progress.begin(`the code of ${against}`);
@@ -99,7 +104,11 @@ export async function measureAgainst(options: AgainstOptions): Promise<AgainstMe
       [ours, stackFile],
       [theirs, stack.file],
     ] as const) {
-      await open(label, () => openStackGateway({ label, stackFile: file, workspaces: plan.workspaces, complain }));
+      await open(label, () =>
+        part === "web"
+          ? openStackWeb({ label, stackFile: file })
+          : openStackGateway({ label, stackFile: file, workspaces: plan.workspaces, complain }),
+      );
     }
     if (peers) {
       await open("Portkey", () => openPortkey(signal)).catch((error: Error) => {
@@ -108,9 +117,9 @@ export async function measureAgainst(options: AgainstOptions): Promise<AgainstMe
       });
     }
     const labels = { ours, theirs, peer: contenders[2]?.label };
-    const context = { plan, progress, signal, complain, contenders };
+    const context = { part, plan, progress, signal, complain, contenders };
     await warmUp(context);
-    const measured: AgainstMeasurements = { labels, machineLoads: [], samples: [], counts: [] };
+    const measured: AgainstMeasurements = { part, labels, machineLoads: [], samples: [], counts: [] };
     for (let round = 1; round <= plan.against.rounds; round += 1) await runRound(context, measured, round);
     for (const contender of contenders) measured.counts.push(...(await countStatements(context, contender)));
     for (const contender of contenders) contender.requireSameProcess();
@@ -120,11 +129,11 @@ export async function measureAgainst(options: AgainstOptions): Promise<AgainstMe
   }
 }
 
-/** Puts each load on each gateway, so that its code is compiled and its rows exist before the first round. */
-async function warmUp({ contenders, plan, progress, signal }: Context): Promise<void> {
+/** Puts each load on each contender, so that its code is compiled and its rows exist before the first round. */
+async function warmUp({ part, contenders, plan, progress, signal }: Context): Promise<void> {
   for (const contender of contenders) {
     progress.begin(`before the rounds, ${contender.label}`);
-    const loads = loadsOf(contender, plan);
+    const loads = loadsOf(part, plan).filter(({ caller }) => contender.calls[caller]);
     for (const { caller, connections } of loads) {
       const call = contender.calls[caller];
       const durationMs = plan.firstWarmUpMs / loads.length;
@@ -134,17 +143,13 @@ async function warmUp({ contenders, plan, progress, signal }: Context): Promise<
   }
 }
 
-/** Runs one round. Every other round goes through the gateways in reverse order. */
+/** Runs one round. Every other round goes through the contenders in reverse order. */
 async function runRound(context: Context, into: AgainstMeasurements, round: number): Promise<void> {
-  const { contenders, plan } = context;
+  const { part, contenders, plan } = context;
   const machineLoad = loadavg()[0] ?? 0;
   into.machineLoads.push(machineLoad);
   const inOrder = round % 2 === 1 ? contenders : contenders.toReversed();
-  const loads = [
-    ...plan.against.connections.map((connections) => ({ caller: "keys" as Caller, connections })),
-    ...callers.slice(1).map((caller) => ({ caller, connections: plan.against.callerConnections })),
-  ];
-  for (const { caller, connections } of loads) {
+  for (const { caller, connections } of loadsOf(part, plan)) {
     for (const contender of inOrder) {
       const load = { label: contender.label, caller, connections };
       const announced = `round ${round}, load ${machineLoad.toFixed(2)}: ${connections} connections, ${caller}`;
@@ -177,7 +182,7 @@ async function sample(
 
 /** Counts the statements a call under each load, with those in functions. */
 async function countStatements(context: Context, contender: Contender): Promise<StatementCount[]> {
-  const { plan, progress, signal, complain } = context;
+  const { part, plan, progress, signal, complain } = context;
   const { label, pid, calls, database } = contender;
   if (!database) return [];
   const { superuser } = database;
@@ -185,8 +190,7 @@ async function countStatements(context: Context, contender: Contender): Promise<
   await trackFunctions(superuser, true);
   try {
     await sleep(reloadMs);
-    for (const load of loadsOf(contender, plan)) {
-      const { caller, connections } = load;
+    for (const { caller, connections } of loadsOf(part, plan)) {
       const call = calls[caller];
       if (!call) continue;
       progress.begin(`statements a call: ${connections} connections, ${caller}, ${label}`);
@@ -194,7 +198,7 @@ async function countStatements(context: Context, contender: Contender): Promise<
       const timing = { connections, warmUpMs: 0, durationMs: plan.against.countMs };
       const taken = await sampleThroughput({ label, pid, call, database }, timing, { signal, complain });
       const { sent, all } = await readStatements(superuser);
-      counts.push({ ...load, sent: sent / taken.calls, all: all / taken.calls });
+      counts.push({ label, caller, connections, sent: sent / taken.calls, all: all / taken.calls });
     }
   } finally {
     await trackFunctions(superuser, false);

@@ -1,10 +1,13 @@
 import { z } from "zod";
 
-/** The request that a load process sends, with each of the credentials in turn. */
+/** The request that a load process sends, with each of the credentials in turn, if any. It posts a chat by default. */
 export const callSchema = z.object({
   url: z.url(),
+  method: z.enum(["GET", "POST"]).optional(),
   headers: z.record(z.string(), z.string()),
-  authorizations: z.array(z.string()).min(1),
+  authorizations: z.array(z.string()),
+  /** The fields to post in place of a chat. */
+  form: z.record(z.string(), z.string()).optional(),
 });
 
 export type Call = z.infer<typeof callSchema>;

@@ -24,30 +24,29 @@ let failed = 0;
 let startedAt = 0;
 let setUp = 0;
 
+const { method = "POST", headers, form } = call;
+const body = form ? new URLSearchParams(form).toString() : wholeBody;
+const type = form ? "application/x-www-form-urlencoded" : "application/json";
+const request =
+  method === "GET" ? { method, headers } : { method, headers: { ...headers, "content-type": type }, body };
+
 const options: Autocannon.Options = {
+  ...request,
   url: call.url,
-  method: "POST",
   connections,
   duration: (warmUpMs + durationMs) / 1_000,
   sampleInt: 50,
   timeout: 20,
-  headers: { ...call.headers, "content-type": "application/json" },
-  body: wholeBody,
   setupClient(client) {
     const { authorizations } = call;
+    if (authorizations.length === 0) return;
     const first = setUp * mostEach;
     setUp += 1;
     const turns = Array.from(
       { length: Math.min(mostEach, authorizations.length) },
       (_, turn) => authorizations[((first + turn) * stride) % authorizations.length] ?? "",
     );
-    client.setRequests(
-      turns.map((authorization) => ({
-        method: "POST",
-        body: wholeBody,
-        headers: { ...call.headers, "content-type": "application/json", authorization },
-      })),
-    );
+    client.setRequests(turns.map((authorization) => ({ ...request, headers: { ...request.headers, authorization } })));
   },
 };
 

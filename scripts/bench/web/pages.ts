@@ -1,11 +1,17 @@
+import { createHash, randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
+import { z } from "zod";
+import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
+import { hashOf } from "../../../remix-app/satellites/tokens.ts";
 import { type Browser, openBrowser } from "../../../remix-app/testing/browser.ts";
 import { loadRuns } from "../../load/load-runs.ts";
 import { createLoadTenant } from "../../load/load-tenant.ts";
 import type { keepSession as keep, expired as pastItsTime } from "../../test/keep-session.ts";
 import type { Stack } from "../../test/stack.ts";
+import type { Call } from "../gateway/call.ts";
 import type { Plan } from "../options.ts";
 import { type Readings, timeReads } from "./readings.ts";
 import { busyMs, isRefresh, type TracedWeb, toIdentity } from "./traced-web.ts";
@@ -136,4 +142,90 @@ async function weighScripts(url: string, page: string): Promise<number> {
     scripts.push(await (await fetch(new URL(source, url))).text());
   }
   return scripts.reduce((total, script) => total + gzipSync(script).byteLength, 0);
+}
+
+/** The requests that are compared with those of another commit. */
+export const webCalls = [
+  ...["discovery", "keys", "userinfo", "introspection", "session"],
+  ...["/login", "/workspaces", "runs", "security"],
+] as const;
+
+/** Returns the process and port of a stack's web server. */
+export function webOf({ services }: Stack): Stack["services"][number] {
+  const web = services.find(({ name }) => name === "web");
+  if (!web) throw new Error("The stack runs without its web server.");
+  return web;
+}
+
+/** Signs the demo account in by the pages, since another commit may store sessions differently. */
+export async function createWebCalls(stack: Stack): Promise<Record<(typeof webCalls)[number], Call>> {
+  const { base, users, workspaceId } = stack;
+  const { email = "", password: secret = "" } = users.find(({ role }) => role === "user") ?? {};
+  const browser = openBrowser(base);
+  await browser.post("/login", { email, password: secret });
+  // The request after a sign-in replaces the device's secret.
+  const { status } = await browser.get("/workspaces");
+  if (status !== 200) throw new Error(`The page after a sign-in answered ${status}.`);
+  const { token, client } = await signInToClient(stack, browser);
+  const call = (path: string, { headers = {}, ...options }: Partial<Call>): Call => {
+    const url = `http://127.0.0.1:${webOf(stack).port}${path}`;
+    return { url, method: "GET", headers, authorizations: [], ...options };
+  };
+  const page = (path: string) => call(path, { headers: { accept: "text/html", cookie: browser.cookie() } });
+  return {
+    discovery: call("/.well-known/openid-configuration", {}),
+    keys: call("/.well-known/jwks.json", {}),
+    userinfo: call("/oauth/userinfo", { authorizations: [`Bearer ${token}`] }),
+    introspection: call("/oauth/introspect", { method: "POST", authorizations: [client], form: { token } }),
+    session: page("/api/v1/auth/session"),
+    "/login": call("/login", { headers: { accept: "text/html" } }),
+    "/workspaces": page("/workspaces"),
+    runs: page(`/workspaces/${workspaceId}/ai/runs`),
+    security: page("/settings/security"),
+  };
+}
+
+/** Registers an OpenID client and signs the browser's account in to it. @returns its token and Basic credentials */
+async function signInToClient({ base, supabase }: Stack, browser: Browser): Promise<{ token: string; client: string }> {
+  const name = `bench-${crypto.randomUUID()}`;
+  const [secret, verifier] = [0, 1].map(() => randomBytes(32).toString("hex")) as [string, string];
+  const callback = "https://client.example/callback";
+  await withDatabase(supabase.dbUrl, (db) =>
+    db.query(
+      `with app as (
+         insert into private.apps (name, display_name, kind, scopes) values ($1, 'Bench', 'openid', '{profile}')
+         returning id
+       ), client as (
+         insert into private.openid_clients (app_id, is_public, redirect_uris) select id, false, array[$2] from app
+       )
+       insert into private.app_secrets (app_id, secret_hash) select id, $3::bytea from app`,
+      [name, callback, hashOf(secret)],
+    ),
+  );
+  const request = new URLSearchParams({
+    client_id: name,
+    redirect_uri: callback,
+    response_type: "code",
+    scope: "openid profile",
+    code_challenge: createHash("sha256").update(verifier).digest("base64url"),
+    code_challenge_method: "S256",
+  });
+  const consent = await browser.get(`/oauth/authorize?${request}`);
+  const [, action = "", accountId = ""] =
+    /action="([^"]*\/oauth\/authorize\/decision[^"]*)".*?name="accountId" value="([^"]+)"/s.exec(consent.text) ?? [];
+  const { location, text } = await browser.post(action.replaceAll("&amp;", "&"), { accountId });
+  const [, code = ""] = /[?;&]code=([\w-]+)/.exec(location ?? text) ?? [];
+  const client = basicAuthorization({ name, secret });
+  const response = await fetch(new URL("/oauth/token", base), {
+    method: "POST",
+    headers: { authorization: client },
+    body: new URLSearchParams({
+      grant_type: "authorization_code",
+      code,
+      redirect_uri: callback,
+      code_verifier: verifier,
+    }),
+  });
+  if (!response.ok) throw new Error(`The token endpoint answered ${response.status}: ${await response.text()}`);
+  return { token: z.object({ access_token: z.string() }).parse(await response.json()).access_token, client };
 }

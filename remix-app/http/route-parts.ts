@@ -1,0 +1,71 @@
+import { createRequestHandler, type RequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+
+type Routes = ServerBuild["routes"];
+type Route = NonNullable<Routes[string]>;
+type Build = Pick<ServerBuild, "routes" | "assets">;
+
+export const notFoundPath = "*";
+
+/**
+ * Divides a build by the first segment of its routes' paths, because Remix 2 compiles all routes of a handler several
+ * times for each request. A part has the routes below its segment with their layouts, and the not-found route.
+ * @param open makes what each part is needed for
+ * @returns a function that finds the part of a path. A path without a part belongs to that of the home page.
+ * @throws Error if a path begins with a parameter, because its route would belong to every part
+ */
+export function divideRoutes<Whole extends Build, Opened>(
+  build: Whole,
+  open: (part: Whole) => Opened,
+): (pathname: string) => Opened {
+  const all = Object.values(build.routes).filter((route) => route !== undefined);
+  const notFound = all.find(({ path }) => path === notFoundPath);
+  const parts = new Map<string, Set<string>>();
+  for (const route of all) {
+    // Matches end at routes with a path, and at index routes. Others are layouts.
+    if (route.path === undefined && !route.index) continue;
+    const line = lineOf(build.routes, route);
+    const segment = route === notFound ? "" : firstSegmentOf(line);
+    if (/[:*?]/.test(segment)) throw new Error(`The path of ${route.id} must begin with a fixed segment.`);
+    const ids = parts.get(segment) ?? new Set(notFound && lineOf(build.routes, notFound).map(({ id }) => id));
+    parts.set(segment, ids);
+    for (const { id } of line) ids.add(id);
+  }
+  const opened = new Map([...parts].map(([segment, ids]) => [segment, open(takePart(build, ids))]));
+  // The root's own path is empty.
+  const home = opened.get("") as Opened;
+  return (pathname) => opened.get(segmentAt(pathname)) ?? home;
+}
+
+/** Returns Remix's handler of a build. For each request, it matches only the routes of one part. */
+export function createHandler(build: ServerBuild, mode: string): RequestHandler {
+  const handlerAt = divideRoutes(build, (part) => createRequestHandler(part, mode));
+  return (request, context) => handlerAt(new URL(request.url).pathname)(request, context);
+}
+
+/** Keeps the order of the routes, which decides between equal paths. */
+function takePart<Whole extends Build>(build: Whole, ids: ReadonlySet<string>): Whole {
+  const take = <Each>(routes: Record<string, Each>): Record<string, Each> =>
+    Object.fromEntries(Object.entries(routes).filter(([id]) => ids.has(id)));
+  return { ...build, routes: take(build.routes), assets: { ...build.assets, routes: take(build.assets.routes) } };
+}
+
+/** Returns a route after the layouts around it. */
+function lineOf(routes: Routes, route: Route): Route[] {
+  const parent = routes[route.parentId ?? ""];
+  return parent ? [...lineOf(routes, parent), route] : [route];
+}
+
+function firstSegmentOf(line: readonly Route[]): string {
+  const segments = line.flatMap(({ path = "" }) => path.split("/"));
+  return (segments.find((segment) => segment !== "") ?? "").toLowerCase();
+}
+
+/** Reads the first segment of a URL's path as the router does. `/_root.data` is the home page's data. */
+function segmentAt(pathname: string): string {
+  const [, segment = ""] = pathname.replace(/\.data$/, "").split("/", 2);
+  try {
+    return decodeURIComponent(segment).toLowerCase();
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,11 @@
+import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { servedDocument } from "../../api-reference/documents.ts";
+import { documentResponse } from "../../http/json-document.ts";
+import type { RouteHandle } from "../../http/route-table.ts";
+
+export const handle: RouteHandle = { isDocument: true };
+
+/** `GET /docs/api/gateway.json`: the OpenAPI document of the AI gateway, with this server's URL for it. */
+export function loader({ request, context }: LoaderFunctionArgs) {
+  return documentResponse(servedDocument("gateway", context), request);
+}

@@ -74,7 +74,7 @@ describe("the packages next to the product", () => {
   test.for<[string, Import, (all: readonly Import[]) => Import[]]>([
     [
       "a function that imports the local stack",
-      { from: "supabase/functions/_gateway/database.ts", to: "@gatehouse/local-stack/database" },
+      { from: "supabase/functions/_gateway/database/database.ts", to: "@gatehouse/local-stack/database" },
       (all) => importsByProduct("local-stack", all),
     ],
     [

@@ -3,7 +3,6 @@ import { z } from "zod";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { modelFault } from "./providers.ts";
 
 const priceSchema = z.object({
   id: z.number(),
@@ -86,6 +85,12 @@ export type ConsoleModel = z.infer<typeof modelSchema>;
 
 /** The number of workspaces that private.granted_workspaces returns. */
 export const grantedWorkspacesShown = 100;
+
+/** Returns why callers get 404 for an enabled model, or null. */
+export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
+  if (!hasRoute) return "No route";
+  return hasPrice ? null : "No price";
+}
 
 /** Returns why callers cannot use an enabled model. */
 export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {

@@ -50,9 +50,3 @@ const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }
 export function listFailingModels(context: AppLoadContext): Promise<z.infer<typeof failing>> {
   return callFunction(context, { name: "private.list_failing_models", schema: failing });
 }
-
-/** Returns why callers get 404 for an enabled model, or null. */
-export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
-  if (!hasRoute) return "No route";
-  return hasPrice ? null : "No price";
-}

@@ -1,7 +1,8 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
 import { ExactTime, Moment, RelativeTime } from "../ui/moment.tsx";
-import { type ModelRoute, modelFault, type RoutedModel } from "./providers.ts";
+import { modelFault } from "./models.ts";
+import type { ModelRoute, RoutedModel } from "./providers.ts";
 import type { FoundRun } from "./runs.ts";
 
 interface Row {

@@ -80,7 +80,7 @@ export const parts: readonly Part[] = [
     name: "soak",
     files: [
       "scripts/soak/**/*",
-      "supabase/functions/_gateway/{admission,runs}/**/*",
+      "supabase/functions/_gateway/{admission,database,runs}/**/*",
       "supabase/schemas/gateway/{admission,extension,limits,money,settlement,sweep}.sql",
       "!supabase/functions/**/*.test.ts",
     ],

@@ -2,9 +2,9 @@ import { createClaimsVerifier } from "../_shared/claims.ts";
 import { createBegin } from "./admission/begin-runs.ts";
 import { callerAddress } from "./admission/caller-address.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
-import { createDatabase } from "./database.ts";
+import type { Gateway } from "./calls/gateway.ts";
+import { createDatabase } from "./database/database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
-import type { Gateway } from "./gateway.ts";
 import { createBodyReader } from "./http/body.ts";
 import { bodyMemoryWithin, waitingMemoryWithin } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
@@ -60,7 +60,7 @@ export function assembleGateway(
     }),
     addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKeys }),
     settlements,
-    openRuns: createOpenRuns({ touch: database.heartbeatRuns, waitUntil }),
+    openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
     now: () => performance.now(),
     waitUntil,
     report,

@@ -77,9 +77,13 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     databaseUrl: GATEWAY_DB_URL,
     supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
     tokenIssuer: data.GATEWAY_TOKEN_ISSUER,
-    publishableKey: given(data.SUPABASE_PUBLISHABLE_KEYS, data.SUPABASE_PUBLISHABLE_KEY, data.SUPABASE_ANON_KEY)[0],
+    publishableKey: presentKeys(
+      data.SUPABASE_PUBLISHABLE_KEYS,
+      data.SUPABASE_PUBLISHABLE_KEY,
+      data.SUPABASE_ANON_KEY,
+    )[0],
     trustedHops: AI_TRUSTED_PROXY_HOPS,
-    secretKeys: given(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
+    secretKeys: presentKeys(data.SUPABASE_SECRET_KEYS, data.SUPABASE_SECRET_KEY, data.SUPABASE_SERVICE_ROLE_KEY),
     providers,
     limits: timeLimitsOf({ totalSeconds: AI_TOTAL_LIMIT_SECONDS, isHosted }),
     memoryLimitBytes: memoryLimitMb * 1_000_000,
@@ -88,7 +92,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
 }
 
 /** Returns the keys that are set, newest format first. */
-function given(dictionary: string[], ...older: (string | undefined)[]): string[] {
+function presentKeys(dictionary: string[], ...older: (string | undefined)[]): string[] {
   return [...dictionary, ...older].flatMap((key) => key || []);
 }
 

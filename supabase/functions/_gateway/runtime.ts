@@ -1,6 +1,6 @@
 import { assembleGateway, type Share } from "./assemble-gateway.ts";
+import type { Gateway } from "./calls/gateway.ts";
 import { readEnvironment } from "./environment.ts";
-import type { Gateway } from "./gateway.ts";
 
 /** The part of the edge runtime that the functions use. */
 const runtime = globalThis as unknown as {

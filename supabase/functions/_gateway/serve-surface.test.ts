@@ -5,8 +5,8 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { createAiKey } from "../_shared/ai-key.ts";
 import { createHandler } from "../chat/handler.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
-import type { GatewayDatabase, Run } from "./database.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Gateway } from "./calls/gateway.ts";
+import type { GatewayDatabase, Run } from "./database/database.ts";
 import { createBodyReader } from "./http/body.ts";
 import { createBodyMemory } from "./http/body-memory.ts";
 import { GatewayError } from "./http/errors.ts";
@@ -192,7 +192,7 @@ describe("The memory of a large body", () => {
       { begin: async () => Promise.reject(new GatewayError("budget_exceeded")) },
       402,
     ],
-    ["a stored answer", hello, { begin: async () => ({ kept: JSON.stringify(completion({})) }) }, 200],
+    ["a stored answer", hello, { begin: async () => ({ storedAnswer: JSON.stringify(completion({})) }) }, 200],
     ["a whole answer", hello, { answers: [whole] }, 200],
     ["an answer from the second route", hello, { answers: [failing, whole], routes: 2 }, 200],
     ["the failure of every route", hello, { answers: [failing, failing], routes: 2 }, 502],

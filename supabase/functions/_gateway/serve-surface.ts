@@ -1,4 +1,5 @@
-import { hex, readOrAuthenticate } from "./admission/credentials.ts";
+import { Buffer } from "node:buffer";
+import { readOrAuthenticate } from "./admission/credentials.ts";
 import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
 import { sessionLabel } from "./admission/session-label.ts";
@@ -6,22 +7,22 @@ import { strictModeRefusal } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { beginInTime } from "./answers/begin-response.ts";
 import { replayAnswer } from "./answers/replay-answer.ts";
-import { type AdmittedCall, forgetInput } from "./call.ts";
-import type { Caller } from "./database.ts";
-import type { Gateway } from "./gateway.ts";
+import type { Gateway } from "./calls/gateway.ts";
+import type { AdmittedCall, Surface } from "./calls/surface.ts";
+import type { Caller } from "./database/database.ts";
 import type { Body } from "./http/body.ts";
 import { runInTurn } from "./http/large-work.ts";
 import { parseJson } from "./http/parse-json.ts";
 import type { Call, Handler } from "./http/router.ts";
-import { maxKept } from "./runs/captured-content.ts";
+import { forgetInput, type ParsedRequest } from "./requests/parsed-request.ts";
+import { maxStoredSize } from "./runs/captured-content.ts";
 import { openRun } from "./runs/run.ts";
-import type { Asked, Surface } from "./surface.ts";
 
 /**
  * Serves a surface. Checks the credential's syntax, reads and validates the body, admits the call with a reservation,
  * calls the provider and settles.
  */
-export function serveSurface<Request extends Asked>(gateway: Gateway, surface: Surface<Request>): Handler {
+export function serveSurface<Parsed extends ParsedRequest>(gateway: Gateway, surface: Surface<Parsed>): Handler {
   return async (call) => {
     const startedAt = gateway.now();
     const caller = await readCaller(gateway, call.request, surface.keyHeader);
@@ -36,123 +37,130 @@ export function serveSurface<Request extends Asked>(gateway: Gateway, surface: S
   };
 }
 
-type Arrived = Call & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
+type ReceivedCall = Call & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
 
-async function admit<Request extends Asked>(
+async function admit<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  surface: Surface<Request>,
-  { request, requestId, path, caller, check, body, startedAt }: Arrived,
+  surface: Surface<Parsed>,
+  { request: httpRequest, requestId, path, caller, check, body, startedAt }: ReceivedCall,
 ): Promise<Response> {
   const { bytes } = body;
   const size = bytes.byteLength;
-  const { asked, labels, fingerprint } = await readOrAuthenticate(check, async () => {
-    const labels = readLabels(request);
+  const { request, labels, fingerprint } = await readOrAuthenticate(check, async () => {
+    const labels = readLabels(httpRequest);
     const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, bytes);
-    const parse = () => parseJson(request, bytes, { maxNumbers: surface.maxNumbers });
-    const read = (value: unknown) => surface.read(value, size, request.headers);
-    if (!body.isLarge) return { labels, fingerprint, asked: read(parse()) };
+    const parse = () => parseJson(httpRequest, bytes, { maxNumbers: surface.maxNumbers });
+    const read = (value: unknown) => surface.read(value, size, httpRequest.headers);
+    if (!body.isLarge) return { labels, fingerprint, request: read(parse()) };
     // Parsing and validating a large body take about the same time. Other calls run in between.
     const value = await runInTurn(parse);
-    if (size > maxKept) body.discardBytes();
-    return { labels, fingerprint, asked: await runInTurn(() => read(value)) };
+    if (size > maxStoredSize) body.discardBytes();
+    return { labels, fingerprint, request: await runInTurn(() => read(value)) };
   });
-  const begin = gateway.beginRun({
+  const feature = labels.operation ?? surface.feature;
+  const isLabelled = labels.entityId !== undefined;
+  const admission = gateway.beginRun({
     ...caller,
     request_id: requestId,
-    feature: labels.operation ?? surface.feature,
+    feature,
     entity_id: labels.entityId,
-    session_label: labels.entityId === undefined ? sessionLabel(request.headers, surface.session?.(asked)) : undefined,
+    session_label: isLabelled ? undefined : sessionLabel(httpRequest.headers, surface.session?.(request)),
     idempotency_key: labels.idempotencyKey,
     fingerprint,
     kind: surface.kind,
-    streamed: asked.stream || undefined,
-    model: asked.model,
-    voice: asked.voice,
+    streamed: request.stream || undefined,
+    model: request.model,
+    voice: request.voice,
     providers: providersWith(gateway.providers, surface.endpoint),
-    input_bytes: asked.inputBytes,
+    input_bytes: request.inputBytes,
     // An embeddings request may have many inputs, each of which fits in the context window.
-    input_reads: surface.kind === "chat" ? (asked.inputReads ?? 1) : undefined,
-    expected_tokens: asked.expectedTokens,
-    hour_writes: asked.hourWrites !== undefined,
-    is_free: asked.isFree,
-    images: asked.images || undefined,
-    fee_requests: asked.feeRequests,
-    audio: asked.audio || undefined,
-    audio_seconds: asked.audioSeconds,
-    service_tier: asked.serviceTier,
-    output_limit: asked.outputLimit,
-    output_limit_assumed: asked.outputLimitAssumed || undefined,
-    size_fields: asked.sizeFields,
-    choices: asked.choices === 1 ? undefined : asked.choices,
+    input_reads: surface.kind === "chat" ? (request.inputReads ?? 1) : undefined,
+    expected_tokens: request.expectedTokens,
+    hour_writes: request.hourWrites !== undefined,
+    is_free: request.isFree,
+    images: request.images || undefined,
+    fee_requests: request.feeRequests,
+    audio: request.audio || undefined,
+    audio_seconds: request.audioSeconds,
+    service_tier: request.serviceTier,
+    output_limit: request.outputLimit,
+    output_limit_assumed: request.outputLimitAssumed || undefined,
+    size_fields: request.sizeFields,
+    choices: request.choices === 1 ? undefined : request.choices,
   });
-  const begun = await begin.catch((error) => refuseEndpoint(error, gateway, { caller, surface, model: asked.model }));
-  if ("kept" in begun) {
+  const { kind } = surface;
+  const run = await admission.catch((error) => refuseEndpoint(error, gateway, { caller, kind, model: request.model }));
+  if ("storedAnswer" in run) {
     body.release();
-    return replayAnswer(surface, asked, begun.kept);
+    return replayAnswer(surface, request, run.storedAnswer);
   }
-  const run = begun;
   // The model's output limit may be lower than our default.
-  asked.outputLimit = run.output_limit ?? asked.outputLimit;
-  const about = { requestId, path, feature: labels.operation ?? surface.feature };
-  const open = openRun(gateway, { run, startedAt, asked, about, onEnd: () => (largeBody ?? body).release() });
-  const stored = size > maxKept ? undefined : open.content.notePrompt(bytes);
+  request.outputLimit = run.output_limit ?? request.outputLimit;
+  const open = openRun(gateway, {
+    run,
+    startedAt,
+    request,
+    labels: { requestId, path, feature },
+    onEnd: () => (largeBody ?? body).release(),
+  });
+  const storing = size > maxStoredSize ? undefined : open.content.storePrompt(bytes);
   body.discardBytes();
-  const largeBody = body.isLarge ? largeBodyOf(body, { asked, stored }) : undefined;
-  const admitted: AdmittedCall<Request> = {
+  const largeBody = body.isLarge ? createLargeBody(body, { request, storing }) : undefined;
+  const call: AdmittedCall<Parsed> = {
     surface,
-    asked,
-    model: run.model,
-    open,
     request,
     requestId,
+    clientSignal: httpRequest.signal,
+    model: run.model,
+    open,
     body: largeBody,
     usageLimits: {
-      contextWindow: run.context_window ? run.context_window * (asked.inputReads ?? 1) : undefined,
-      outputLimit: asked.outputLimit,
-      choices: asked.choices,
-      hourWrites: asked.hourWrites,
+      contextWindow: run.context_window ? run.context_window * (request.inputReads ?? 1) : undefined,
+      outputLimit: request.outputLimit,
+      choices: request.choices,
+      hourWrites: request.hourWrites,
     },
-    inputEstimate: asked.inputEstimate,
+    inputEstimate: request.inputEstimate,
     deadline: startedAt + (surface.beginsWithAnswer ? gateway.limits.wholeAnswerMs : gateway.limits.totalMs),
   };
-  const refusal = strictModeRefusal(run, { asked, providers: gateway.providers });
-  if (refusal) throw settleFailure(refusal, admitted);
-  const answering = surface.answer(gateway, admitted);
+  const refusal = strictModeRefusal(run, { request, providers: gateway.providers });
+  if (refusal) throw settleFailure(refusal, call);
+  const answering = surface.answer(gateway, call);
   // Keeps the isolate alive until the run has ended, even if the client disconnects.
   gateway.waitUntil(answering.catch(() => {}));
-  return surface.beginsWithAnswer ? answering : beginInTime(gateway, admitted, answering);
+  return surface.beginsWithAnswer ? answering : beginInTime(gateway, call, answering);
 }
 
-/** Returns a large body that also drops the values of its request, and has its memory until the prompt is stored. */
-function largeBodyOf(body: Body, { asked, stored }: { asked: Asked; stored: Promise<void> | undefined }) {
-  let isStoring = stored !== undefined;
-  let afterwards = () => {};
-  stored?.finally(() => {
+/** Creates a large body that also drops the values of its request, and has its memory until the prompt is stored. */
+function createLargeBody(
+  body: Body,
+  { request, storing }: { request: ParsedRequest; storing: Promise<void> | undefined },
+) {
+  let isStoring = storing !== undefined;
+  let onStored = () => {};
+  storing?.finally(() => {
     isStoring = false;
-    afterwards();
+    onStored();
   });
   function onceStored(act: () => void): void {
-    if (isStoring) afterwards = act;
+    if (isStoring) onStored = act;
     else act();
   }
   return {
     resume(signal: AbortSignal) {
-      afterwards = () => {};
+      onStored = () => {};
       return body.resume(signal);
     },
     keepOnly(forms: { values: boolean; request: boolean }) {
-      if (!forms.values) forgetInput(asked);
+      if (!forms.values) forgetInput(request);
       onceStored(() => body.keepOnly(forms));
     },
     release: () => onceStored(body.release),
   };
 }
 
-/** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body. */
+/** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body, in hexadecimal. */
 async function fingerprintOf(path: string, body: Uint8Array): Promise<string> {
-  const head = new TextEncoder().encode(`${path}\n`);
-  const whole = new Uint8Array(head.length + body.length);
-  whole.set(head);
-  whole.set(body, head.length);
-  return hex(new Uint8Array(await crypto.subtle.digest("SHA-256", whole)));
+  const hash = await crypto.subtle.digest("SHA-256", Buffer.concat([Buffer.from(`${path}\n`), body]));
+  return Buffer.from(hash).toString("hex");
 }

@@ -1,12 +1,12 @@
 /** An item in a bag, and its position there. */
-export type InBag<Item> = { readonly item: Item; place: number };
+export type BagEntry<Item> = { readonly item: Item; place: number };
 
 /** An unordered collection whose items are added and removed in constant time. */
 export type Bag<Item> = {
   readonly size: number;
-  add: (item: Item) => InBag<Item>;
+  add: (item: Item) => BagEntry<Item>;
   /** Removes an entry, unless it has been removed already. */
-  remove: (entry: InBag<Item>) => void;
+  remove: (entry: BagEntry<Item>) => void;
   /** Returns the bag's current items. */
   items: () => Item[];
 };
@@ -17,7 +17,7 @@ export type Bag<Item> = {
  * every later table and its items stay in memory until a full garbage collection.
  */
 export function createBag<Item>(): Bag<Item> {
-  const entries: InBag<Item>[] = [];
+  const entries: BagEntry<Item>[] = [];
   return {
     get size() {
       return entries.length;

@@ -1,3 +1,5 @@
+import { isObject } from "./json.ts";
+
 type Members = Record<string, unknown>;
 
 /**
@@ -15,7 +17,7 @@ export function mergeDelta(message: Members, delta: Members): void {
     if (name === "__proto__" || value === null || value === undefined) continue;
     const before = Object.hasOwn(message, name) ? message[name] : undefined;
     if (Array.isArray(value)) message[name] = mergeList(Array.isArray(before) ? before : [], value);
-    else if (isMembers(value)) message[name] = mergeInto(isMembers(before) ? before : {}, value);
+    else if (isObject(value)) message[name] = mergeInto(isObject(before) ? before : {}, value);
     else message[name] = mergeText(name, before, value);
   }
 }
@@ -23,7 +25,7 @@ export function mergeDelta(message: Members, delta: Members): void {
 /** Returns a merged message in its non-streamed form. */
 export function wholeMessage(merged: Members): Members {
   const { content, tool_calls: calls, ...rest } = merged;
-  const tool_calls = (Array.isArray(calls) ? calls.filter(isMembers) : [])
+  const tool_calls = (Array.isArray(calls) ? calls.filter(isObject) : [])
     .toSorted((one, other) => placeOf(one) - placeOf(other))
     .map(({ index, ...call }) => wholeCall(call));
   const called = tool_calls.length > 0;
@@ -43,7 +45,7 @@ function placeOf({ index }: Members): number {
 }
 
 function wholeCall({ id = "", function: called, ...rest }: Members): Members {
-  return { id, type: "function", ...rest, function: { name: "", arguments: "", ...(isMembers(called) ? called : {}) } };
+  return { id, type: "function", ...rest, function: { name: "", arguments: "", ...(isObject(called) ? called : {}) } };
 }
 
 function mergeInto(target: Members, delta: Members): Members {
@@ -53,12 +55,12 @@ function mergeInto(target: Members, delta: Members): Members {
 
 function mergeList(list: unknown[], more: unknown[]): unknown[] {
   for (const each of more) {
-    if (!isMembers(each)) {
+    if (!isObject(each)) {
       list.push(each);
       continue;
     }
-    const entry = list.slice(-maxOpenEntries).findLast((known) => isMembers(known) && continues(known, each));
-    if (isMembers(entry)) mergeDelta(entry, each);
+    const entry = list.slice(-maxOpenEntries).findLast((known) => isObject(known) && continues(known, each));
+    if (isObject(entry)) mergeDelta(entry, each);
     else list.push(mergeInto({}, each));
   }
   return list;
@@ -78,8 +80,4 @@ function mergeText(name: string, before: unknown, value: unknown): unknown {
   if (sentWhole.has(name)) return value || before;
   // Some providers send a function's name in pieces, and others repeat it in every chunk.
   return name === "name" && before === value ? before : before + value;
-}
-
-function isMembers(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -154,8 +154,8 @@ describe("a streamed chat", () => {
     [true, []],
   ] as const)(
     "a streamed chat states its usage only in the last chunk, whether or not the client requested it: %s",
-    async ([usageAsked, choices]) => {
-      const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), usageAsked);
+    async ([wantsUsage, choices]) => {
+      const { chunks } = await collect(newId(), chatOf("demo-usage-cumulative"), wantsUsage);
       expect(chunks.filter(({ usage }) => usage)).toEqual([chunks.at(-1)]);
       expect(chunks.at(-1)).toMatchObject({
         object: "chat.completion.chunk",

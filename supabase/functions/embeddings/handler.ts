@@ -1,5 +1,5 @@
+import type { Gateway } from "../_gateway/calls/gateway.ts";
 import { embeddingsSurface } from "../_gateway/embeddings/surface.ts";
-import type { Gateway } from "../_gateway/gateway.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";
 

@@ -1,4 +1,4 @@
-import type { Gateway } from "../_gateway/gateway.ts";
+import type { Gateway } from "../_gateway/calls/gateway.ts";
 import { generateSurface } from "../_gateway/generate/surface.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { serveSurface } from "../_gateway/serve-surface.ts";

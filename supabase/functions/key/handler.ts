@@ -1,6 +1,6 @@
 import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import type { Gateway } from "../_gateway/gateway.ts";
+import type { Gateway } from "../_gateway/calls/gateway.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 
 /** Handles `GET /v1/key`, which describes the credential, its limits, its spend and the remaining amounts. */

@@ -1,4 +1,4 @@
-import type { Gateway } from "../_gateway/gateway.ts";
+import type { Gateway } from "../_gateway/calls/gateway.ts";
 import { anthropicErrors } from "../_gateway/http/anthropic-errors.ts";
 import { createRouter } from "../_gateway/http/router.ts";
 import { countTokensSurface, messagesSurface } from "../_gateway/messages/surface.ts";

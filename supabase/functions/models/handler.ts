@@ -1,8 +1,8 @@
 import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { providersWith } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import type { ModelKind } from "../_gateway/database.ts";
-import type { Gateway } from "../_gateway/gateway.ts";
+import type { Gateway } from "../_gateway/calls/gateway.ts";
+import type { ModelKind } from "../_gateway/database/database.ts";
 import { usesAnthropicApi } from "../_gateway/http/anthropic-errors.ts";
 import { GatewayError } from "../_gateway/http/errors.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";

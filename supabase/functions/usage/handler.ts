@@ -1,8 +1,7 @@
-import type { z } from "zod";
 import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
-import type { Gateway } from "../_gateway/gateway.ts";
-import { refuseBody } from "../_gateway/http/parse-body.ts";
+import type { Gateway } from "../_gateway/calls/gateway.ts";
+import { parseRecord } from "../_gateway/http/parse-body.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 
@@ -15,21 +14,15 @@ function reportUsage(gateway: Gateway): Handler {
   const { database } = gateway;
   return async ({ request }) => {
     const caller = await readCaller(gateway, request);
-    const asked = await readOrAuthenticate(
+    const window = await readOrAuthenticate(
       () => database.checkAppCaller(caller),
       () => {
         readLabels(request);
-        return readWindow(request);
+        return parseRecord(utcWindow, Object.fromEntries(new URL(request.url).searchParams));
       },
     );
     // A HEAD request changes nothing, not even the time at which the key was last used.
-    const text = await database.reportUsage({ ...caller, ...asked, notes_use: request.method !== "HEAD" });
+    const text = await database.reportUsage({ ...caller, ...window, notes_use: request.method !== "HEAD" });
     return new Response(text, { headers: { "content-type": "application/json" } });
   };
-}
-
-function readWindow(request: Request): z.output<typeof utcWindow> {
-  const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams));
-  if (!parsed.success) throw refuseBody(parsed.error);
-  return parsed.data;
 }

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { type RateLimits, readRateLimits, type ToldLimits } from "../../functions/_gateway/admission/rate-limits.ts";
-import type { Run } from "../../functions/_gateway/database.ts";
+import type { Run } from "../../functions/_gateway/database/database.ts";
+import { type LimitReport, type RateLimits, readRateLimits } from "../../functions/_gateway/database/rate-limits.ts";
 import { costOfCalls } from "../../functions/_shared/call-price.ts";
 import type { TokenCounts } from "../../functions/_shared/money.ts";
 import { createUser, type Database, one } from "../database.ts";
@@ -140,7 +140,7 @@ export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: obj
 export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd" | "credits_per_usd"> & {
   refused?: string;
   reserved_credits: string;
-  limits: ToldLimits;
+  limits: LimitReport;
   /** The time of the call. Present only in a refusal. */
   at?: string;
 };

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { createBatchQueue } from "../batch-queue.ts";
+import { createBatchQueue } from "../database/batch-queue.ts";
 import { GatewayError } from "../http/errors.ts";
 import { createBegin } from "./begin-runs.ts";
 

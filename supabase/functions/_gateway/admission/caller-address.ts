@@ -18,10 +18,10 @@ export type AddressOptions = {
  * @returns undefined if the address is unknown, or if a call states an address without one of the secret keys
  */
 export function callerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
-  const told = headers.get("x-platform-forwarded-for");
-  if (told !== null) {
+  const statedAddress = headers.get("x-platform-forwarded-for");
+  if (statedAddress !== null) {
     const key = headers.get("apikey");
-    return secretKeys.some((secret) => isSame(key, secret)) ? readAddress(told) : undefined;
+    return secretKeys.some((secret) => isSame(key, secret)) ? readAddress(statedAddress) : undefined;
   }
   const chain = (headers.get("x-forwarded-for") ?? "").split(",").map((entry) => entry.trim());
   if (trustedHops === 0 || trustedHops > chain.length) return undefined;

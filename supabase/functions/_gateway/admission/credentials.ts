@@ -1,16 +1,8 @@
 import { createHash } from "node:crypto";
-import { type AiCredentialKind, aiCredentialKind } from "../../_shared/ai-key.ts";
-import { approvalProofHeader, type Claims, type ClaimsVerifier } from "../../_shared/claims.ts";
+import { aiCredentialKind } from "../../_shared/ai-key.ts";
+import { approvalProofHeader, type ClaimsVerifier } from "../../_shared/claims.ts";
+import type { Credential } from "../database/database.ts";
 import { GatewayError } from "../http/errors.ts";
-
-/**
- * A credential as passed to the database. For a key or an app's token: the source, and the SHA-256 of the text in hex.
- * For a person's own session: the claims of a verified token, and a proof of the session's mobile approval if our web
- * server sent one.
- */
-export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
-
-type SessionClaims = Pick<Claims, "sub" | "session_id" | "aal" | "amr"> & { approval_proof: string | undefined };
 
 export type CredentialReader = (request: Request, keyHeader?: "x-api-key") => Promise<Credential>;
 
@@ -27,7 +19,7 @@ export function createCredentialReader(
   { identityHeaders }: { identityHeaders: Record<string, string> },
 ): CredentialReader {
   return async ({ headers }, keyHeader) => {
-    const text = shownCredential(headers, keyHeader);
+    const text = readCredentialText(headers, keyHeader);
     const kind = aiCredentialKind(text);
     // WebCrypto would hand the work to another thread, which takes longer than the hash itself.
     if (kind) return { source: kind, hash: createHash("sha256").update(text).digest("hex") };
@@ -45,7 +37,7 @@ export function createCredentialReader(
  * Returns the text of the credential; empty if there is none. @throws GatewayError if two headers contain different
  * credentials
  */
-function shownCredential(headers: Headers, keyHeader: string | undefined): string {
+function readCredentialText(headers: Headers, keyHeader: string | undefined): string {
   const authorization = headers.get("authorization") ?? "";
   const bearer = /^bearer +(\S+)$/i.exec(authorization)?.[1] ?? "";
   const key = keyHeader && headers.get(keyHeader);
@@ -56,11 +48,6 @@ function shownCredential(headers: Headers, keyHeader: string | undefined): strin
     });
   }
   return key;
-}
-
-/** Returns bytes as lower-case hexadecimal digits. */
-export function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /**

@@ -1,12 +1,13 @@
 import { z } from "zod";
-import type { Caller } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Caller, GatewayDatabase, ModelKind } from "../database/database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { Endpoint } from "../providers/kinds/kind.ts";
-import type { Asked, Surface } from "../surface.ts";
+import type { Provider } from "../providers/provider-settings.ts";
+
+type Providers = ReadonlyMap<string, Provider>;
 
 /** Returns the ids of the providers that have an endpoint. */
-export function providersWith(providers: Gateway["providers"], endpoint: Endpoint): string[] {
+export function providersWith(providers: Providers, endpoint: Endpoint): string[] {
   return [...providers].flatMap(([id, { kind }]) => (kind.endpoints[endpoint] ? id : []));
 }
 
@@ -23,10 +24,9 @@ const listings = z.union([
  */
 export async function refuseEndpoint(
   error: unknown,
-  { database, providers }: Pick<Gateway, "database" | "providers">,
-  asked: { caller: Caller; model?: string; surface: Pick<Surface<Asked>, "endpoint" | "kind"> },
+  { database, providers }: { database: Pick<GatewayDatabase, "listModels">; providers: Providers },
+  { caller, model, kind: requiredKind }: { caller: Caller; model?: string; kind: ModelKind },
 ): Promise<never> {
-  const { caller, model, surface } = asked;
   if (error instanceof GatewayError && error.code === "model_not_found") {
     const { listing: text } = await database.listModels({
       ...caller,
@@ -35,7 +35,7 @@ export async function refuseEndpoint(
       paths: [],
     });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);
-    if (usable.some(({ kind, default: isDefault }) => model !== undefined || (isDefault && kind === surface.kind))) {
+    if (usable.some(({ kind, default: isDefault }) => model !== undefined || (isDefault && kind === requiredKind))) {
       throw new GatewayError("endpoint_not_served", { param: "model" });
     }
   }

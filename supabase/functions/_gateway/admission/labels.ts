@@ -1,7 +1,7 @@
 import { isLabel } from "../../_shared/labels.ts";
-import type { Caller } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Caller } from "../database/database.ts";
 import { GatewayError } from "../http/errors.ts";
+import type { CredentialReader } from "./credentials.ts";
 
 /** Validated labels from a call's headers. None of them identifies the caller. */
 export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };
@@ -9,6 +9,13 @@ export type CallLabels = { operation?: string; entityId?: string; idempotencyKey
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const nobodysWorkspace = "00000000-0000-0000-0000-000000000000";
 const printable = /^[\x20-\x7e]{1,255}$/;
+
+/** The services that identify a caller. */
+export type CallerReader = {
+  readCredential: CredentialReader;
+  /** Returns the caller's IP address, if trusted proxies state it. */
+  addressOf: (request: Request) => string | undefined;
+};
 
 /**
  * Reads `x-request-id`, the audit labels and `idempotency-key`.
@@ -31,14 +38,14 @@ export function readLabels({ headers }: Request): CallLabels {
  * @throws GatewayError `invalid_api_key` or `AUTH_UNAVAILABLE`
  */
 export async function readCaller(
-  { readCredential, addressOf }: Pick<Gateway, "readCredential" | "addressOf">,
+  { readCredential, addressOf }: CallerReader,
   request: Request,
   keyHeader?: "x-api-key",
 ): Promise<Caller> {
   const credential = await readCredential(request, keyHeader);
-  const named = request.headers.get("x-platform-workspace-id")?.toLowerCase();
+  const header = request.headers.get("x-platform-workspace-id")?.toLowerCase();
   // An invalid id becomes a workspace id that doesn't exist.
-  const workspace = named === undefined || uuid.test(named) ? named : nobodysWorkspace;
+  const workspace = header === undefined || uuid.test(header) ? header : nobodysWorkspace;
   return { credential, workspace, address: addressOf(request) };
 }
 

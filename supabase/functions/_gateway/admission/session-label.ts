@@ -16,28 +16,28 @@ const agents: readonly Agent[] = [
 
 /**
  * Returns the label that groups the calls of one agent session: the agent and its session id, never the user.
- * @param ofBody the label from the body, such as `claude-code:<session id>`; used if no header names a session
+ * @param bodyLabel the label from the body, such as `claude-code:<session id>`; used if no header names a session
  */
-export function sessionLabel(headers: Headers, ofBody?: string): string | undefined {
+export function sessionLabel(headers: Headers, bodyLabel?: string): string | undefined {
   const userAgent = headers.get("user-agent") ?? "";
-  const ofHeaders = agents.flatMap(({ name, header, userAgent: pattern }) => {
+  const headerLabels = agents.flatMap(({ name, header, userAgent: pattern }) => {
     const id = headers.get(header);
     return id && (pattern?.test(userAgent) ?? true) ? [`${name}:${id}`] : [];
   });
-  return [...ofHeaders, ...(ofBody === undefined ? [] : [ofBody])].find(isLabel);
+  return [...headerLabels, bodyLabel ?? ""].find(isLabel);
 }
 
 /**
  * Matches the session in Claude Code's `metadata.user_id`. The field is `user_<hash>_account_<uuid>_session_<uuid>`, or
  * a JSON object since Claude Code 2.1.
  */
-const ofText = /_session_([0-9a-f-]{36})$/;
-const ofJson = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
+const textPattern = /_session_([0-9a-f-]{36})$/;
+const jsonPattern = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
 
 /**
  * Returns the label of the Claude Code session named in `metadata.user_id`. Omits the user, who is also named there.
  */
 export function sessionOfUser(userId: string | null | undefined): string | undefined {
-  const id = (ofText.exec(userId ?? "") ?? ofJson.exec(userId ?? ""))?.[1];
+  const id = (textPattern.exec(userId ?? "") ?? jsonPattern.exec(userId ?? ""))?.[1];
   return id === undefined ? undefined : `claude-code:${id}`;
 }

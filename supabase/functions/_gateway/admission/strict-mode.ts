@@ -1,8 +1,7 @@
-import type { Run } from "../database.ts";
+import type { Run } from "../database/database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { Provider } from "../providers/provider-settings.ts";
-import { ignoredNames } from "../runs/run.ts";
-import type { Asked } from "../surface.ts";
+import { ignoredNames, type ParsedRequest } from "../requests/parsed-request.ts";
 
 /**
  * Refuses a call whose key is in strict mode if the provider of any route would not receive all of the call's
@@ -11,10 +10,10 @@ import type { Asked } from "../surface.ts";
  */
 export function strictModeRefusal(
   { strict, routes }: Pick<Run, "strict" | "routes">,
-  { asked, providers }: { asked: Asked; providers: ReadonlyMap<string, Provider> },
+  { request, providers }: { request: ParsedRequest; providers: ReadonlyMap<string, Provider> },
 ): GatewayError | undefined {
   if (!strict) return undefined;
-  const names = new Set(routes.flatMap(({ provider }) => ignoredNames(asked, providers.get(provider))));
+  const names = new Set(routes.flatMap(({ provider }) => ignoredNames(request, providers.get(provider))));
   // Allows `client_metadata`, with which Codex describes itself in every call, even if the provider would not receive
   // it.
   names.delete("client_metadata");

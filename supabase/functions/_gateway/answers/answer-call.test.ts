@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { AdmittedCall } from "../call.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import { GatewayError } from "../http/errors.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import type { RunEnd } from "../runs/run.ts";
@@ -20,8 +20,8 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
     },
     progress: {},
   };
-  const request = { signal: new AbortController().signal };
-  const told = settleFailure(error, { open, request, asked: {}, surface: {} } as unknown as AdmittedCall);
+  const clientSignal = new AbortController().signal;
+  const told = settleFailure(error, { open, clientSignal, request: {}, surface: {} } as unknown as AdmittedCall);
   return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 

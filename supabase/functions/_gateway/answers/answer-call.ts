@@ -1,34 +1,35 @@
-import { runLimitHeaders } from "../admission/rate-limits.ts";
-import { type AdmittedCall, forgetInput } from "../call.ts";
-import type { Gateway } from "../gateway.ts";
-import { GatewayError, openaiErrors, statusOf } from "../http/errors.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
+import { runLimitHeaders } from "../database/rate-limits.ts";
+import { GatewayError, openaiErrors, statusOf, toGatewayError } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
+import { forgetInput, type ParsedRequest } from "../requests/parsed-request.ts";
 import type { Platform, RunEnd } from "../runs/run.ts";
-import type { AnswerFormat, Asked } from "../surface.ts";
-import { holdFirstEvent } from "./first-event.ts";
+import type { AnswerFormat } from "./answer-format.ts";
+import { bufferFirstEvent } from "./first-event.ts";
 import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
 import { type RelayOptions, relayStream } from "./relay-stream.ts";
 import type { ProviderStream } from "./stream-step.ts";
-import { readWholeAnswer, statedInWhole, withPlatform } from "./whole-answer.ts";
+import { readStatedUse, readWholeAnswer, withPlatform } from "./whole-answer.ts";
 
 /** Answers a client's call with one provider call, streamed or whole. The run is settled however the call ends. */
-export async function answerCall<Request extends Asked>(
+export async function answerCall<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  format: AnswerFormat<Request>,
+  call: AdmittedCall<Parsed>,
+  format: AnswerFormat<Parsed>,
 ): Promise<Response> {
   try {
-    const reader = call.asked.stream ? format.createReader?.(call, { isRelayed: true }) : undefined;
+    const reader = call.request.stream ? format.createReader?.(call, { isRelayed: true }) : undefined;
     if (reader) {
-      const asked = await askForStream(gateway, call, format);
+      const stream = await requestStream(gateway, call, format);
       const { inputEstimate, usageLimits } = call;
-      return streamed(gateway, call, { step: { ...asked, reader, inputEstimate, usageLimits } });
+      return relayResponse(gateway, call, { step: { ...stream, reader, inputEstimate, usageLimits } });
     }
-    const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, format));
+    const { answer, read } = await requestWholeAnswer(gateway, call, (whole) => readWholeAnswer(whole, call, format));
     const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
-    const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });
+    const platform = endWhole(call, answer, { use: read.use, answer: { texts: read.texts, text } });
     return wholeResponse(call, { text: text(platform), platform });
   } catch (error) {
     return answerFailure(error, call);
@@ -36,12 +37,12 @@ export async function answerCall<Request extends Asked>(
 }
 
 /** Calls the run's routes in order until `accept` takes an answer. @throws ProviderFailure or ClientLeft */
-function askProvider<Request extends Asked, Accepted>(
+function requestAnswer<Parsed extends ParsedRequest, Accepted>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
+  call: AdmittedCall<Parsed>,
   accept: (answer: ProviderAnswer) => Promise<Accepted>,
 ): Promise<Accepted> {
-  const { surface, asked, model, open, request, body, mayContinue = false } = call;
+  const { surface, request, clientSignal, model, open, body, mayContinue = false } = call;
   return callProvider(
     {
       open,
@@ -49,9 +50,9 @@ function askProvider<Request extends Asked, Accepted>(
       providers: gateway.providers,
       cooldowns: gateway.cooldowns,
       endpoint: surface.endpoint,
-      stream: asked.stream,
+      stream: request.stream,
       requestFor: (route, provider) =>
-        surface.request(asked, {
+        surface.request(request, {
           route,
           provider,
           workspaceId: open.run.workspace_id,
@@ -60,7 +61,7 @@ function askProvider<Request extends Asked, Accepted>(
         }),
       requestId: open.run.run_id,
       name: model,
-      clientLeft: request.signal,
+      clientLeft: clientSignal,
       limits: gateway.limits,
       deadline: call.deadline,
       now: gateway.now,
@@ -79,7 +80,7 @@ function askProvider<Request extends Asked, Accepted>(
         resume: body.resume,
         keepOnly(forms) {
           const values = forms.values || mayContinue;
-          if (!values) forgetInput(asked);
+          if (!values) forgetInput(request);
           body.keepOnly({ ...forms, values });
         },
       },
@@ -89,15 +90,15 @@ function askProvider<Request extends Asked, Accepted>(
 }
 
 /** Requests a whole answer, and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
-export async function askWhole<Request extends Asked, Read>(
+export async function requestWholeAnswer<Parsed extends ParsedRequest, Read>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
+  call: AdmittedCall<Parsed>,
   readWhole: (answer: ProviderAnswer) => Promise<Read>,
 ): Promise<{ answer: ProviderAnswer; read: Read }> {
-  const asked = await askProvider(gateway, call, async (answer) => ({ answer, read: await readWhole(answer) }));
-  const { startedAt, attempt } = asked.answer;
+  const whole = await requestAnswer(gateway, call, async (answer) => ({ answer, read: await readWhole(answer) }));
+  const { startedAt, attempt } = whole.answer;
   call.open.addStep({ type: "model", name: call.model, status: "succeeded" }, startedAt, attempt());
-  return asked;
+  return whole;
 }
 
 /**
@@ -105,15 +106,16 @@ export async function askWhole<Request extends Asked, Read>(
  * the provider charges for the call. The client never gets that answer.
  * @throws ProviderFailure or ClientLeft
  */
-export function askForStream<Request extends Asked>(
+export function requestStream<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  format: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
+  call: AdmittedCall<Parsed>,
+  format: Pick<AnswerFormat<Parsed>, "readAnswer" | "createReader">,
 ): Promise<ProviderStream> {
-  return askProvider(gateway, call, async (answer) => {
-    if (await holdFirstEvent(answer, () => format.createReader?.(call))) {
-      const how = { route: answer.route.position, usageLimits: call.usageLimits, readAnswer: format.readAnswer };
-      return { answer, statedInPlace: (text) => statedInWhole(text, how) };
+  return requestAnswer(gateway, call, async (answer) => {
+    if (await bufferFirstEvent(answer, () => format.createReader?.(call))) {
+      const { usageLimits } = call;
+      const options = { route: answer.route.position, usageLimits, readAnswer: format.readAnswer };
+      return { answer, readWholeUsage: (text) => readStatedUse(text, options) };
     }
     const { use } = await readWholeAnswer(answer, call, format);
     throw invalidAnswer(use.basis === "final" ? use : undefined);
@@ -121,12 +123,12 @@ export function askForStream<Request extends Asked>(
 }
 
 /** Relays the stream of a call, and of the calls that follow it. */
-export function streamed<Request extends Asked>(
+export function relayResponse<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
+  call: AdmittedCall<Parsed>,
   { step, next }: Pick<RelayOptions, "step" | "next">,
 ): Response {
-  const { surface, open, model, request, requestId } = call;
+  const { surface, open, model, clientSignal, requestId } = call;
   const { waitUntil, limits } = gateway;
   const stream = relayStream({
     step,
@@ -135,7 +137,7 @@ export function streamed<Request extends Asked>(
     errors: surface.errors,
     requestId,
     name: model,
-    clientLeft: request.signal,
+    clientLeft: clientSignal,
     keepalive: keepaliveOf(call),
     limits,
     waitUntil,
@@ -148,23 +150,23 @@ export function streamed<Request extends Asked>(
  * @param end the usage of the last provider call, and the answer for the client
  * @returns the run's `platform` metadata
  */
-export function endWhole<Request extends Asked>(
-  { open, request }: AdmittedCall<Request>,
+export function endWhole<Parsed extends ParsedRequest>(
+  { open, clientSignal }: AdmittedCall<Parsed>,
   answer: ProviderAnswer,
   end: Pick<RunEnd, "use" | "answer">,
 ): Platform {
   return open.end({
     // The client may have disconnected before the answer ended. The answer is read to the end anyway if the provider
     // charges for all of it.
-    ...(request.signal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
+    ...(clientSignal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
     ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
 }
 
 /** Returns a complete answer as a response. Its rate limit headers count the run's actual usage. */
-export function wholeResponse<Request extends Asked>(
-  { open }: AdmittedCall<Request>,
+export function wholeResponse<Parsed extends ParsedRequest>(
+  { open }: AdmittedCall<Parsed>,
   { text, platform, headers }: { text: string; platform: Platform; headers?: Record<string, string> },
 ): Response {
   const response = new Response(text, { headers: { "content-type": "application/json" } });
@@ -181,15 +183,15 @@ function withHeaders(response: Response, headers: Record<string, string>): Respo
  * Returns an event stream as a response. Its rate limit headers count the tokens that the run reserved, because the
  * usage is not known yet.
  */
-function streamedResponse<Request extends Asked>(
-  { open }: AdmittedCall<Request>,
+function streamedResponse<Parsed extends ParsedRequest>(
+  { open }: AdmittedCall<Parsed>,
   stream: ReadableStream<Uint8Array> | string,
 ): Response {
   return withHeaders(new Response(stream, { headers: bodyHeaders({ stream: true }) }), runLimitHeaders(open.run));
 }
 
 /** Returns the estimated usage of the current provider call; undefined if no call was sent. */
-export function guessedUse<Request extends Asked>({ open, inputEstimate }: AdmittedCall<Request>) {
+export function estimateUse<Parsed extends ParsedRequest>({ open, inputEstimate }: AdmittedCall<Parsed>) {
   const route = open.progress.route;
   if (!open.dispatched || route === undefined) return undefined;
   return { route, usage: inputEstimate, basis: "guess" } as const;
@@ -199,14 +201,14 @@ export function guessedUse<Request extends Asked>({ open, inputEstimate }: Admit
  * Ends the run of a failed call. Returns a stream that contains only the error, if the client expects an event.
  * @throws GatewayError if it expects a status
  */
-export function answerFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): Response {
+export function answerFailure<Parsed extends ParsedRequest>(error: unknown, call: AdmittedCall<Parsed>): Response {
   const reported = settleFailure(error, call);
   if (!endsInEvent(error, call)) throw reported;
   return streamedResponse(call, failureEvent(reported, call));
 }
 
 /** Returns the event that ends the stream of a call that failed before its client got any content. */
-export function failureEvent<Request extends Asked>(error: GatewayError, call: AdmittedCall<Request>): string {
+export function failureEvent<Parsed extends ParsedRequest>(error: GatewayError, call: AdmittedCall<Parsed>): string {
   const { failure, errors = openaiErrors } = call.surface;
   return failure?.(error, call) ?? errors.event(error, call.requestId);
 }
@@ -215,41 +217,39 @@ export function failureEvent<Request extends Asked>(error: GatewayError, call: A
  * Returns whether the client of a failed call expects an event: the response or the provider's stream had begun, or the
  * code asks for it.
  */
-function endsInEvent<Request extends Asked>(error: unknown, { asked, surface, open }: AdmittedCall<Request>): boolean {
-  if (asked.stream && open.responseBegan) return true;
-  if (!asked.stream || !(error instanceof ProviderFailure)) return false;
+function endsInEvent<Parsed extends ParsedRequest>(
+  error: unknown,
+  { request, surface, open }: AdmittedCall<Parsed>,
+): boolean {
+  if (request.stream && open.hasResponseBegun) return true;
+  if (!request.stream || !(error instanceof ProviderFailure)) return false;
   return error.streamBegan || surface.errors?.eventCodes?.has(error.code) === true;
 }
 
 /** Ends the run of a call that failed for any reason. @returns the error for the client */
-export function settleFailure<Request extends Asked>(error: unknown, call: AdmittedCall<Request>): GatewayError {
+export function settleFailure<Parsed extends ParsedRequest>(error: unknown, call: AdmittedCall<Parsed>): GatewayError {
   const { open } = call;
   const { dispatched } = open;
   if (error instanceof ClientLeft) {
-    const use = error.use ?? guessedUse(call);
+    const use = error.use ?? estimateUse(call);
     open.end({ status: "cancelled", httpStatus: 499, use, keyUnused: !dispatched });
     return new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
-  const hasStatus200 = open.responseBegan || endsInEvent(error, call);
+  const hasStatus200 = open.hasResponseBegun || endsInEvent(error, call);
   const httpStatus = hasStatus200 ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
-  const heard = call.request.signal.aborted
+  const outcome = call.clientSignal.aborted
     ? ({ status: "cancelled", httpStatus: 499 } as const)
     : ({ status: "failed", httpStatus, errorCode: known.code } as const);
-  const { usage } = open.end({ ...heard, use: failure?.use, keyUnused: !mayHaveCharged });
+  const { usage } = open.end({ ...outcome, use: failure?.use, keyUnused: !mayHaveCharged });
   // If the provider's rate limit is reached, the headers state our own limits. Our own refusals already have these
   // headers.
   const reported =
     failure?.code === "rate_limit_exceeded" ? known.withHeaders(runLimitHeaders(open.run, usage)) : known;
   // Standard clients would retry calls that are already charged.
-  return mayHaveCharged || open.hasCharged() ? reported.unrepeatable() : reported;
-}
-
-/** Any error that isn't a refusal is a defect of ours. */
-export function toGatewayError(error: unknown): GatewayError {
-  return error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
+  return mayHaveCharged || open.hasCharged() ? reported.withoutRetry() : reported;
 }

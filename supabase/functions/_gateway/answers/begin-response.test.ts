@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { AdmittedCall } from "../call.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import { GatewayError } from "../http/errors.ts";
 import { messagesSurface } from "../messages/surface.ts";
 import { timeLimitsOf } from "../providers/limits.ts";
@@ -26,8 +26,14 @@ const tolerance = 50;
 function begin({ stream, surface = {}, ...rest }: { stream: boolean; surface?: object; progress?: object }) {
   const reported: unknown[] = [];
   const gateway = { limits, report: (error: unknown) => reported.push(error) } as unknown as Gateway;
-  const open = { responseBegan: false, run: { limits: { minute: null, counts: Array(8).fill(null) } } };
-  const call = { asked: { stream, ...rest }, surface, open, requestId: "req_1", model: "m" } as unknown as AdmittedCall;
+  const open = { hasResponseBegun: false, run: { limits: { minute: null, counts: Array(8).fill(null) } } };
+  const call = {
+    request: { stream, ...rest },
+    surface,
+    open,
+    requestId: "req_1",
+    model: "m",
+  } as unknown as AdmittedCall;
   let answer: (response: Response) => void = () => {};
   let fail: (error: unknown) => void = () => {};
   const answering = new Promise<Response>((resolve, reject) => {
@@ -47,7 +53,7 @@ describe("A call whose answer arrives in time", () => {
     answer(answered);
     expect(await response).toBe(answered);
     await vi.advanceTimersByTimeAsync(limits.beginMs);
-    expect(open.responseBegan).toBe(false);
+    expect(open.hasResponseBegun).toBe(false);
   });
 
   test("gets its error's own status", async () => {
@@ -95,7 +101,7 @@ describe("A call whose answer takes long", () => {
     expect([response.status, response.headers.get("content-type")]).toEqual([200, type]);
     expect(response.headers.get("x-accel-buffering")).toBe("no");
     expect(read.map(({ text }) => text)).toEqual(Array(4).fill(keepalive));
-    expect(call.open.responseBegan).toBe(true);
+    expect(call.open.hasResponseBegun).toBe(true);
     call.answer(new Response('{"a":1}'));
     expect(await rest()).toBe('{"a":1}');
   });

@@ -1,10 +1,10 @@
-import { runLimitHeaders } from "../admission/rate-limits.ts";
-import type { AdmittedCall } from "../call.ts";
-import type { Gateway } from "../gateway.ts";
-import { openaiErrors } from "../http/errors.ts";
-import type { Asked } from "../surface.ts";
-import { startTimeLimit } from "../time-limit.ts";
-import { failureEvent, toGatewayError } from "./answer-call.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
+import { runLimitHeaders } from "../database/rate-limits.ts";
+import { openaiErrors, toGatewayError } from "../http/errors.ts";
+import { startTimeLimit } from "../http/time-limit.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { failureEvent } from "./answer-call.ts";
 import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
 
 /** JSON may begin with whitespace (RFC 8259, 2). DeepSeek also sends empty lines before answers that take long. */
@@ -16,35 +16,35 @@ const blankLine = "\n";
  * the stream's error event, or the error object in place of the JSON answer, as OpenRouter does it
  * (https://openrouter.ai/docs/api-reference/errors).
  */
-export function beginInTime<Request extends Asked>(
+export function beginInTime<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
+  call: AdmittedCall<Parsed>,
   answering: Promise<Response>,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
     const limit = startTimeLimit(gateway.limits.beginMs, () => {
-      call.open.responseBegan = true;
+      call.open.hasResponseBegun = true;
       resolve(earlyResponse(gateway, call, answering));
     });
     answering.then(resolve, reject).finally(limit.end);
   });
 }
 
-function earlyResponse<Request extends Asked>(
+function earlyResponse<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
+  call: AdmittedCall<Parsed>,
   answering: Promise<Response>,
 ): Response {
-  const { asked, surface, open, requestId } = call;
+  const { request, surface, open, requestId } = call;
   const { errors = openaiErrors } = surface;
   const answered = answering.catch((thrown) => {
     const error = toGatewayError(thrown);
     if (error.cause !== undefined) gateway.report(error.cause, requestId);
-    return new Response(asked.stream ? failureEvent(error, call) : JSON.stringify(errors.body(error, requestId)));
+    return new Response(request.stream ? failureEvent(error, call) : JSON.stringify(errors.body(error, requestId)));
   });
-  const keepalive = asked.stream ? keepaliveOf(call) : () => blankLine;
+  const keepalive = request.stream ? keepaliveOf(call) : () => blankLine;
   const body = waitingBody(answered, { keepalive, keepaliveMs: gateway.limits.keepaliveMs });
-  return new Response(body, { headers: { ...bodyHeaders(asked), ...runLimitHeaders(open.run) } });
+  return new Response(body, { headers: { ...bodyHeaders(request), ...runLimitHeaders(open.run) } });
 }
 
 /** Returns a body that consists of keepalives until the answer is there, and then of the answer's body. */

@@ -1,5 +1,5 @@
 import { JsonNumber } from "../../_shared/exact-json.ts";
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
 import { readStatedCounts } from "../usage/stated-counts.ts";
 
 const errorWords =
@@ -13,20 +13,18 @@ const texts = ["message", "msg", "detail"];
  * error only keeps the connection open or extends the protocol.
  * @param event parsed, or its text if it isn't JSON
  */
-export function tellsError(event: unknown): boolean {
-  if (typeof event === "string") return !isIdleToken(event) && !saysIdle(event);
+export function reportsError(event: unknown): boolean {
+  if (typeof event === "string") return !isIdleToken(event) && !isIdleText(event);
   // Gemini wraps its errors in an array.
-  if (Array.isArray(event)) return event.some((each) => isObject(each) && tellsError(each));
+  if (Array.isArray(event)) return event.some((each) => isObject(each) && reportsError(each));
   if (!isObject(event)) return false;
   const named = names.flatMap((name) => (typeof event[name] === "string" ? [event[name]] : []));
   if (hasError(event) || named.some((name) => errorWords.test(name))) return true;
-  const said = texts.map((name) => event[name]).find(isPresent);
-  if (said === undefined) return false;
-  const code = [event.code, event.status_code, event.status].find(
-    (each) => isPresent(each) && !named.includes(`${each}`),
-  );
+  const text = texts.map((name) => event[name]).find((each) => each != null);
+  if (text === undefined) return false;
+  const code = [event.code, event.status_code, event.status].find((each) => each != null && !named.includes(`${each}`));
   if (code !== undefined) return isErrorCode(code);
-  return named.length === 0 && !(typeof said === "string" && saysIdle(said));
+  return named.length === 0 && !(typeof text === "string" && isIdleText(text));
 }
 
 /**
@@ -43,7 +41,7 @@ export function hasError(event: Record<string, unknown>): boolean {
 }
 
 /** Returns whether an event or answer states counts or a cost above zero, wherever providers state them. */
-export function statesUse(event: Record<string, unknown>): boolean {
+export function reportsUsage(event: Record<string, unknown>): boolean {
   const choices: unknown[] = Array.isArray(event.choices) ? event.choices : [];
   const holders = [event, event.response, event.x_groq, ...choices];
   const { prompt_eval_count, eval_count, timings } = event;
@@ -59,7 +57,7 @@ function isAboveZero(usage: unknown): boolean {
 }
 
 function isError(value: unknown): boolean {
-  return isPresent(value) && value !== false && value !== "" && !(Array.isArray(value) && value.length === 0);
+  return value != null && value !== false && value !== "" && !(Array.isArray(value) && value.length === 0);
 }
 
 /** Returns whether the text is one word or a time, such as "ping" or "2024-04-07 20:20:50.554328". */
@@ -67,14 +65,10 @@ function isIdleToken(text: string): boolean {
   return /^(?:[^\s{<]\S{0,63}|[\d\s:.,/TZ+-]{0,64})$/.test(text) && !errorWords.test(text);
 }
 
-function saysIdle(text: string): boolean {
+function isIdleText(text: string): boolean {
   return text.length <= 200 && !/^[{<]/.test(text) && idleWords.test(text) && !errorWords.test(text);
 }
 
 function isErrorCode(code: unknown): boolean {
   return typeof code === "number" || typeof code === "string" ? code !== "" && !(Number(code) < 400) : true;
-}
-
-function isPresent(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

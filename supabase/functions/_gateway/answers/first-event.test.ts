@@ -2,12 +2,12 @@ import { describe, expect, test } from "vitest";
 import { createMessagesReader } from "../messages/events.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "../providers/provider-failure.ts";
-import { holdFirstEvent } from "./first-event.ts";
+import { bufferFirstEvent } from "./first-event.ts";
 
 const usageLimits = { contextWindow: 200_000, outputLimit: 1_000, choices: 1 };
 
 /**
- * Passes an answer that arrives in pieces to `holdFirstEvent`. An error in place of a piece interrupts it. @returns
+ * Passes an answer that arrives in pieces to `bufferFirstEvent`. An error in place of a piece interrupts it. @returns
  * whether it is a stream, and the bytes that can still be read from it
  */
 async function hold(...pieces: (string | Error)[]) {
@@ -26,7 +26,7 @@ async function hold(...pieces: (string | Error)[]) {
       back = new TextDecoder().decode(bytes);
     },
   } as unknown as ProviderAnswer;
-  const isStream = await holdFirstEvent(answer, () => createMessagesReader({ usageLimits }));
+  const isStream = await bufferFirstEvent(answer, () => createMessagesReader({ usageLimits }));
   return { isStream, back, left: left.length };
 }
 

@@ -1,8 +1,9 @@
+import { isObject, parseJsonOrUndefined } from "../../_shared/json.ts";
+import { concatBytes } from "../http/body.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
-import { isObject } from "../structured/canonical.ts";
 import { callUse, type StatedUsage } from "../usage/usage.ts";
-import { hasError, statesUse, tellsError } from "./error-events.ts";
+import { hasError, reportsError, reportsUsage } from "./error-events.ts";
 import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
 import type { StreamReader } from "./stream-reader.ts";
 
@@ -12,8 +13,8 @@ export const beginEvents: ReadonlySet<unknown> = new Set([
   "response.queued",
   "response.in_progress",
 ]);
-/** A larger first event isn't held: it is content, not an error. */
-const mostHeldBytes = 64 * 1024;
+/** A larger first event isn't buffered: it is content, not an error. */
+const maxBufferedBytes = 64 * 1024;
 
 /**
  * Reads an answer up to its first content and puts the bytes back. Until then, another route can still be called.
@@ -21,13 +22,12 @@ const mostHeldBytes = 64 * 1024;
  * @returns whether the answer is a stream, judged by its bytes or its content type
  * @throws ProviderFailure if an error arrives instead of the first event, or the stream ends without one
  */
-export async function holdFirstEvent(
+export async function bufferFirstEvent(
   answer: ProviderAnswer,
   createReader: () => StreamReader | undefined,
 ): Promise<boolean> {
   const isDeclared = answer.contentType.startsWith("text/event-stream");
-  const pieces: Uint8Array[] = [];
-  let held = new Uint8Array(0);
+  let buffered = new Uint8Array(0);
   const state: { latest: Role } = { latest: "idle" };
   const splitter = createEventSplitter(
     (event) => {
@@ -38,23 +38,20 @@ export async function holdFirstEvent(
     () => {},
   );
   for (;;) {
-    const bytes = await readOn(answer, () => {
+    const bytes = await readNext(answer, () => {
       const reader = createReader();
-      reader?.push(held);
+      reader?.push(buffered);
       return reader?.facts.usage;
     });
-    if (bytes) {
-      pieces.push(bytes);
-      held = concat(pieces);
-    }
-    const isStream = beginsWithEvents(held);
-    const isFull = held.length > mostHeldBytes;
+    if (bytes) buffered = concatBytes([buffered, bytes], buffered.length + bytes.length);
+    const isStream = beginsWithEvents(buffered);
+    const isFull = buffered.length > maxBufferedBytes;
     if (isStream === false) {
       // A provider may send JSON with the content type of a stream. The JSON is either an error or a whole answer,
       // which the stream's reader accepts.
-      if (isDeclared && bytes && !isFull && isOpenJson(held)) continue;
-      if (isDeclared) refuseError(new TextDecoder().decode(held));
-      answer.unread(held);
+      if (isDeclared && bytes && !isFull && isOpenJson(buffered)) continue;
+      if (isDeclared) refuseError(new TextDecoder().decode(buffered));
+      answer.unread(buffered);
       return isDeclared;
     }
     if (bytes) splitter.push(bytes);
@@ -64,7 +61,7 @@ export async function holdFirstEvent(
     const isMetered = latest === "content" || latest === "opening";
     if (!bytes && !isMetered) throw invalidStream(latest);
     if (latest === "content" || isFull || !bytes) {
-      answer.unread(held);
+      answer.unread(buffered);
       return isDeclared || isStream === true;
     }
   }
@@ -76,14 +73,14 @@ const openBrace = 0x7b;
 /** Returns whether bytes begin a JSON object that is still incomplete. */
 function isOpenJson(bytes: Uint8Array): boolean {
   const text = new TextDecoder().decode(bytes).trim();
-  return text.charCodeAt(0) === openBrace && parse(text) === undefined;
+  return text.charCodeAt(0) === openBrace && parseJsonOrUndefined(text) === undefined;
 }
 
 /**
  * Reads the next bytes. Nothing has reached the caller yet, so another route may be called if this fails.
  * @param usageSoFar returns the usage that the bytes before state. The provider charges for it even if this fails.
  */
-async function readOn(
+async function readNext(
   answer: ProviderAnswer,
   usageSoFar: () => StatedUsage | undefined,
 ): Promise<Uint8Array | undefined> {
@@ -118,15 +115,18 @@ function roleOf(event: string, latest: Role): Role {
     if (latest === "opening") return "content";
     throw invalidStream(latest);
   }
-  const value = parse(data);
+  const value = parseJsonOrUndefined(data);
   if (isObject(value) && isOfMessage(value)) return isMessageOpening(value) ? "opening" : "content";
-  if (isObject(value) && (value.choices || value.usage || value.response || isOfResponse(value) || statesUse(value))) {
+  if (
+    isObject(value) &&
+    (value.choices || value.usage || value.response || isOfResponse(value) || reportsUsage(value))
+  ) {
     const isFailed = value.type === "response.failed" || hasError(value);
-    if (isFailed && !statesUse(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
+    if (isFailed && !reportsUsage(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
     if (beginEvents.has(value.type)) return "accepted";
     return isChunkOpening(value) ? "opening" : "content";
   }
-  if (isError || tellsError(value ?? data)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
+  if (isError || reportsError(value ?? data)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
   return "idle";
 }
 
@@ -161,26 +161,8 @@ function isOfMessage({ type }: Record<string, unknown>): boolean {
 
 /** @throws ProviderFailure if the provider sent an HTML page, or an error that states no usage, instead of a stream */
 function refuseError(text: string): void {
-  const value = parse(text);
+  const value = parseJsonOrUndefined(text);
   const isPage = text.trimStart().startsWith("<");
-  const isFailed = isObject(value) && (value.choices ? hasError(value) : tellsError(value)) && !statesUse(value);
+  const isFailed = isObject(value) && (value.choices ? hasError(value) : reportsError(value)) && !reportsUsage(value);
   if (isPage || isFailed) throw refusalFailure({ status: 200, text });
-}
-
-function parse(data: string): unknown {
-  try {
-    return JSON.parse(data);
-  } catch {
-    return undefined;
-  }
-}
-
-function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(pieces.reduce((size, { length }) => size + length, 0));
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.length;
-  }
-  return whole;
 }

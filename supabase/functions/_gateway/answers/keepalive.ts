@@ -1,5 +1,5 @@
-import type { AdmittedCall } from "../call.ts";
-import type { Asked } from "../surface.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
 
 /**
  * A comment line, which clients and load balancers count as activity. No blank line follows it, because older SDKs fail
@@ -8,12 +8,12 @@ import type { Asked } from "../surface.ts";
 const keepaliveComment = ": keepalive\n";
 
 /** Returns the function that writes what keeps a silent stream of the call alive, in the format of its surface. */
-export function keepaliveOf<Request extends Asked>(call: AdmittedCall<Request>): () => string {
+export function keepaliveOf<Parsed extends ParsedRequest>(call: AdmittedCall<Parsed>): () => string {
   return () => call.surface.keepalive?.(call) ?? keepaliveComment;
 }
 
 /** Returns the headers of a body. Proxies of nginx would otherwise hold back its small parts. */
-export function bodyHeaders({ stream }: Pick<Asked, "stream">): Record<string, string> {
+export function bodyHeaders({ stream }: Pick<ParsedRequest, "stream">): Record<string, string> {
   const type = stream ? "text/event-stream; charset=utf-8" : "application/json";
   return { "content-type": type, "x-accel-buffering": "no" };
 }

@@ -1,13 +1,13 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
+import { startTimeLimit, type TimeLimit } from "../http/time-limit.ts";
 import type { TimeLimits } from "../providers/limits.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
-import type { CallUse } from "../runs/run-cost.ts";
-import { startTimeLimit, type TimeLimit } from "../time-limit.ts";
+import type { CallUse } from "../usage/usage.ts";
 import { isWhole, type StreamReader } from "./stream-reader.ts";
-import { inputTokens, outputTokens, type StreamStep, usedBy } from "./stream-step.ts";
+import { inputTokens, outputTokens, readStepUse, type StreamStep } from "./stream-step.ts";
 
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
@@ -16,6 +16,13 @@ const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "abort
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 type StepState = "open" | "done" | "failed";
+/**
+ * `idle`: waits for the client to read on. `reading`: reads the stream of the current provider call. `between`: that
+ * call has ended, and a next one may begin. `over`: the run has ended.
+ */
+type Phase = "idle" | "reading" | "between" | "over";
+/** `left`: has disconnected. `cancelled`: has cancelled the stream, which can't be closed any more. */
+type Client = "connected" | "left" | "cancelled";
 
 export type RelayOptions = {
   step: StreamStep;
@@ -23,7 +30,7 @@ export type RelayOptions = {
    * Called after a provider call succeeds. Returns the next call, or undefined if there is none. Before returning a
    * next call, this function must record the usage of the call that ended.
    */
-  next?: (ended: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
+  next?: (step: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
   /** The error format. Defaults to OpenAI's. */
   errors?: ErrorShape | undefined;
@@ -46,36 +53,36 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   const { open, limits } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
-  /** True between two provider calls. */
-  let between = false;
-  let over = false;
-  let reading = false;
-  let left = false;
-  let cancelled = false;
+  let phase: Phase = "idle";
+  let client: Client = "connected";
   /** The pull in progress, in which the client waits for bytes. */
   let pulling: Promise<void> | undefined;
   let silence: TimeLimit | undefined;
   /** Limits how long the usage of a finished answer is awaited after the client has left. */
   let usageLimit: TimeLimit | undefined;
 
+  const isOver = () => phase === "over";
+  const hasLeft = () => client !== "connected";
+
   function end(
-    how: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
+    outcome: Pick<RunEnd, "status" | "httpStatus" | "errorCode" | "use">,
     failure: AttemptFailure = "invalid_answer",
   ): Platform {
-    over = true;
+    const isBetween = phase === "between";
+    phase = "over";
     silence?.end();
     usageLimit?.end();
-    if (!between) {
-      const status = stepStatus[how.status];
+    if (!isBetween) {
+      const status = stepStatus[outcome.status];
       const { startedAt, attempt } = step.answer;
-      const why = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
-      open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(why[how.status]));
+      const failures = { succeeded: undefined, failed: failure, cancelled: "cancelled" } as const;
+      open.addStep({ type: "model", name: options.name, status }, startedAt, attempt(failures[outcome.status]));
     }
     // If the client left, the answer is complete only if the provider's answer was read to its end and no further
     // provider call could follow.
-    const whole = how.status === "succeeded" || (step.reader.facts.done && !options.next);
-    const use = between ? how.use : usedBy(step, how.status);
-    return open.end({ ...how, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
+    const whole = outcome.status === "succeeded" || (step.reader.facts.done && !options.next);
+    const use = isBetween ? outcome.use : readStepUse(step, outcome.status);
+    return open.end({ ...outcome, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
   }
 
   /**
@@ -89,31 +96,31 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
      * Updates the run's progress and passes bytes on to the client.
      * @returns whether to read more: the stream has not ended and the client wants more
      */
-    function digest(passed: Uint8Array[], ended: boolean): boolean {
+    function digest(pieces: Uint8Array[], hasEnded: boolean): boolean {
       const { facts } = reader;
       open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
       open.progress.output_tokens = outputTokens(facts);
       if (facts.finished) answer.expectEnd(limits.endMs);
       if (facts.done) state = "done";
-      else if (facts.failed || ended) {
+      else if (facts.failed || hasEnded) {
         facts.failed = true;
         state = "failed";
       }
-      let wanted = state === "open";
+      let wantsMore = state === "open";
       // Passes nothing on if the call ended or the client left while the bytes were being read.
-      if (pass && (over || left)) return false;
-      for (const each of passed) if (pass && !pass(each)) wanted = false;
-      return wanted;
+      if (pass && (isOver() || hasLeft())) return false;
+      for (const piece of pieces) if (pass && !pass(piece)) wantsMore = false;
+      return wantsMore;
     }
-    reading = true;
+    phase = "reading";
     try {
-      if (!(await answer.pour((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
+      if (!(await answer.pipe((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } catch (error) {
       // All content has arrived, so the failure lost only usage and the terminator.
       if (!(error instanceof ProviderFailure && isWhole(reader.facts))) throw error;
       digest(reader.end(), true);
     } finally {
-      reading = false;
+      if (!isOver()) phase = "idle";
     }
     return state;
   }
@@ -122,14 +129,14 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
    * Starts the next provider call, if there is one.
    * @returns whether another call follows
    */
-  async function goOn(controller: Controller): Promise<boolean> {
+  async function beginNext(controller: Controller): Promise<boolean> {
     if (!options.next) return false;
-    const ended = step;
-    between = true;
-    const next = await options.next(ended, usedBy(ended, "succeeded"));
-    between = false;
+    const previous = step;
+    phase = "between";
+    const next = await options.next(previous, readStepUse(previous, "succeeded"));
+    phase = "idle";
     if (!next) return false;
-    options.waitUntil(finish(ended.answer));
+    options.waitUntil(finish(previous.answer));
     step = next;
     watch(controller);
     return true;
@@ -152,6 +159,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   }
 
   async function pull(controller: Controller): Promise<void> {
+    if (isOver()) return;
     const hasEnough = () => (controller.desiredSize ?? 0) < 0;
     const pass = (bytes: Uint8Array) => {
       controller.enqueue(bytes);
@@ -160,18 +168,17 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     };
     for (;;) {
       const state = await advance(pass);
-      if (over) return;
-      if (left) return state === "open" ? drain() : endUnheard();
+      if (isOver()) return;
+      if (hasLeft()) return state === "open" ? drain() : endCancelled();
       if (state === "failed") {
         const { error } = step.reader.facts;
         const failure = error === undefined ? undefined : refusalFailure({ status: 200, text: error });
         return fail(controller, failure?.toGatewayError() ?? new GatewayError("provider_error"), failure);
       }
-      if (state === "done" && !(await goOn(controller))) {
-        if (left) return endUnheard();
-        return complete(controller);
+      if (state === "done" && !(await beginNext(controller))) {
+        return hasLeft() ? endCancelled() : complete(controller);
       }
-      if (left) return step.answer.drains ? drain() : endUnheard();
+      if (hasLeft()) return step.answer.drains ? drain() : endCancelled();
       if (hasEnough()) return;
     }
   }
@@ -180,24 +187,24 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   function keepAlive(controller: Controller): TimeLimit {
     const limit = startTimeLimit(limits.keepaliveMs, () => {
       const waits = pulling !== undefined && controller.desiredSize === 0;
-      if (waits && !left) controller.enqueue(encoder.encode(options.keepalive()));
+      if (waits && !hasLeft()) controller.enqueue(encoder.encode(options.keepalive()));
       limit.restart(limits.keepaliveMs);
     });
     return limit;
   }
 
-  function leave(): void {
-    if (over || left) return;
-    left = true;
+  function leave(how: "left" | "cancelled"): void {
+    const isNew = !isOver() && !hasLeft();
+    if (isNew || how === "cancelled") client = how;
     // If the client leaves between two provider calls, the next call detects this when it starts.
-    if (between) return;
+    if (!isNew || phase === "between") return;
     const { answer, reader } = step;
     if (reader.facts.finished) usageLimit = startTimeLimit(limits.leftMs, answer.cancel);
     else if (!answer.drains) {
-      endUnheard();
+      endCancelled();
       return;
     }
-    options.waitUntil(reading && pulling ? pulling.catch(() => {}) : drain());
+    options.waitUntil(phase === "reading" && pulling ? pulling.catch(() => {}) : drain());
   }
 
   /** Reads the provider's stream to its end to learn the usage, after the client has left. */
@@ -208,11 +215,11 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
       // Settles the run with the usage known so far.
       step.reader.facts.failed = true;
     }
-    endUnheard();
+    endCancelled();
   }
 
-  function endUnheard(use?: CallUse): void {
-    if (over) return;
+  function endCancelled(use?: CallUse): void {
+    if (isOver()) return;
     end({ status: "cancelled", httpStatus: 499, use });
     step.answer.cancel();
   }
@@ -221,8 +228,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   function watch(controller: Controller): void {
     const watched = step;
     watched.answer.ended().addEventListener("abort", () => {
-      if (over || reading || between || step !== watched) return;
-      if (left || options.clientLeft.aborted) endUnheard();
+      if (phase !== "idle" || step !== watched) return;
+      if (hasLeft() || options.clientLeft.aborted) endCancelled();
       else fail(controller, new GatewayError("provider_timeout"));
     });
   }
@@ -230,7 +237,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        options.clientLeft.addEventListener("abort", leave, { once: true });
+        options.clientLeft.addEventListener("abort", () => leave("left"), { once: true });
         watch(controller);
         silence = keepAlive(controller);
       },
@@ -240,23 +247,20 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
         try {
           await pulling;
         } catch (error) {
-          if (error instanceof ClientLeft) left = true;
+          if (error instanceof ClientLeft && !hasLeft()) client = "left";
           const failure = error instanceof ProviderFailure ? error : undefined;
-          if (left) endUnheard(error instanceof ClientLeft ? error.use : failure?.use);
-          else if (!over) {
-            const known = error instanceof GatewayError ? error : new GatewayError(failure?.code ?? "internal_error");
-            fail(controller, known, failure);
+          if (hasLeft()) endCancelled(error instanceof ClientLeft ? error.use : failure?.use);
+          else if (!isOver()) {
+            const code = failure?.code ?? "internal_error";
+            fail(controller, error instanceof GatewayError ? error : new GatewayError(code), failure);
           }
         } finally {
           pulling = undefined;
         }
         // Closes without an error: old Deno versions turn an error into a rejection that can't be caught.
-        if (left && !cancelled) controller.close();
+        if (client === "left") controller.close();
       },
-      cancel() {
-        cancelled = true;
-        leave();
-      },
+      cancel: () => leave("cancelled"),
     },
     { highWaterMark: 0 },
   );
@@ -265,7 +269,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 /** Returns the non-streamed form of a streamed answer, or undefined if the reader did not assemble the answer. */
 function answerOf({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
-  return streamed && { said: streamed.said, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
+  return streamed && { texts: streamed.texts, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
 }
 
 /** Reads the rest of a finished stream for a short time, so that the connection can be reused. */

@@ -1,14 +1,19 @@
-import type { Asked, Surface } from "../surface.ts";
+import type { Surface } from "../calls/surface.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
 
 /**
  * Repeats the stored answer to an earlier call with the same idempotency key, as JSON or as a stream without delays.
  */
-export function replayAnswer<Request extends Asked>(surface: Surface<Request>, asked: Request, kept: string): Response {
+export function replayAnswer<Parsed extends ParsedRequest>(
+  surface: Surface<Parsed>,
+  request: Parsed,
+  storedAnswer: string,
+): Response {
   const headers = { "x-platform-idempotent-replay": "true" };
-  if (!asked.stream || !surface.replayStream) {
-    return new Response(kept, { headers: { ...headers, "content-type": "application/json" } });
+  if (!request.stream || !surface.replayStream) {
+    return new Response(storedAnswer, { headers: { ...headers, "content-type": "application/json" } });
   }
-  return new Response(surface.replayStream(JSON.parse(kept), asked), {
+  return new Response(surface.replayStream(JSON.parse(storedAnswer), request), {
     headers: { ...headers, "content-type": "text/event-stream; charset=utf-8" },
   });
 }

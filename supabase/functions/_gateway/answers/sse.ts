@@ -1,15 +1,6 @@
 /** What happens to an event: it passes unchanged, is dropped, ends the stream, or is replaced by other bytes. */
 export type EventAction = "pass" | "drop" | "stop" | Uint8Array;
 
-export type EventSplitter = {
-  /** Takes the next bytes of the stream. Returns the bytes to pass on, after dropping and replacing events. */
-  push: (bytes: Uint8Array) => Uint8Array[];
-  /** Returns the bytes still to pass on when the stream has ended, such as an unterminated last event. */
-  end: () => Uint8Array[];
-  /** Whether an event ended the stream or exceeded the size limit. After that, nothing more is read or passed on. */
-  stopped: () => boolean;
-};
-
 /** The largest accepted event. Real events are smaller. */
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
@@ -26,64 +17,66 @@ export const lineEnd = /\r\n?|\n/;
  * @param take receives each event, including its blank line, and decides what happens to it
  * @param tooLarge is called for an event above the size limit
  */
-export function createEventSplitter(take: (event: Uint8Array) => EventAction, tooLarge: () => void): EventSplitter {
+export function createEventSplitter(take: (event: Uint8Array) => EventAction, tooLarge: () => void) {
   let pending: Uint8Array = empty;
-  let stopped = false;
-  let begun = false;
+  let isStopped = false;
+  let hasBegun = false;
 
+  /** Takes the next bytes of the stream. Returns the bytes to pass on, after dropping and replacing events. */
   function push(bytes: Uint8Array): Uint8Array[] {
     const whole = pending.length === 0 ? bytes : append(pending, bytes);
     // A blank line may have begun in the last pending bytes.
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
     // Skips a byte order mark, which some clients would read as the start of a field.
-    const from = !begun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
+    const from = !hasBegun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
     // The offset after the next blank line made of line feeds, or -1 if there is none. Kept across events, because a
     // new search for each event would take quadratic time in streams whose lines end with a lone carriage return.
     let blankByFeeds: number | undefined;
-    while (!stopped) {
+    while (!isStopped) {
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
         blankByFeeds = endByLineFeeds(whole, searchFrom);
       }
       const eventEnd = endOfEvent(whole, searchFrom, blankByFeeds);
       if (eventEnd < 0) break;
-      begun = true;
-      const fate = take(whole.subarray(eventFrom, eventEnd));
-      if (fate !== "pass") {
+      hasBegun = true;
+      const action = take(whole.subarray(eventFrom, eventEnd));
+      if (action !== "pass") {
         if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-        if (fate instanceof Uint8Array) out.push(fate);
+        if (action instanceof Uint8Array) out.push(action);
         passFrom = eventEnd;
-        stopped = fate === "stop";
+        isStopped = action === "stop";
       }
       eventFrom = eventEnd;
       searchFrom = eventEnd;
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-    if (stopped || eventFrom === whole.length) pending = empty;
+    if (isStopped || eventFrom === whole.length) pending = empty;
     // Copies the bytes, because other code may still hold this buffer and the next bytes are appended in place.
     else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
     else pending = whole;
     if (pending.length > maxEventBytes) {
-      stopped = true;
+      isStopped = true;
       tooLarge();
     }
     return out;
   }
 
+  /** Returns the bytes still to pass on when the stream has ended, such as an unterminated last event. */
   function end(): Uint8Array[] {
     const last = pending;
     pending = empty;
-    if (last.length === 0 || stopped) return [];
-    const fate = take(last);
-    stopped = fate === "stop";
+    if (last.length === 0 || isStopped) return [];
+    const action = take(last);
+    isStopped = action === "stop";
     // Adds exactly one blank line, since some clients read a second one as an empty event.
-    if (fate === "pass") return [last, blankLine.subarray(last.at(-1) === lineFeed ? 1 : 0)];
-    return fate instanceof Uint8Array ? [fate] : [];
+    if (action === "pass") return [last, blankLine.subarray(last.at(-1) === lineFeed ? 1 : 0)];
+    return action instanceof Uint8Array ? [action] : [];
   }
 
-  return { push, end, stopped: () => stopped };
+  return { push, end };
 }
 
 /** Matches the beginning of an event stream: blank lines, then a comment or one of the four fields. */

@@ -1,12 +1,12 @@
+import { isObject, parseJsonOrUndefined } from "../../_shared/json.ts";
 import type { GatewayError } from "../http/errors.ts";
 import type { UnbilledEnding } from "../providers/kinds/kind.ts";
 import type { Platform } from "../runs/run.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
-import { isObject } from "../structured/canonical.ts";
+import type { OutputTexts } from "../structured/answer-schema.ts";
 import { createOutputCounter, estimateTokens } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
 import { latestUsage, type StatedUsage } from "../usage/usage.ts";
-import { tellsError } from "./error-events.ts";
+import { reportsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
 import { createEventSplitter, dataOf, type EventAction, lineEnd, strayLinesOf } from "./sse.ts";
 
@@ -27,21 +27,21 @@ export type StreamFacts = {
   failed: boolean;
   /** Number of events with content so far, and an estimate of the output tokens in them. */
   events: number;
-  guessedOutputTokens: number;
+  estimatedOutputTokens: number;
   /** Number of output bytes so far, and the same number at the time of the last usage statement. */
   outputBytes: number;
   outputBytesAtUsage: number;
   /** How the stream ended, if some providers don't bill such streams without output. */
   ending?: UnbilledEnding;
   /** Text that arrived before any content and may be a non-streamed answer. */
-  inItsPlace?: string;
+  wholeAnswerText?: string;
   /** The provider's error, if it sent one. */
   error?: string;
 };
 
 /** Returns whether the stated usage covers everything that arrived. @param whole whether the stream has ended */
-export function countsAll(facts: StreamFacts, whole: boolean): boolean {
-  if (facts.usage?.counts.output_tokens === 0 && facts.guessedOutputTokens > 0) return false;
+export function coversAll(facts: StreamFacts, whole: boolean): boolean {
+  if (facts.usage?.counts.output_tokens === 0 && facts.estimatedOutputTokens > 0) return false;
   return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
 }
 
@@ -81,11 +81,11 @@ export type StreamReader = {
 };
 
 /** A streamed answer in its non-streamed form. */
-export type StreamedAnswer = { value: Record<string, unknown>; said: () => SaidTexts };
+export type StreamedAnswer = { value: Record<string, unknown>; texts: () => OutputTexts };
 
 /** The result of reading an event. */
 export type Reading = {
-  fate: "pass" | "drop" | "done" | "fail" | Uint8Array;
+  action: "pass" | "drop" | "done" | "fail" | Uint8Array;
   usage?: StatedUsage;
   usageIsFinal?: boolean;
   servedTier?: string;
@@ -106,7 +106,7 @@ export type StreamDialect = {
    * Matches content events that the reader must parse, such as those with usage or an error. Most content events pass
    * unparsed.
    */
-  telling: RegExp;
+  mustParse: RegExp;
   /** Finds the output texts of an event. Each match ends where a JSON string's text begins. Must have the `g` flag. */
   output: RegExp;
   read: (data: Record<string, unknown>) => Reading;
@@ -130,13 +130,13 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     hasReason: false,
     failed: false,
     events: 0,
-    guessedOutputTokens: 0,
+    estimatedOutputTokens: 0,
     outputBytes: 0,
     outputBytesAtUsage: 0,
   };
-  let ending = false;
+  let isEnding = false;
   const decoder = new TextDecoder("utf-8");
-  const bytesSoFar = createOutputCounter(dialect.output);
+  const countOutput = createOutputCounter(dialect.output);
   const splitter = createEventSplitter(take, () => {
     facts.failed = true;
   });
@@ -149,7 +149,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       return "pass";
     }
     const stray = strayLinesOf(text);
-    if (facts.events === 0 && stray.startsWith("{")) return refuse(stray);
+    if (facts.events === 0 && stray.startsWith("{")) return fail(stray);
     const data = dataOf(text).trim() || stray;
     const isError = errorEvent.test(text);
     // openai-python and openai-go fail on an event without data: https://github.com/openai/openai-python/issues/2722,
@@ -157,31 +157,31 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     if (data === "" && !isError) return "drop";
     if (data === "[DONE]") {
       // A stream that ends without content or usage isn't an answer.
-      if (facts.events === 0 && !facts.usage) return refuse();
+      if (facts.events === 0 && !facts.usage) return fail();
       facts.done = true;
       return "stop";
     }
-    const reading: Reading = isError ? { fate: "fail" } : readData(data);
-    if (reading.fate === "fail") {
-      learn(reading);
-      if (isError || tellsError(parsed(data) ?? data)) facts.error = data;
-      return refuse(facts.events === 0 ? data : undefined);
+    const reading: Reading = isError ? { action: "fail" } : readData(data);
+    if (reading.action === "fail") {
+      record(reading);
+      if (isError || reportsError(parseJsonOrUndefined(data, parseAnswer) ?? data)) facts.error = data;
+      return fail(facts.events === 0 ? data : undefined);
     }
     // Counts the content first, because an event's usage includes the content of that event.
     if (reading.content) count(text);
-    learn(reading);
-    if (reading.fate !== "done") return reading.fate;
+    record(reading);
+    if (reading.action !== "done") return reading.action;
     facts.done = true;
     return "stop";
   }
 
-  function refuse(inItsPlace?: string): "stop" {
+  function fail(wholeAnswerText?: string): "stop" {
     facts.failed = true;
-    if (inItsPlace !== undefined) facts.inItsPlace = inItsPlace;
+    if (wholeAnswerText !== undefined) facts.wholeAnswerText = wholeAnswerText;
     return "stop";
   }
 
-  function learn({
+  function record({
     usage,
     usageIsFinal = false,
     finished = false,
@@ -194,7 +194,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     facts.ending = ending ?? facts.ending;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
     // Ignores zero counts that are not final or that contradict the streamed content.
-    if (!usage || (isNothing(usage) && (!usageIsFinal || facts.guessedOutputTokens > 0))) return;
+    if (!usage || (isNothing(usage) && (!usageIsFinal || facts.estimatedOutputTokens > 0))) return;
     facts.usage = latestUsage(facts.usage, usage);
     facts.usageIsFinal ||= usageIsFinal;
     facts.outputBytesAtUsage = facts.outputBytes;
@@ -202,35 +202,37 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
 
   function count(text: string): void {
     facts.events += 1;
-    const bytes = bytesSoFar(text);
+    const bytes = countOutput(text);
     // More content after a usage statement shows that the usage was not final.
     if (bytes > facts.outputBytes) facts.usageIsFinal = false;
     facts.outputBytes = bytes;
-    facts.guessedOutputTokens = estimateTokens(bytes);
+    facts.estimatedOutputTokens = estimateTokens(bytes);
   }
 
   function readData(data: string): Reading {
-    const value = parsed(data);
+    const value = parseJsonOrUndefined(data, parseAnswer);
     // If the connection is cut after all content, the last usage event may be incomplete.
-    if (value === undefined && ending && facts.finished) return { fate: "drop" };
-    if (!isObject(value)) return { fate: tellsError(value ?? data) ? "fail" : "drop" };
+    if (value === undefined && isEnding && facts.finished) return { action: "drop" };
+    if (!isObject(value)) return { action: reportsError(value ?? data) ? "fail" : "drop" };
     try {
       const reading = dialect.read(value);
-      if (nestsTooDeeply(value, data)) return { ...reading, fate: "fail" };
-      if (reading.fate !== "fail") dialect.observe?.(value);
+      if (nestsTooDeeply(value, data)) return { ...reading, action: "fail" };
+      if (reading.action !== "fail") dialect.observe?.(value);
       return reading;
     } catch {
-      return { fate: "fail" };
+      return { action: "fail" };
     }
   }
 
   function isContent(event: string): boolean {
     const lines = event.trimEnd();
-    return dialect.content.test(lines) && lines.endsWith("}") && !dialect.telling.test(lines) && oneData(lines);
+    return (
+      dialect.content.test(lines) && lines.endsWith("}") && !dialect.mustParse.test(lines) && hasOneDataLine(lines)
+    );
   }
 
   function end(): Uint8Array[] {
-    ending = true;
+    isEnding = true;
     const last = splitter.end();
     facts.done ||= isWhole(facts);
     return last;
@@ -243,26 +245,17 @@ function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): bo
   return input_tokens === 0 && output_tokens === 0;
 }
 
-/** Parses an event's data; returns undefined if it isn't JSON. */
-function parsed(data: string): unknown {
+/** Passes the parsed data of an event to `observer`. Skips text that looks like content but can't be parsed. */
+function observe(event: string, observer: (data: unknown) => void): void {
   try {
-    return parseAnswer(data);
-  } catch {
-    return undefined;
-  }
-}
-
-/** Passes the parsed data of an event to `tell`. Skips text that looks like content but can't be parsed. */
-function observe(event: string, tell: (data: unknown) => void): void {
-  try {
-    tell(JSON.parse(dataOf(event)));
+    observer(JSON.parse(dataOf(event)));
   } catch {
     // Skips text that isn't JSON.
   }
 }
 
 /** Returns whether an event consists of one data line, optionally after an `event:` line. */
-function oneData(lines: string): boolean {
+function hasOneDataLine(lines: string): boolean {
   if (!lines.includes("\n") && !lines.includes("\r")) return true;
   const [first = "", second, ...more] = lines.split(lineEnd);
   return more.length === 0 && (second === undefined || first.startsWith("event:"));

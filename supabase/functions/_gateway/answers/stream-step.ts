@@ -1,42 +1,41 @@
-import type { AdmittedCall } from "../call.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import type { RunEnd } from "../runs/run.ts";
-import type { CallUse } from "../runs/run-cost.ts";
 import { estimateTokens, markOverrun } from "../usage/estimate.ts";
-import { callUse, unbilledUse } from "../usage/usage.ts";
-import { countsAll, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
+import { type CallUse, callUse, unbilledUse } from "../usage/usage.ts";
+import { coversAll, type StreamFacts, type StreamReader, unbilledEnding } from "./stream-reader.ts";
 
 /** One provider call of a streamed answer. */
 export type StreamStep = ProviderStream &
   Pick<AdmittedCall, "inputEstimate" | "usageLimits"> & { reader: StreamReader };
 
-/** A provider's stream. `statedInPlace` reads the usage of a non-streamed answer that arrives instead. */
-export type ProviderStream = { answer: ProviderAnswer; statedInPlace: (text: string) => CallUse | undefined };
+/** A provider's stream. `readWholeUsage` reads the usage of a non-streamed answer that arrives instead. */
+export type ProviderStream = { answer: ProviderAnswer; readWholeUsage: (text: string) => CallUse | undefined };
 
 /** Returns what a call used, as far as its stream shows. */
-export function usedBy(step: StreamStep, status: "succeeded"): CallUse;
-export function usedBy(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
-export function usedBy(
-  { answer, reader: { facts }, inputEstimate, usageLimits, statedInPlace }: StreamStep,
+export function readStepUse(step: StreamStep, status: "succeeded"): CallUse;
+export function readStepUse(step: StreamStep, status: RunEnd["status"]): CallUse | undefined;
+export function readStepUse(
+  { answer, reader: { facts }, inputEstimate, usageLimits, readWholeUsage }: StreamStep,
   status: RunEnd["status"],
 ): CallUse | undefined {
   const route = answer.route.position;
   const ending = unbilledEnding(facts);
   if (ending && answer.unbilled?.includes(ending)) return unbilledUse(route);
-  const { guessedOutputTokens, servedTier } = facts;
+  const { estimatedOutputTokens, servedTier } = facts;
   const usage = facts.usage && (servedTier === undefined ? facts.usage : { ...facts.usage, servedTier });
-  if (usage && countsAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });
-  if (usage && usage.counts.input_tokens > 0 && guessedOutputTokens === countedOfGuess(facts)) {
+  if (usage && coversAll(facts, status === "succeeded")) return callUse(usage, { route, basis: "final" });
+  if (usage && usage.counts.input_tokens > 0 && estimatedOutputTokens === estimateAtUsage(facts)) {
     return callUse(usage, { route, basis: "partial" });
   }
-  const stated = facts.inItsPlace === undefined ? undefined : statedInPlace(facts.inItsPlace);
+  const stated = facts.wholeAnswerText === undefined ? undefined : readWholeUsage(facts.wholeAnswerText);
   if (stated) return stated;
   // A stream that fails before any output is free, like a failed non-streamed call.
   if (facts.events === 0 && (status === "failed" || facts.failed)) return undefined;
-  const { counts, ...told } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
+  const { counts, ...details } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
   const input = inputTokens(facts) === undefined ? inputEstimate : {};
   const output = outputTokens(facts);
-  const use = { ...told, route, usage: { ...counts, ...input, output_tokens: output }, basis: "guess" } as const;
+  const use = { ...details, route, usage: { ...counts, ...input, output_tokens: output }, basis: "guess" } as const;
   return markOverrun(use, output, usageLimits);
 }
 
@@ -48,13 +47,13 @@ export function inputTokens({ usage, usageIsFinal }: StreamFacts): number | unde
 /** Returns the output tokens so far: the last count plus an estimate of the output since then. */
 export function outputTokens(facts: StreamFacts): number {
   const counted = facts.usage?.counts.output_tokens ?? 0;
-  return facts.usageIsFinal && counted > 0 ? counted : counted + facts.guessedOutputTokens - countedOfGuess(facts);
+  return facts.usageIsFinal && counted > 0 ? counted : counted + facts.estimatedOutputTokens - estimateAtUsage(facts);
 }
 
 /**
  * Returns the part of the estimated output that the last count already covers. Some providers count zero output until
  * the end, and a count of zero covers nothing.
  */
-function countedOfGuess({ usage, outputBytesAtUsage }: StreamFacts): number {
+function estimateAtUsage({ usage, outputBytesAtUsage }: StreamFacts): number {
   return usage && usage.counts.output_tokens > 0 ? estimateTokens(outputBytesAtUsage) : 0;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import type { AdmittedCall } from "../call.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import type { Chat } from "../chat/request.ts";
 import { chatFormat } from "../chat/surface.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";

@@ -1,48 +1,49 @@
-import type { AdmittedCall } from "../call.ts";
+import { isObject } from "../../_shared/json.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, invalidAnswer, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
-import type { CallUse } from "../runs/run-cost.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
-import type { AnswerFormat, Asked, WholeAnswer } from "../surface.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import type { OutputTexts } from "../structured/answer-schema.ts";
 import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
-import { callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
-import { statesUse, tellsError } from "./error-events.ts";
+import { type CallUse, callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
+import type { AnswerFormat, WholeAnswer } from "./answer-format.ts";
+import { reportsError, reportsUsage } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { countsAll, isBilled, type StreamReader } from "./stream-reader.ts";
+import { coversAll, isBilled, type StreamReader } from "./stream-reader.ts";
 
 /** The largest accepted answer. The output limits keep real answers smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
 
 /** A non-streamed answer with its original text, its parsed value and its usage. */
-export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; said?: () => SaidTexts };
+export type ReadAnswer = { text: string; value: Record<string, unknown>; use: CallUse; texts?: () => OutputTexts };
 
 /**
  * Reads a non-streamed answer.
  * @throws ProviderFailure if the answer is not in the surface's format. If the provider sent a stream instead, the
  * usage that the stream states is charged.
  */
-export async function readWholeAnswer<Request extends Asked>(
+export async function readWholeAnswer<Parsed extends ParsedRequest>(
   answer: ProviderAnswer,
-  call: AdmittedCall<Request>,
-  { readAnswer, createReader }: Pick<AnswerFormat<Request>, "readAnswer" | "createReader">,
+  call: AdmittedCall<Parsed>,
+  { readAnswer, createReader }: Pick<AnswerFormat<Parsed>, "readAnswer" | "createReader">,
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
-  const first = await firstOf(answer);
+  const first = await readFirst(answer);
   // An HTML page comes from a proxy or a wrong address, so no model was called.
-  if (first && beginOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
+  if (first && firstByteOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
   if (first && createReader && beginsStream(first)) {
-    const inItsPlace = (text: string) => statedInWhole(text, { route, usageLimits: call.usageLimits, readAnswer });
-    throw invalidAnswer(await statedUse(answer, { reader: createReader(call), inItsPlace }, first));
+    const wholeAnswerText = (text: string) => readStatedUse(text, { route, usageLimits: call.usageLimits, readAnswer });
+    throw invalidAnswer(await readStreamUse(answer, { reader: createReader(call), wholeAnswerText }, first));
   }
   const received = first ? await readText(answer, first) : "";
-  const value: unknown = orUnusable(() => parseAnswer(received));
-  const read = orUnusable(() => readAnswer(value, call.usageLimits));
+  const value: unknown = parseOrRefuse(() => parseAnswer(received));
+  const read = parseOrRefuse(() => readAnswer(value, call.usageLimits));
   if (!read || !isObject(value)) throw invalidAnswer();
-  const isRefused = (read.unreadable || read.failed) && tellsError(value);
+  const isRefused = (read.unreadable || read.failed) && reportsError(value);
   const refusal = isRefused ? refusalFailure({ status: 200, text: received }) : undefined;
-  if (refusal && !statesUse(value)) throw refusal;
-  const text = read.corrected ? orUnusable(() => JSON.stringify(value)) : received;
+  if (refusal && !reportsUsage(value)) throw refusal;
+  const text = read.corrected ? parseOrRefuse(() => JSON.stringify(value)) : received;
   const use = chargedUse(read, { text, answer, call });
   if (read.failed || read.unreadable || nestsTooDeeply(value, text)) {
     const stated = use.basis === "final" ? use : undefined;
@@ -50,7 +51,7 @@ export async function readWholeAnswer<Request extends Asked>(
     const retryable = stated !== undefined && refusal?.retryable !== false;
     throw invalidAnswer(stated, { retryable, refusal });
   }
-  return { text, value, use, said: read.said };
+  return { text, value, use, texts: read.texts };
 }
 
 /**
@@ -88,13 +89,13 @@ function chargedUse(
  * Returns the usage stated in an answer that the client never receives. Returns undefined if the text is not a whole
  * answer or states no usage.
  */
-export function statedInWhole(
+export function readStatedUse(
   text: string,
   {
     route,
     usageLimits,
     readAnswer,
-  }: { route: number; usageLimits: UsageLimits } & Pick<AnswerFormat<Asked>, "readAnswer">,
+  }: { route: number; usageLimits: UsageLimits } & Pick<AnswerFormat<ParsedRequest>, "readAnswer">,
 ): CallUse | undefined {
   try {
     const usage = readAnswer(parseAnswer(text), usageLimits)?.usage;
@@ -108,7 +109,7 @@ export function statedInWhole(
  * Skips pieces that contain only whitespace, because they don't show whether JSON or a stream follows. Returns the
  * first other piece, preceded by any byte order mark from the skipped pieces.
  */
-async function firstOf(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
+async function readFirst(answer: ProviderAnswer): Promise<Uint8Array | undefined> {
   let size = 0;
   const mark: number[] = [];
   let first = await answer.read();
@@ -133,10 +134,10 @@ const isBlank = (byte: number) => blankBytes.has(byte);
  * never does.
  */
 function beginsStream(bytes: Uint8Array): boolean {
-  return beginOf(bytes) !== openBrace;
+  return firstByteOf(bytes) !== openBrace;
 }
 
-function beginOf(bytes: Uint8Array): number | undefined {
+function firstByteOf(bytes: Uint8Array): number | undefined {
   return bytes.find((byte) => !isBlank(byte));
 }
 
@@ -145,29 +146,29 @@ function beginOf(bytes: Uint8Array): number | undefined {
  * afterwards.
  * @throws ClientLeft if the client disconnects; ProviderFailure if the stream fails before it states its usage
  */
-async function statedUse(
+async function readStreamUse(
   answer: ProviderAnswer,
-  { reader, inItsPlace }: { reader: StreamReader; inItsPlace: (text: string) => CallUse | undefined },
+  { reader, wholeAnswerText }: { reader: StreamReader; wholeAnswerText: (text: string) => CallUse | undefined },
   first: Uint8Array,
 ): Promise<CallUse | undefined> {
   const { facts } = reader;
-  const said = (): CallUse | undefined => {
+  const statedUse = (): CallUse | undefined => {
     const { usage } = facts;
-    if (usage && countsAll(facts, facts.done)) return callUse(usage, { route: answer.route.position, basis: "final" });
-    return facts.inItsPlace === undefined ? undefined : inItsPlace(facts.inItsPlace);
+    if (usage && coversAll(facts, facts.done)) return callUse(usage, { route: answer.route.position, basis: "final" });
+    return facts.wholeAnswerText === undefined ? undefined : wholeAnswerText(facts.wholeAnswerText);
   };
   try {
     let size = 0;
     for (let bytes: Uint8Array | undefined = first; bytes; bytes = await answer.read()) {
       reader.push(bytes);
       size += bytes.byteLength;
-      if (facts.done || facts.failed || size > maxAnswerBytes) return said();
+      if (facts.done || facts.failed || size > maxAnswerBytes) return statedUse();
     }
     reader.end();
-    return said();
+    return statedUse();
   } catch (error) {
-    if (error instanceof ClientLeft) error.use = said();
-    else if (said()) return said();
+    if (error instanceof ClientLeft) error.use = statedUse();
+    else if (statedUse()) return statedUse();
     throw error;
   } finally {
     answer.cancel();
@@ -231,14 +232,10 @@ function refuse(answer: ProviderAnswer): never {
 }
 
 /** Runs a parser. Rejects text that is not JSON, and JSON nested too deeply to be serialized again. */
-function orUnusable<Value>(read: () => Value): Value {
+function parseOrRefuse<Value>(read: () => Value): Value {
   try {
     return read();
   } catch {
     throw invalidAnswer();
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null;
 }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { dataOf } from "../answers/sse.ts";
-import { maxKept } from "../runs/captured-content.ts";
+import { maxStoredSize } from "../runs/captured-content.ts";
 import { createAssembly } from "./assembly.ts";
 import { readChat } from "./request.ts";
 import { replayChat } from "./surface.ts";
@@ -48,9 +48,9 @@ test("leaves out oversized log probabilities so that the answer can be stored", 
   const assembly = createAssembly();
   const many = Array.from({ length: 100 }, () => ({ ...entry("x"), top_logprobs: Array(20).fill(entry("y")) }));
   const bytes = JSON.stringify(many).length;
-  for (let n = 0; n < (3 * maxKept) / bytes; n++) assembly.take(chunk(0, { content: "x" }, { content: many }));
-  const { value, said } = assembly.answer() ?? {};
+  for (let n = 0; n < (3 * maxStoredSize) / bytes; n++) assembly.take(chunk(0, { content: "x" }, { content: many }));
+  const { value, texts } = assembly.answer() ?? {};
   expect(JSON.stringify(value).length).toBeLessThan(1_000);
   expect(value).toMatchObject({ choices: [{ logprobs: null }] });
-  expect(said?.()).toEqual([expect.stringMatching(/^x+$/)]);
+  expect(texts?.()).toEqual([expect.stringMatching(/^x+$/)]);
 });

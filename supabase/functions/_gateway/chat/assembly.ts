@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
-import { maxKept } from "../runs/captured-content.ts";
-import { saidInChat, usageToShow } from "./completion.ts";
+import { maxStoredSize } from "../runs/captured-content.ts";
+import { readChatTexts, usageToShow } from "./completion.ts";
 
 const text = z.string().nullish().catch(undefined);
 const entries = z.array(z.unknown()).nullish().catch(undefined);
@@ -31,7 +31,7 @@ const maxCharacters = 4 * 1024 * 1024;
  * Maximum size of an answer's log probabilities, in characters. Larger log probabilities are left out, so that the text
  * can still be stored.
  */
-const maxProbabilities = (3 / 4) * maxKept;
+const maxProbabilities = (3 / 4) * maxStoredSize;
 
 /** Assembles the chunks of a streamed chat into its non-streamed form. */
 export function createAssembly(): { take: (chunk: unknown) => void; answer: () => StreamedAnswer | undefined } {
@@ -78,7 +78,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
       choices: choices.flatMap((choice, index) => (choice ? [wholeChoice(choice, index)] : [])),
       ...(usage === undefined ? {} : { usage }),
     };
-    return { value, said: () => saidInChat(value) };
+    return { value, texts: () => readChatTexts(value) };
   }
 
   return { take, answer };

@@ -16,7 +16,7 @@ test("returns a message with tool calls to the provider unchanged", () => {
     ],
   };
   expect(readMessage({ choices: [{ index: 0, message }] })).toEqual({
-    said: [message],
+    output: [message],
     toolCalls: [{ id: "t", name: "calculator", arguments: "{}" }],
   });
 });
@@ -33,12 +33,12 @@ test.for<[object, object]>([
   ],
 ])("reads a tool call with the arguments %j as a call without arguments", ([call, read]) => {
   const message = { role: "assistant", content: null, tool_calls: [call] };
-  expect(readMessage({ choices: [{ message }] })).toEqual({ said: [message], toolCalls: [read] });
+  expect(readMessage({ choices: [{ message }] })).toEqual({ output: [message], toolCalls: [read] });
 });
 
 test.for([{}, { choices: [] }, { choices: [{}] }, { choices: [{ message: "x" }] }])(
   "reads no message from %j",
   (answer) => {
-    expect(readMessage(answer)).toEqual({ said: [], toolCalls: [] });
+    expect(readMessage(answer)).toEqual({ output: [], toolCalls: [] });
   },
 );

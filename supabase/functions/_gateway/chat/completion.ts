@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { hasError, tellsError } from "../answers/error-events.ts";
+import { isObject } from "../../_shared/json.ts";
+import { hasError, reportsError } from "../answers/error-events.ts";
 import type { Reading } from "../answers/stream-reader.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
-import { isObject } from "../structured/canonical.ts";
+import type { OutputTexts } from "../structured/answer-schema.ts";
 import type { Turn } from "../tools/tool-loop.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import { readStatedCounts } from "../usage/stated-counts.ts";
@@ -28,7 +28,7 @@ type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
  * @param choices the number of requested choices
  */
 export function createChunkReader({
-  choices: asked,
+  choices: requestedChoices,
   usageLimits,
 }: {
   choices: number;
@@ -38,27 +38,27 @@ export function createChunkReader({
   const numberToolCalls = createToolCallNumbering();
   return (data) => {
     const { success, data: chunk } = chunkShape.safeParse(data);
-    if (!success) return { fate: "fail" };
+    if (!success) return { action: "fail" };
     const { choices } = chunk;
     const usage = readChatUsage(chunk, usageLimits);
-    if (choices ? hasError(chunk) : tellsError(chunk)) {
-      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    if (choices ? hasError(chunk) : reportsError(chunk)) {
+      return { action: "fail", usage, usageIsFinal: true, ending: "error" };
     }
-    const statesUsage = usage !== undefined || isPresent(chunk.usage);
+    const statesUsage = usage !== undefined || chunk.usage != null;
     // Drops events that are not chunks, such as {"type":"ping"}, because standard clients fail on them.
-    if (!choices && !statesUsage) return { fate: "drop" };
+    if (!choices && !statesUsage) return { action: "drop" };
     for (const choice of choices ?? []) {
       if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
     }
     const usageIsFinal = !choices?.length && statesUsage;
     return {
-      fate: "pass",
+      action: "pass",
       chunk,
       corrected: numberToolCalls(choices ?? []),
       usage,
       usageIsFinal,
       servedTier: readTier(chunk),
-      finished: finished.size >= asked,
+      finished: finished.size >= requestedChoices,
       hasReason: finished.size > 0,
       // Azure's first chunk has no choices, only the prompt's filter results.
       content: Boolean(choices?.length),
@@ -76,10 +76,6 @@ export function isFinish(reason: unknown): boolean {
 /** Returns the finish reason of an answer whose calls of the gateway's own tools the client does not receive. */
 export function finishWithoutTools(reason: unknown): unknown {
   return reason === "tool_calls" ? "stop" : reason;
-}
-
-function isPresent(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }
 
 const text = z
@@ -109,13 +105,13 @@ export function readMessage(answer: unknown): Turn {
 /** Returns an assistant's message and its tool calls. The message is sent back to the provider unchanged. */
 export function turnOf(value: unknown): Turn {
   const { success, data } = message.safeParse(value);
-  if (!success) return { said: [], toolCalls: [] };
+  if (!success) return { output: [], toolCalls: [] };
   const toolCalls = (data.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
     id,
     name,
     arguments: text,
   }));
-  return { said: [value as object], toolCalls };
+  return { output: [value as object], toolCalls };
 }
 
 const toolChoices = z.array(z.looseObject({ message: z.looseObject({}), finish_reason: z.unknown() }));
@@ -140,7 +136,7 @@ const chatChoices = z.looseObject({
 });
 
 /** Returns the texts in the choices of a whole chat completion, leaving out choices that call functions. */
-export function saidInChat(value: unknown): SaidTexts {
+export function readChatTexts(value: unknown): OutputTexts {
   const choices = chatChoices.safeParse(value).data?.choices ?? [];
   return choices.flatMap(({ message }) => (message.tool_calls?.length ? [] : [message.content ?? null]));
 }

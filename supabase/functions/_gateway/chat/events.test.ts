@@ -11,8 +11,8 @@ const counts = { input_tokens: 3, output_tokens: 2 };
 
 const limits = { contextWindow: 1_000, outputLimit: 1_000, choices: 1 };
 
-const createReader = ({ usageAsked = false, usageLimits = limits, choices = 1 } = {}) =>
-  createChatReader({ usageAsked, usageLimits, choices, unnamed: { id: "run", model: "m" } });
+const createReader = ({ wantsUsage = false, usageLimits = limits, choices = 1 } = {}) =>
+  createChatReader({ wantsUsage, usageLimits, choices, unnamed: { id: "run", model: "m" } });
 const platform = { run_id: "r", usage: { input_tokens: 7, output_tokens: 5 } };
 
 /** Feeds a stream to a reader in the given pieces and joins the output. */
@@ -159,7 +159,7 @@ describe("Usage", () => {
   });
 
   test("estimates usage from the text in a stream's events, wherever the stream is split", () => {
-    const estimate = (...texts: string[]) => stream(content(""), ...texts.map(content)).guessedOutputTokens;
+    const estimate = (...texts: string[]) => stream(content(""), ...texts.map(content)).estimatedOutputTokens;
     expect(estimate("Hello there")).toBe(3);
     expect(estimate(..."Hello there")).toBe(3);
     expect(estimate("x".repeat(400))).toBe(100);
@@ -174,28 +174,28 @@ describe("Usage", () => {
       /[^\0-\x7f]/g,
       (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
     );
-    expect(stream(content(""), escaped).guessedOutputTokens).toBe(
-      stream(content(""), content("Grüße 🦊 ".repeat(10))).guessedOutputTokens,
+    expect(stream(content(""), escaped).estimatedOutputTokens).toBe(
+      stream(content(""), content("Grüße 🦊 ".repeat(10))).estimatedOutputTokens,
     );
   });
 
   test("estimates usage if the last stated usage is all zeros and there was output", () => {
     const zeros = event(chunk({ choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } }));
-    expect(stream(content("Hello"), zeros)).toMatchObject({ usageIsFinal: false, guessedOutputTokens: 2 });
+    expect(stream(content("Hello"), zeros)).toMatchObject({ usageIsFinal: false, estimatedOutputTokens: 2 });
     expect(stream(content("Hello"), zeros).usage).toBeUndefined();
     expect(stream(content(""), zeros)).toMatchObject({ usageIsFinal: true });
   });
 
   test("estimates usage for an event of the maximum size", () => {
     for (const text of ["x".repeat(15_000_000), "\n".repeat(7_500_000)]) {
-      expect(stream(content(""), content(text)).guessedOutputTokens).toBe(text.length / 4);
+      expect(stream(content(""), content(text)).estimatedOutputTokens).toBe(text.length / 4);
     }
   });
 
   test("includes tool arguments and reasoning in the estimated usage", () => {
     const call = { index: 0, function: { arguments: "x".repeat(40) } };
     const delta = { content: null, reasoning_content: "x".repeat(8), tool_calls: [call] };
-    expect(stream(content(""), event(chunk({ choices: [{ index: 0, delta }] }))).guessedOutputTokens).toBe(12);
+    expect(stream(content(""), event(chunk({ choices: [{ index: 0, delta }] }))).estimatedOutputTokens).toBe(12);
   });
 });
 
@@ -220,8 +220,8 @@ describe("the last event of a chat stream", () => {
   test.for([
     ["has one empty choice, so that chunk.choices[0].delta can be read", false, [emptyChoice]],
     ["is the usage chunk for a client that asked for usage", true, []],
-  ] as const)("the last event of a chat stream %s", ([, usageAsked, choices]) => {
-    const [last, rest] = completionOf(whole, { usageAsked });
+  ] as const)("the last event of a chat stream %s", ([, wantsUsage, choices]) => {
+    const [last, rest] = completionOf(whole, { wantsUsage });
     expect(last).toEqual(chunk({ choices, usage, platform }));
     expect(rest).toEqual(["data: [DONE]", ""]);
   });

@@ -7,20 +7,20 @@ import { createChunkReader, usageToShow } from "./completion.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
-const telling = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
+const mustParse = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
 /** Finds the output texts of a chunk or a whole completion. Each match ends where a text begins. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
 /**
  * Creates a reader for a stream of chat completion chunks. The client gets usage only in the last event, because
  * clients such as openai-java's ChatCompletionAccumulator accept no chunk after it.
- * @param usageAsked whether the client sent `stream_options.include_usage`
+ * @param wantsUsage whether the client sent `stream_options.include_usage`
  * @param choices the number of requested choices
  * @param assembly receives every chunk
  * @param unnamed id and model for the last event if no chunk had them
  */
 export function createChatReader(options: {
-  usageAsked: boolean;
+  wantsUsage: boolean;
   usageLimits: UsageLimits;
   choices?: number;
   assembly?: ReturnType<typeof createAssembly>;
@@ -36,18 +36,18 @@ export function createChatReader(options: {
     if (!chunk) return reading;
     if (chunk.choices && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
     usage = usageToShow(usage, chunk);
-    if (reading.usageIsFinal) return { ...reading, fate: "drop" };
-    const isChanged = corrected || isPresent(chunk.usage);
-    return isChanged ? { ...reading, fate: withoutUsage(data as { usage: unknown }) } : reading;
+    if (reading.usageIsFinal) return { ...reading, action: "drop" };
+    const isChanged = corrected || chunk.usage != null;
+    return isChanged ? { ...reading, action: withoutUsage(data as { usage: unknown }) } : reading;
   }
 
   const reader = createStreamReader({
     content,
-    telling,
+    mustParse,
     output: outputTexts,
     read,
     observe: options.assembly?.take,
-    completion: (platform) => completedEvent({ ...name, usageAsked: options.usageAsked, usage, platform }),
+    completion: (platform) => completedEvent({ ...name, wantsUsage: options.wantsUsage, usage, platform }),
   });
   return { ...reader, answer: options.assembly?.answer };
 }
@@ -62,12 +62,12 @@ export function completedEvent(named: {
   id: string;
   created: number;
   model: string;
-  usageAsked: boolean;
+  wantsUsage: boolean;
   usage: unknown;
   platform: Platform;
 }): string {
-  const { id, created, model, usageAsked, platform } = named;
-  const choices = usageAsked ? [] : [{ index: 0, delta: {}, finish_reason: null }];
+  const { id, created, model, wantsUsage, platform } = named;
+  const choices = wantsUsage ? [] : [{ index: 0, delta: {}, finish_reason: null }];
   const usage = named.usage ?? chargedUsage(platform.usage);
   const chunk = { id, object: "chat.completion.chunk", created, model, choices, usage, platform };
   return `event: response.completed\ndata: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`;
@@ -83,8 +83,4 @@ function chargedUsage({ input_tokens = 0, output_tokens = 0 }: TokenCounts): obj
 
 function withoutUsage({ usage, ...chunk }: { usage: unknown }): Uint8Array {
   return encoder.encode(`data: ${JSON.stringify(chunk)}\n\n`);
-}
-
-function isPresent(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

@@ -1,8 +1,8 @@
+import type { ProviderTarget } from "../calls/surface.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
-import { tenantCacheKey } from "../prompt-cache-key.ts";
 import type { AssistantTurn, Hint, ProviderKind } from "../providers/kinds/kind.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
-import type { ProviderTarget } from "../surface.ts";
+import { tenantCacheKey } from "../requests/prompt-cache-key.ts";
 import type { Chat } from "./request.ts";
 
 type Members = Record<string, unknown>;
@@ -12,17 +12,17 @@ type Members = Record<string, unknown>;
  * limit that the reservation is based on.
  */
 export function chatProviderRequest(
-  { request, others = {}, outputLimit }: Pick<Chat, "request" | "others" | "outputLimit">,
+  { body: clientBody, others = {}, outputLimit }: Pick<Chat, "body" | "others" | "outputLimit">,
   { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
 ): ProviderRequest {
-  const { stream, stream_options, max_tokens, max_completion_tokens, prompt_cache_key, ...fields } = request;
+  const { stream, stream_options, max_tokens, max_completion_tokens, prompt_cache_key, ...fields } = clientBody;
   const body: Members = {
     ...pick(others, kind.passes ?? []),
     ...fields,
     messages: fields.messages.map((message) => messageFor(kind, message as Members)),
     model: route.model,
     [kind.outputLimit]: outputLimit,
-    service_tier: askedTier(fields, kind),
+    service_tier: chooseServiceTier(fields, kind),
     prompt_cache_key: prompt_cache_key === undefined ? undefined : tenantCacheKey(workspaceId, prompt_cache_key),
   };
   for (const hint of kind.leftOut) if (isHint(hint, body[hint])) delete body[hint];
@@ -32,8 +32,8 @@ export function chatProviderRequest(
   }
   if (stream) {
     body.stream = true;
-    const asked: Members = { ...stream_options, include_usage: true };
-    if (kind.streamOptions.length > 0) body.stream_options = pick(asked, kind.streamOptions);
+    const streamOptions: Members = { ...stream_options, include_usage: true };
+    if (kind.streamOptions.length > 0) body.stream_options = pick(streamOptions, kind.streamOptions);
   }
   return { endpoint: "chat", body: stringifyWithSource(body) };
 }
@@ -42,7 +42,7 @@ export function chatProviderRequest(
  * Returns the service tier to request. Replaces `auto` with the provider's default tier, because `auto` lets the
  * provider's project settings choose the tier and thus the price.
  */
-export function askedTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
+export function chooseServiceTier({ service_tier }: { service_tier?: string }, kind: ProviderKind): string | undefined {
   return service_tier === "auto" || service_tier === undefined ? kind.defaultServiceTier : service_tier;
 }
 
@@ -64,15 +64,15 @@ function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members)
 
 function assistantMessage(message: Members, turn: AssistantTurn): Members {
   const { message: members, toolCall, required } = turn;
-  const kept = pick(message, ["role", "content", "tool_calls", ...members]);
-  if (Array.isArray(kept.content)) kept.content = partsFor(turn, kept.content);
-  if (!Array.isArray(kept.tool_calls) || kept.tool_calls.length === 0) return kept;
-  if (required !== undefined) kept[required] ??= "";
-  const tool_calls = kept.tool_calls.map((call) => ({
+  const supported = pick(message, ["role", "content", "tool_calls", ...members]);
+  if (Array.isArray(supported.content)) supported.content = partsFor(turn, supported.content);
+  if (!Array.isArray(supported.tool_calls) || supported.tool_calls.length === 0) return supported;
+  if (required !== undefined) supported[required] ??= "";
+  const tool_calls = supported.tool_calls.map((call) => ({
     ...pick(call, ["id", "type", "function", "custom", ...toolCall]),
     id: shortId(call.id, turn),
   }));
-  return { ...kept, tool_calls };
+  return { ...supported, tool_calls };
 }
 
 /**

@@ -469,12 +469,12 @@ describe("The gateway's own tools", () => {
   });
 
   test("the gateway's own tools are described to the model and count as input", () => {
-    const { request, inputBytes } = readChat({ ...hello, tools: ["calculator"], max_steps: 2 }, 100);
-    expect(request).toEqual({
+    const { body, inputBytes } = readChat({ ...hello, tools: ["calculator"], max_steps: 2 }, 100);
+    expect(body).toEqual({
       ...hello,
       tools: [{ type: "function", function: expect.objectContaining({ name: "calculator" }) }],
     });
-    expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
+    expect(inputBytes).toBe(100 + JSON.stringify(body.tools).length);
   });
 
   test.for(["auto", "required"] as const)(
@@ -482,7 +482,7 @@ describe("The gateway's own tools", () => {
     (tool_choice) => {
       const asked = { ...hello, platform: { tools: ["calculator"] }, tool_choice, parallel_tool_calls: false };
       expect(readChat({ ...asked, tools: [] }, 100)).toEqual(
-        expect.objectContaining({ request: readChat(asked, 100).request, ignored: [] }),
+        expect.objectContaining({ body: readChat(asked, 100).body, ignored: [] }),
       );
     },
   );
@@ -494,7 +494,7 @@ describe("The gateway's own tools", () => {
       { platform: { tools: [] } },
       { platform: {} },
     ]) {
-      expect(readChat({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
+      expect(readChat({ ...hello, ...fields }, 100)).toMatchObject({ body: hello, serverTools: undefined });
     }
   });
 

@@ -1,12 +1,12 @@
 import { Buffer } from "node:buffer";
+import { isObject } from "../../_shared/json.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
-import { tellingHints } from "../providers/kinds/kind.ts";
+import { clientHints } from "../providers/kinds/kind.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { leaveOutTemplates, outputLimits } from "../requests/text-fields.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
-import { isObject } from "../structured/canonical.ts";
-import type { Asked } from "../surface.ts";
-import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
@@ -17,7 +17,7 @@ import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
 /** A parsed chat request, with the facts that admission and metering need. */
-export type Chat = Asked & { request: ProviderFields; serverTools?: ServerTools };
+export type Chat = ParsedRequest & { body: ProviderFields; serverTools?: ServerTools };
 
 /** The current and the older name of OpenAI's output limit. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
@@ -33,28 +33,28 @@ type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readChat(value: unknown, bodyBytes: number): Chat {
-  const { request: asked, others: allOthers } = parseOpenBody(chatSchema, value, refusedMembers);
+  const { body: parsedBody, others: allOthers } = parseOpenBody(chatSchema, value, refusedMembers);
   const { others, ignored: ignoredTemplates } = leaveOutTemplates(allOthers);
-  const { request, ignored: ignoredTools } = leaveOutHostedTools(asked, allowedTools(asked));
+  const { body, ignored: ignoredTools } = leaveOutHostedTools(parsedBody, allowedTools(parsedBody));
   const { reasoning } = others;
   if (isObject(reasoning) && ![undefined, null, "standard"].includes(reasoning.mode as string)) {
     throw unsupported("reasoning.mode", "It makes several answers: raise effort instead.");
   }
-  if (request.max_tokens !== undefined && request.max_completion_tokens !== undefined) {
+  if (body.max_tokens !== undefined && body.max_completion_tokens !== undefined) {
     throw new GatewayError("invalid_request", {
       param: "max_tokens",
       message: "max_tokens and max_completion_tokens mean the same: send one.",
     });
   }
-  const limitName = limitNames.find((name) => request[name] !== undefined);
-  const serverTools = readServerTools(request);
-  const format = request.response_format;
-  const keepsSchema =
+  const limitName = limitNames.find((name) => body[name] !== undefined);
+  const serverTools = readServerTools(body);
+  const format = body.response_format;
+  const checkAnswer =
     format?.type === "json_schema"
       ? prepareAnswerCheck(format.json_schema, "response_format.json_schema.schema")
       : undefined;
-  const input = readInput(request);
-  const { platform, max_steps, tools, ...fields } = request;
+  const input = readInput(body);
+  const { platform, max_steps, tools, ...fields } = body;
   const functions = serverTools
     ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
     : tools?.filter((tool) => typeof tool === "object");
@@ -64,26 +64,26 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
   });
   return {
-    request: functions ? { ...fields, tools: functions } : fields,
+    body: functions ? { ...fields, tools: functions } : fields,
     others,
-    hints: tellingHints.filter((name) => request[name] !== undefined),
+    hints: clientHints.filter((name) => body[name] !== undefined),
     ignored: [...ignoredTools, ...ignoredTemplates],
     serverTools,
-    model: request.model,
-    stream: request.stream === true,
-    serviceTier: request.service_tier,
-    outputLimit: (limitName && request[limitName]) ?? outputLimits.default,
+    model: body.model,
+    stream: body.stream === true,
+    serviceTier: body.service_tier,
+    outputLimit: (limitName && body[limitName]) ?? outputLimits.default,
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "messages", output: limitName },
-    choices: request.n ?? 1,
+    choices: body.n ?? 1,
     images: input.images,
     audio: input.audioSeconds > 0,
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
     inputEstimate,
     ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
-    keepsSchema,
+    checkAnswer,
     hasUnmeasuredInput: !input.documents.isMeasured,
-    hourWrites: readHourWrites([functions, request.messages]),
+    hourWrites: readHourWrites([functions, body.messages]),
     inputBytes:
       bodyBytes -
       input.mediaBytes +

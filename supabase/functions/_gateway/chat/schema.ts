@@ -1,13 +1,14 @@
 import { z } from "zod";
-import { nullIsAbsent, type Refused } from "../http/parse-body.ts";
+import { nullIsAbsent, type RefusedFields } from "../http/parse-body.ts";
 import {
+  answerSchemaFields,
+  customToolFields,
   endUser,
   fileData,
+  functionFields,
   functionName,
   imageDetail,
   imageUrl,
-  jsonObject,
-  jsonSchema,
   metadata,
   modelName,
   namedTool,
@@ -17,7 +18,7 @@ import {
   refuseOtherMedia,
   temperature,
   verbosity,
-} from "../text-fields.ts";
+} from "../requests/text-fields.ts";
 import { hostedTool, toolChoiceCure } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
@@ -103,36 +104,17 @@ const message = z.discriminatedUnion("role", [
 
 const functionTool = z.looseObject({
   type: z.literal("function"),
-  function: nullIsAbsent(
-    z.looseObject({
-      name: functionName,
-      description: z.string().optional(),
-      parameters: jsonObject.optional(),
-      strict: z.boolean().optional(),
-    }),
-  ),
+  function: nullIsAbsent(z.looseObject(functionFields)),
 });
 const customTool = z.looseObject({
   type: z.literal("custom"),
-  custom: nullIsAbsent(
-    z.looseObject({ name: functionName, description: z.string().optional(), format: jsonObject.optional() }),
-  ),
+  custom: nullIsAbsent(z.looseObject(customToolFields)),
 });
 const chosenName = nullIsAbsent(z.strictObject({ name: functionName }));
 const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.looseObject({ type: z.literal("json_object") }),
-  z.strictObject({
-    type: z.literal("json_schema"),
-    json_schema: nullIsAbsent(
-      z.looseObject({
-        name: functionName,
-        description: z.string().optional(),
-        schema: jsonSchema,
-        strict: z.boolean().optional(),
-      }),
-    ),
-  }),
+  z.strictObject({ type: z.literal("json_schema"), json_schema: nullIsAbsent(z.looseObject(answerSchemaFields)) }),
 ]);
 const penalty = z.number().min(-2).max(2);
 
@@ -198,7 +180,7 @@ export const chatSchema = z.object({
 export type ChatRequest = z.infer<typeof chatSchema>;
 
 /** Request fields that the gateway refuses, with what to do instead. */
-export const refusedMembers: Refused = {
+export const refusedMembers: RefusedFields = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: "Nothing is stored: send the conversation in messages.",
   function_call: "Send tool_choice.",

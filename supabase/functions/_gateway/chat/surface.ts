@@ -1,14 +1,15 @@
 import { z } from "zod";
+import { isObject } from "../../_shared/json.ts";
 import { answerCall } from "../answers/answer-call.ts";
+import type { AnswerFormat } from "../answers/answer-format.ts";
 import { hasError } from "../answers/error-events.ts";
+import type { Surface } from "../calls/surface.ts";
 import { bodyLimits } from "../http/body.ts";
-import { isObject } from "../structured/canonical.ts";
-import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import { createAssembly } from "./assembly.ts";
-import { isFinish, readChatUsage, readMessage, saidInChat, withoutToolCalls } from "./completion.ts";
+import { isFinish, readChatTexts, readChatUsage, readMessage, withoutToolCalls } from "./completion.ts";
 import { completedEvent, createChatReader, outputTexts } from "./events.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
@@ -25,7 +26,7 @@ export const chatSurface: Surface<Chat> = {
   request: chatProviderRequest,
   replayStream: replayChat,
   answer(gateway, call) {
-    const { serverTools } = call.asked;
+    const { serverTools } = call.request;
     return serverTools
       ? answerWithTools(gateway, call, { serverTools, dialect: chatTools })
       : answerCall(gateway, call, chatFormat);
@@ -61,25 +62,25 @@ export const chatFormat = {
       // openrouter.ai/docs/api-reference/errors
       failed,
       corrected: correctToolCalls(data.choices),
-      said: () => saidInChat(value),
+      texts: () => readChatTexts(value),
     };
   },
-  createReader({ asked, model, open, usageLimits }) {
-    const usageAsked = asked.request.stream_options?.include_usage === true;
-    const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
+  createReader({ request, model, open, usageLimits }) {
+    const wantsUsage = request.body.stream_options?.include_usage === true;
+    const assembly = request.checkAnswer || open.run.capture ? createAssembly() : undefined;
     const unnamed = { id: open.run.run_id, model };
-    return createChatReader({ usageAsked, usageLimits, choices: asked.choices, assembly, unnamed });
+    return createChatReader({ wantsUsage, usageLimits, choices: request.choices, assembly, unnamed });
   },
 } satisfies AnswerFormat<Chat>;
 
 const chatTools: ToolDialect<Chat> = {
   format: chatFormat,
-  stepRequest(asked, { first, last, added }) {
-    const { tool_choice, ...request } = asked.request;
+  stepRequest(request, { first, last, additions }) {
+    const { tool_choice, ...body } = request.body;
     // Sends the client's `tool_choice` only on the first step. Disables tools on the last step.
     const choice = last ? "none" : first ? tool_choice : undefined;
-    const messages = [...request.messages, ...added];
-    return { ...asked, request: { ...request, messages, ...(choice === undefined ? {} : { tool_choice: choice }) } };
+    const messages = [...body.messages, ...additions];
+    return { ...request, body: { ...body, messages, ...(choice === undefined ? {} : { tool_choice: choice }) } };
   },
   readTurn: readMessage,
   toolResult: ({ id }, content) => ({ role: "tool", tool_call_id: id, content }),
@@ -88,15 +89,15 @@ const chatTools: ToolDialect<Chat> = {
     choices: withoutToolCalls(last.choices),
     usage: addUsage(last.usage, usage, chatUsageNames),
   }),
-  createReaders({ asked, model, open }) {
+  createReaders({ request, model, open }) {
     const name: AnswerName = { created: 0, model };
-    const assembly = asked.keepsSchema || open.run.capture ? createAssembly() : undefined;
-    const usageAsked = asked.request.stream_options?.include_usage === true;
-    return (step) => createStepReader({ ...step, name, assembly, usageAsked });
+    const assembly = request.checkAnswer || open.run.capture ? createAssembly() : undefined;
+    const wantsUsage = request.body.stream_options?.include_usage === true;
+    return (step) => createStepReader({ ...step, name, assembly, wantsUsage });
   },
 };
 
-const kept = z.looseObject({
+const storedChat = z.looseObject({
   id: z.string(),
   created: z.number(),
   model: z.string(),
@@ -113,8 +114,8 @@ const kept = z.looseObject({
 });
 
 /** Returns a stored chat as a stream: one chunk with all content, and then the closing event. */
-export function replayChat(answer: unknown, { request }: Chat): string {
-  const { id, created, model, choices, usage, platform } = kept.parse(answer);
+export function replayChat(answer: unknown, { body }: Chat): string {
+  const { id, created, model, choices, usage, platform } = storedChat.parse(answer);
   const head = { id, object: "chat.completion.chunk", created, model };
   const content = choices.map(({ index, message: { tool_calls, ...message }, logprobs = null, finish_reason }) => ({
     index,
@@ -125,7 +126,7 @@ export function replayChat(answer: unknown, { request }: Chat): string {
     logprobs,
     finish_reason,
   }));
-  const usageAsked = request.stream_options?.include_usage === true;
-  const completion = completedEvent({ id, created, model, usageAsked, usage, platform });
+  const wantsUsage = body.stream_options?.include_usage === true;
+  const completion = completedEvent({ id, created, model, wantsUsage, usage, platform });
   return `data: ${JSON.stringify({ ...head, choices: content })}\n\n${completion}`;
 }

@@ -1,13 +1,13 @@
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
 
 type Entry = Record<string, unknown>;
 
 /** A tool call, as far as it has arrived. */
 type Call = {
   /** The index that the provider stated. */
-  stated: unknown;
+  providerIndex: unknown;
   /** The index that clients see. */
-  shown: number;
+  clientIndex: number;
   id: unknown;
   /** The name as clients have received it so far. */
   name: string;
@@ -15,7 +15,7 @@ type Call = {
 };
 
 /** The calls of one choice. `next` is one above the highest index in use. */
-type Calls = { list: Call[]; taken: Set<number>; next: number };
+type Calls = { list: Call[]; usedIndexes: Set<number>; next: number };
 
 /**
  * How many of a choice's latest tool calls stay open, so that later pieces can continue them. The limit prevents a
@@ -48,7 +48,7 @@ export function createToolCallNumbering(): (choices: readonly unknown[]) => bool
     for (const choice of choices) {
       if (!isObject(choice) || !isObject(choice.delta) || !Array.isArray(choice.delta.tool_calls)) continue;
       const place = choice.index ?? 0;
-      const calls = callsOf.get(place) ?? { list: [], taken: new Set(), next: 0 };
+      const calls = callsOf.get(place) ?? { list: [], usedIndexes: new Set(), next: 0 };
       callsOf.set(place, calls);
       for (const entry of choice.delta.tool_calls) if (isObject(entry) && correct(calls, entry)) changed = true;
     }
@@ -62,8 +62,8 @@ function correct(calls: Calls, entry: Entry): boolean {
   const isRepeated = leaveOutRepeatedId(call, entry);
   const isRenamed = leaveOutRepeatedName(call, entry);
   if (isObject(entry.function)) call.arguments.add(entry.function.arguments);
-  const isMoved = entry.index !== call.shown;
-  entry.index = call.shown;
+  const isMoved = entry.index !== call.clientIndex;
+  entry.index = call.clientIndex;
   return wasObject || isMoved || isRepeated || isRenamed;
 }
 
@@ -73,7 +73,7 @@ function leaveOutRepeatedId(call: Call, entry: Entry): boolean {
     call.id = entry.id;
     return false;
   }
-  const repeated = ["id", "type"].filter((name) => isPresent(entry[name]));
+  const repeated = ["id", "type"].filter((name) => entry[name] != null);
   for (const name of repeated) delete entry[name];
   return repeated.length > 0;
 }
@@ -83,9 +83,9 @@ function leaveOutRepeatedId(call: Call, entry: Entry): boolean {
  * @returns whether anything changed
  */
 function leaveOutRepeatedName(call: Call, entry: Entry): boolean {
-  const called = calledBy(entry);
-  const name = called?.name;
-  if (!called || !isPresent(name)) return false;
+  const target = functionOf(entry);
+  const name = target?.name;
+  if (!target || name == null) return false;
   const known = call.name;
   // A name may arrive in pieces, but only before the arguments.
   const isPiece = typeof name === "string" && (known === "" || !call.arguments.hasBegun());
@@ -93,8 +93,8 @@ function leaveOutRepeatedName(call: Call, entry: Entry): boolean {
   const added = !isPiece ? "" : isLonger ? name.slice(known.length) : name;
   call.name += added;
   if (added === name) return false;
-  if (added === "") delete called.name;
-  else called.name = added;
+  if (added === "") delete target.name;
+  else target.name = added;
   return true;
 }
 
@@ -109,8 +109,8 @@ function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
 }
 
 function continues(call: Call, entry: Entry): boolean {
-  const isPlaced = isPresent(entry.index);
-  const isElsewhere = isPlaced && isPresent(call.stated) && entry.index !== call.stated;
+  const isPlaced = entry.index != null;
+  const isElsewhere = isPlaced && call.providerIndex != null && entry.index !== call.providerIndex;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
   // Some providers send complete calls under one id.
   if (entry.id && call.id) return !(call.arguments.isWhole() && isBeginning(entry));
@@ -121,23 +121,23 @@ function continues(call: Call, entry: Entry): boolean {
 
 /** Returns whether an entry with a new id continues the arguments of an earlier call. */
 function isRenaming(call: Call, entry: Entry): boolean {
-  if (!entry.id || !call.id || !isPresent(entry.index) || entry.index !== call.stated) return false;
+  if (!entry.id || !call.id || entry.index == null || entry.index !== call.providerIndex) return false;
   const name = nameOf(entry);
   return name ? name === call.name && call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
 function begin(calls: Calls, { index }: Entry): Call {
-  const shown = isIndex(index) && !calls.taken.has(index) ? index : calls.next;
-  const call = { stated: index, shown, id: undefined, name: "", arguments: createJsonProgress() };
+  const clientIndex = isIndex(index) && !calls.usedIndexes.has(index) ? index : calls.next;
+  const call = { providerIndex: index, clientIndex, id: undefined, name: "", arguments: createJsonProgress() };
   calls.list.push(call);
-  calls.taken.add(shown);
-  calls.next = Math.max(calls.next, shown + 1);
+  calls.usedIndexes.add(clientIndex);
+  calls.next = Math.max(calls.next, clientIndex + 1);
   return call;
 }
 
 /** Returns whether an entry has a name and the beginning of its arguments. */
 function isBeginning(entry: Entry): boolean {
-  const text = calledBy(entry)?.arguments;
+  const text = functionOf(entry)?.arguments;
   return Boolean(nameOf(entry)) && typeof text === "string" && /^\s*\{/.test(text);
 }
 
@@ -146,12 +146,12 @@ function isIndex(value: unknown): value is number {
 }
 
 function nameOf(entry: Entry): unknown {
-  return calledBy(entry)?.name;
+  return functionOf(entry)?.name;
 }
 
 /** Returns the member of an entry that names the function or the custom tool. */
-function calledBy({ function: called, custom }: Entry): Entry | undefined {
-  if (isObject(called)) return called;
+function functionOf({ function: target, custom }: Entry): Entry | undefined {
+  if (isObject(target)) return target;
   return isObject(custom) ? custom : undefined;
 }
 
@@ -172,9 +172,9 @@ export function correctToolCalls(choices: readonly unknown[]): boolean {
  * Converts a function's arguments to text if they are an object.
  * @returns whether anything changed
  */
-function argumentsAsText(called: unknown): boolean {
-  if (!isObject(called) || typeof called.arguments !== "object" || called.arguments === null) return false;
-  called.arguments = JSON.stringify(called.arguments);
+function argumentsAsText(target: unknown): boolean {
+  if (!isObject(target) || typeof target.arguments !== "object" || target.arguments === null) return false;
+  target.arguments = JSON.stringify(target.arguments);
   return true;
 }
 
@@ -202,8 +202,4 @@ function createJsonProgress() {
   }
 
   return { add, isWhole: () => whole, isOpen: () => depth > 0, hasBegun: () => whole || depth > 0 };
-}
-
-function isPresent(value: unknown): boolean {
-  return value !== undefined && value !== null;
 }

@@ -30,7 +30,7 @@ function scan(stream: string[], options: Partial<Parameters<typeof createStepRea
     name,
     first: true,
     last: false,
-    usageAsked: false,
+    wantsUsage: false,
     earlier: {},
     usageLimits: { contextWindow: 100, outputLimit: 100, choices: 1 },
     ...options,
@@ -85,7 +85,7 @@ describe("A step that calls tools", () => {
   test("returns a step's tool calls, however many pieces they arrive in", () => {
     const { reader } = scan([...calls, chunk({}, "tool_calls"), done]);
     expect(reader.turn()).toMatchObject({
-      said: [{ role: "assistant", content: null }],
+      output: [{ role: "assistant", content: null }],
       toolCalls: [{ id: "t", name: "calculator", arguments: '{"expression":"1"}' }],
     });
   });
@@ -112,7 +112,7 @@ describe("A step that calls tools", () => {
     const tool_calls = [
       { id: "t", type: "function", function: { name: "calculator", arguments: "{}" }, extra_content },
     ];
-    expect(reader.turn().said).toEqual([
+    expect(reader.turn().output).toEqual([
       { role: "assistant", content: null, reasoning_content: "thinking", tool_calls },
     ]);
   });
@@ -170,7 +170,7 @@ describe("a later step of a conversation with tools", () => {
     ]);
     for (const each of events) expect(each).toMatchObject({ ...name, object: "chat.completion.chunk" });
     expect(reader.completion({ usage: {} })).toContain('"id":"c1"');
-    expect(reader.turn()).toEqual({ said: [{ role: "assistant", content: "42" }], toolCalls: [] });
+    expect(reader.turn()).toEqual({ output: [{ role: "assistant", content: "42" }], toolCalls: [] });
   });
 
   // OpenAI's client library refuses an answer without a role.

@@ -33,11 +33,11 @@ const encoder = new TextEncoder();
 export function createStepReader(
   options: Step & {
     name: AnswerName;
-    usageAsked: boolean;
+    wantsUsage: boolean;
     assembly?: ReturnType<typeof createAssembly>;
   },
 ): StepReader {
-  const { name, last, usageAsked } = options;
+  const { name, last, wantsUsage } = options;
   const message: Record<string, unknown> = {};
   let usage: Record<string, unknown> | undefined;
   const readChunk = createChunkReader({ choices: 1, usageLimits: options.usageLimits });
@@ -50,15 +50,15 @@ export function createStepReader(
     // A message without a delta is a whole answer, unless deltas came before. MiniMax repeats the whole message in its
     // last chunk.
     const isWhole = Object.keys(message).length === 0 && choices?.some((choice) => choice.message);
-    if (!success || isWhole) return { ...reading, fate: "fail" };
+    if (!success || isWhole) return { ...reading, action: "fail" };
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }
     usage = usageToShow(usage, chunk);
-    if (reading.usageIsFinal) return { ...reading, fate: "drop" };
+    if (reading.usageIsFinal) return { ...reading, action: "drop" };
     for (const choice of choices) mergeDelta(message, choice.delta);
-    const shown = choices.flatMap(withoutTools).flatMap(openedOnce);
-    return { ...reading, fate: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
+    const shown = choices.flatMap(withoutTools).flatMap(sendRoleOnce);
+    return { ...reading, action: shown.length > 0 ? event({ ...chunk, choices: shown }) : "drop" };
   }
 
   /**
@@ -75,7 +75,7 @@ export function createStepReader(
   }
 
   /** Sends the role only once, at the beginning, as standard clients require. */
-  function openedOnce(choice: Choices[number]): Choices {
+  function sendRoleOnce(choice: Choices[number]): Choices {
     const { role, ...rest } = choice.delta;
     if (!name.opened) {
       name.opened = true;
@@ -95,14 +95,14 @@ export function createStepReader(
   const reader = createStreamReader({
     // These two patterns match nothing, so every event is parsed.
     content: nothing,
-    telling: nothing,
+    mustParse: nothing,
     output: outputTexts,
     read,
     completion: (platform) =>
       completedEvent({
         ...name,
         id: name.id ?? "",
-        usageAsked,
+        wantsUsage,
         usage: addUsage(usage, options.earlier, chatUsageNames),
         platform,
       }),

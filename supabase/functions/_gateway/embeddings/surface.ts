@@ -1,12 +1,14 @@
 import { z } from "zod";
+import { isObject } from "../../_shared/json.ts";
 import { answerCall } from "../answers/answer-call.ts";
+import type { AnswerFormat } from "../answers/answer-format.ts";
+import type { Surface } from "../calls/surface.ts";
 import { bodyLimits } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
-import { isObject } from "../structured/canonical.ts";
-import type { AnswerFormat, Asked, Surface } from "../surface.ts";
-import { endUser, modelName } from "../text-fields.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { endUser, modelName } from "../requests/text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 import { readEmbeddingUsage } from "../usage/read-usage.ts";
 
@@ -35,7 +37,7 @@ export const embeddingsSchema = z.object({
   user: endUser.optional(),
 });
 
-type Embeddings = Asked & { request: z.infer<typeof embeddingsSchema> };
+type Embeddings = ParsedRequest & { body: z.infer<typeof embeddingsSchema> };
 
 /** The parts of a list of embeddings that the gateway reads. */
 export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
@@ -57,28 +59,28 @@ export const embeddingsSurface: Surface<Embeddings> = {
   maxNumbers: 200_000,
   read(value, bodyBytes) {
     const { list, head } = readList(value);
-    const { request, others } = parseOpenBody(embeddingsSchema, head, {});
-    if (list) request.input = list;
-    const counted = countTokens(request.input);
+    const { body, others } = parseOpenBody(embeddingsSchema, head, {});
+    if (list) body.input = list;
+    const tokenCount = countTokens(body.input);
     return {
-      request,
-      hints: request.user === undefined ? [] : ["user"],
+      body,
+      hints: body.user === undefined ? [] : ["user"],
       ignored: Object.keys(others),
-      model: request.model,
+      model: body.model,
       stream: false,
-      inputBytes: counted === undefined ? bodyBytes : counted * reservedBytesPerToken,
+      inputBytes: tokenCount === undefined ? bodyBytes : tokenCount * reservedBytesPerToken,
       images: 0,
       audio: false,
       inputEstimate:
-        counted === undefined
-          ? estimateInput({ texts: textsOf(request.input) })
-          : { input_tokens: counted, output_tokens: 0 },
+        tokenCount === undefined
+          ? estimateInput({ texts: textsOf(body.input) })
+          : { input_tokens: tokenCount, output_tokens: 0 },
       outputLimit: 0,
       sizeFields: { input: "input" },
       choices: 1,
     };
   },
-  request: ({ request: { user, ...fields } }, { route, provider: { kind } }) => ({
+  request: ({ body: { user, ...fields } }, { route, provider: { kind } }) => ({
     endpoint: "embeddings",
     body: stringifyWithSource({
       ...fields,
@@ -125,12 +127,12 @@ function kindOf(input: unknown): string {
   return typeof input;
 }
 
-function textsOf(input: Embeddings["request"]["input"]): string[] {
+function textsOf(input: Embeddings["body"]["input"]): string[] {
   return [input].flat(2).filter((each) => typeof each === "string");
 }
 
 /** Returns the number of tokens of a tokenized input, or undefined for text. */
-function countTokens(input: Embeddings["request"]["input"]): number | undefined {
+function countTokens(input: Embeddings["body"]["input"]): number | undefined {
   if (typeof input === "string") return undefined;
   return input.reduce<number | undefined>((sum, each) => {
     if (sum === undefined || typeof each === "string") return undefined;

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { askWhole, endWhole, settleFailure, wholeResponse } from "../answers/answer-call.ts";
+import { endWhole, requestWholeAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import { readWholeAnswer } from "../answers/whole-answer.ts";
+import type { Surface } from "../calls/surface.ts";
 import { chatProviderRequest } from "../chat/provider-request.ts";
 import type { Chat } from "../chat/request.ts";
 import { chatFormat } from "../chat/surface.ts";
 import { bodyLimits } from "../http/body.ts";
 import { parseBody } from "../http/parse-body.ts";
-import type { Surface } from "../surface.ts";
-import { modelName, outputLimits } from "../text-fields.ts";
+import { modelName, outputLimits } from "../requests/text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
 /** The request and response bodies of the legacy adapter. */
@@ -42,7 +42,7 @@ export const generateSurface: Surface<Chat> = {
     const { prompt, model, system } = parseBody(generateSchema, value);
     const messages = [...(system ? [{ role: "system", content: system }] : []), { role: "user", content: prompt }];
     return {
-      request: { model: model ?? "", messages },
+      body: { model: model ?? "", messages },
       model,
       stream: false,
       outputLimit: outputLimits.default,
@@ -58,7 +58,9 @@ export const generateSurface: Surface<Chat> = {
   request: chatProviderRequest,
   async answer(gateway, call) {
     try {
-      const { answer, read } = await askWhole(gateway, call, (whole) => readWholeAnswer(whole, call, chatFormat));
+      const { answer, read } = await requestWholeAnswer(gateway, call, (whole) =>
+        readWholeAnswer(whole, call, chatFormat),
+      );
       const { value, use } = read;
       const { input_tokens = 0, output_tokens = 0 } = use.usage;
       const choice = completion.safeParse(value).data?.choices[0];

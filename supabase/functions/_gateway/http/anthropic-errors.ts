@@ -1,5 +1,4 @@
-import type { ContextTokens } from "../providers/context-tokens.ts";
-import { type ErrorShape, type GatewayError, statusOf } from "./errors.ts";
+import { type ContextTokens, type ErrorShape, type GatewayError, statusOf } from "./errors.ts";
 
 /**
  * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the

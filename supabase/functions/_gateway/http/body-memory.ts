@@ -1,10 +1,10 @@
-import { startTimeLimit } from "../time-limit.ts";
-import { GatewayError } from "./errors.ts";
+import { overloadError } from "./errors.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
 /** How long a body waits for memory at most. */
 const maxWaitMs = 10_000;
 /** After this time, other bodies no longer overtake a body that doesn't fit. */
-const overtakenForMs = 5_000;
+const maxOvertakenMs = 5_000;
 /** The maximum number of waiting bodies, for each workspace and in total. */
 const maxWaitingEach = 200;
 const maxWaitingAll = 1_000;
@@ -63,7 +63,7 @@ export function waitingMemoryWithin(limitBytes: number): number {
 
 export function createBodyMemory(totalBytes: number): BodyMemory {
   let used = 0;
-  let waitingInAll = 0;
+  let waitingBodies = 0;
   /** Workspaces that have memory or wait for it, the least recently served first. */
   const workspaces = new Map<string, Workspace>();
   const growing: Waiting[] = [];
@@ -89,7 +89,7 @@ export function createBodyMemory(totalBytes: number): BodyMemory {
       const hasRoom = workspace.used === 0 || workspace.used + next.bytes <= totalBytes * workspacePart;
       if (!hasRoom) continue;
       if (used + next.bytes > totalBytes) {
-        if (performance.now() - next.since > overtakenForMs) return false;
+        if (performance.now() - next.since > maxOvertakenMs) return false;
         continue;
       }
       workspace.waiting.shift();
@@ -109,12 +109,12 @@ export function createBodyMemory(totalBytes: number): BodyMemory {
     signal.throwIfAborted();
     // The number of grants limits how many of them wait.
     const isNew = queue !== growing;
-    if (isNew && (waitingInAll >= maxWaitingAll || queue.length >= maxWaitingEach)) throw overloaded();
+    if (isNew && (waitingBodies >= maxWaitingAll || queue.length >= maxWaitingEach)) throw overloadError();
     return new Promise((resolve, reject) => {
       function end(): void {
         limit.end();
         signal.removeEventListener("abort", leave);
-        waitingInAll -= 1;
+        waitingBodies -= 1;
       }
       const waiting: Waiting = {
         bytes,
@@ -133,9 +133,9 @@ export function createBodyMemory(totalBytes: number): BodyMemory {
         serve();
       }
       const leave = () => refuse(signal.reason);
-      const limit = startTimeLimit(maxWaitMs, () => refuse(overloaded()));
+      const limit = startTimeLimit(maxWaitMs, () => refuse(overloadError()));
       signal.addEventListener("abort", leave);
-      waitingInAll += 1;
+      waitingBodies += 1;
       queue.push(waiting);
       serve();
     });
@@ -203,8 +203,4 @@ export function createBodyMemory(totalBytes: number): BodyMemory {
       return grant;
     },
   };
-}
-
-function overloaded(): GatewayError {
-  return new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
 }

@@ -1,6 +1,6 @@
-import { startTimeLimit } from "../time-limit.ts";
 import type { BodyMemory, MemoryGrant } from "./body-memory.ts";
 import { GatewayError } from "./errors.ts";
+import { startTimeLimit } from "./time-limit.ts";
 
 /** Maximum size of a body, in bytes. */
 export const bodyLimits = {
@@ -88,10 +88,10 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
   let unchecked = 0;
   let checked = 0;
   const byWorkspace = new Map<string, number>();
-  let announced = 0;
+  let declaredBytes = 0;
 
   /** Tracks the memory of one small body, or of the beginning of a large one. */
-  function hold(check: () => Promise<string>) {
+  function trackSmall(check: () => Promise<string>) {
     let size = 0;
     let workspace: string | undefined;
     const count = (bytes: number) => {
@@ -130,22 +130,22 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
     const limitBytes = Math.min(options.limitBytes, largestBytes);
     const declared = Number(request.headers.get("content-length") ?? Number.NaN);
     if (declared > limitBytes) throw tooLarge(limitBytes);
-    const held = hold(options.check);
+    const memoryUse = trackSmall(options.check);
     let grant: MemoryGrant | undefined;
     async function waitForMemory(bytes: number): Promise<void> {
-      const workspace = await held.owner();
+      const workspace = await memoryUse.owner();
       grant = await memory.grant(bytes * memoryFactor.whole, { workspace, signal: request.signal });
-      held.release();
+      memoryUse.release();
     }
     // Reads a small body in one piece while the declared lengths of all bodies read this way stay within a limit.
     // Counts the bytes of other bodies as they arrive.
-    const isSmall = declared <= limits.uncheckedEach && announced + declared <= limits.uncheckedAll;
-    if (isSmall) announced += declared;
+    const isSmall = declared <= limits.uncheckedEach && declaredBytes + declared <= limits.uncheckedAll;
+    if (isSmall) declaredBytes += declared;
     try {
       let bytes: Uint8Array<ArrayBuffer>;
       if (isSmall) {
         bytes = await readAtOnce(request, { limitMs: limits.idleMs });
-        if (!(await held.add(bytes.byteLength))) await waitForMemory(bytes.byteLength);
+        if (!(await memoryUse.add(bytes.byteLength))) await waitForMemory(bytes.byteLength);
       } else {
         if (declared > limits.uncheckedEach) await waitForMemory(declared);
         bytes = await readInPieces(request, {
@@ -154,21 +154,21 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
           limits,
           async add(count, size) {
             if (grant) return;
-            const isBeyond = size > limits.uncheckedEach || !(await held.add(count));
+            const isBeyond = size > limits.uncheckedEach || !(await memoryUse.add(count));
             if (isBeyond) await waitForMemory(Number.isNaN(declared) ? limitBytes : declared);
           },
         });
       }
       if (bytes.byteLength > limitBytes) throw tooLarge(limitBytes);
       grant?.shrink(bytes.byteLength * memoryFactor.whole);
-      return grant ? largeBody(bytes, grant) : smallBody(bytes, held.release);
+      return grant ? largeBody(bytes, grant) : smallBody(bytes, memoryUse.release);
     } catch (error) {
-      held.release();
+      memoryUse.release();
       grant?.release();
       if (error instanceof GatewayError) throw error;
       throw new GatewayError("invalid_request", { message: "The body did not arrive whole." });
     } finally {
-      if (isSmall) announced -= declared;
+      if (isSmall) declaredBytes -= declared;
     }
   };
 }
@@ -241,7 +241,7 @@ async function readInPieces(
     for (;;) {
       const remainingMs = startedAt + limits.idleMs + (size / mebibyte) * limits.msPerMebibyte - performance.now();
       const next = reader && (await within(Math.min(limits.idleMs, remainingMs), reader.read()));
-      if (!next || next.done) return whole ? whole.subarray(0, size) : concat(chunks, size);
+      if (!next || next.done) return whole ? whole.subarray(0, size) : concatBytes(chunks, size);
       const from = size;
       size += next.value.byteLength;
       if (size > (length ?? limitBytes)) throw tooLarge(length ?? limitBytes);
@@ -279,7 +279,8 @@ function tooLarge(limitBytes: number): GatewayError {
   return new GatewayError("payload_too_large", { message: `The body may have ${limitBytes} bytes at most.` });
 }
 
-function concat(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+/** Joins chunks whose total size is `size`. */
+export function concatBytes(chunks: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(size);
   let offset = 0;
   for (const chunk of chunks) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { refusalError } from "../admission/refusals.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import { refusalError } from "../database/refusals.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { responsesErrors } from "../responses/errors.ts";
 import { anthropicErrors } from "./anthropic-errors.ts";
@@ -71,7 +71,7 @@ test.for<[string, GatewayError, string | null]>([
   ["a compressed body", new GatewayError("invalid_request", { status: 415 }), "false"],
   ["a WebSocket", new GatewayError("invalid_request", { status: 426 }), "false"],
   ["a body that arrived too slowly", new GatewayError("invalid_request", { status: 408 }), null],
-  ["an outage after a charged call", new GatewayError("service_unavailable").unrepeatable(), "false"],
+  ["an outage after a charged call", new GatewayError("service_unavailable").withoutRetry(), "false"],
   ["a used-up budget", refusalError({ refused: "budget_exceeded" }), "false"],
   ["a budget that running calls hold", refusalError({ refused: "budget_exceeded", frees: true }), null],
   ["a used-up balance", refusalError({ refused: "insufficient_credits" }), "false"],

@@ -1,8 +1,21 @@
-import type { ContextTokens } from "../providers/context-tokens.ts";
+type Entry = readonly [status: number, type: string, message: string, specific?: Readonly<Record<string, string>>];
 
-/** The gateway's closed list of error codes, with status, OpenAI's error type, and message. */
+/**
+ * The gateway's closed list of error codes, with status, OpenAI's error type, and message. More specific messages are
+ * listed by the parameter that the database refuses, or by the failure of a provider (`AttemptFailure`).
+ */
 const catalogue = {
-  invalid_request: [400, "invalid_request_error", "The request is invalid."],
+  invalid_request: [
+    400,
+    "invalid_request_error",
+    "The request is invalid.",
+    {
+      "X-Platform-Entity-Id":
+        "The key has an entity label of its own. Send no X-Platform-Entity-Id header, or one with that label.",
+      voice: "The model does not have this voice. GET /v1/models lists the voices of each model.",
+      invalid_request: "The model's provider refused this request as invalid.",
+    },
+  ],
   invalid_json: [400, "invalid_request_error", "The body is not valid JSON."],
   context_length_exceeded: [
     400,
@@ -11,7 +24,19 @@ const catalogue = {
   ],
   content_filter: [400, "invalid_request_error", "The model's provider refused the content of this request."],
   unsupported_schema: [400, "invalid_request_error", "The JSON schema is not supported."],
-  unsupported_parameter: [400, "invalid_request_error", "This parameter or value is not supported."],
+  unsupported_parameter: [
+    400,
+    "invalid_request_error",
+    "This parameter or value is not supported.",
+    {
+      messages:
+        "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
+      tools:
+        "A provider of this model has no price for searches. Leave out the web search tool, or choose a model whose prices in GET /v1/models have request_fee_usd.",
+      service_tier:
+        "A provider of this model has no price for the service tier. Leave it out, or name a tier with a price.",
+    },
+  ],
   workspace_header_required: [400, "invalid_request_error", "The header X-Platform-Workspace-Id is required."],
   invalid_api_key: [401, "authentication_error", "The API key is missing, malformed, unknown, revoked or expired."],
   insufficient_credits: [
@@ -60,18 +85,39 @@ const catalogue = {
     "invalid_request_error",
     "A cost with the same observedAt is already recorded with other values.",
   ],
-  payload_too_large: [413, "invalid_request_error", "The body is too large."],
+  payload_too_large: [
+    413,
+    "invalid_request_error",
+    "The body is too large.",
+    { invalid_request: "The model's provider refused this request as too large." },
+  ],
   idempotency_key_reused: [422, "invalid_request_error", "This idempotency key was used with another request."],
-  rate_limit_exceeded: [429, "rate_limit_error", "The rate limit is reached. Try again later."],
+  rate_limit_exceeded: [
+    429,
+    "rate_limit_error",
+    "The rate limit is reached. Try again later.",
+    { rate_limited: "The model's provider is at its rate limit. Try again later." },
+  ],
   internal_error: [500, "server_error", "The gateway had an error."],
-  provider_error: [502, "server_error", "The model's provider failed."],
+  provider_error: [
+    502,
+    "server_error",
+    "The model's provider failed.",
+    { not_found: "The model's provider does not have this endpoint or model." },
+  ],
   provider_overloaded: [502, "server_error", "The model's provider is overloaded. Try again later."],
   service_unavailable: [503, "server_error", "The gateway is temporarily unavailable. Try again."],
   AUTH_UNAVAILABLE: [503, "server_error", "The account's policy cannot be read. Try again."],
   provider_timeout: [504, "server_error", "The model's provider did not respond in time."],
-} as const satisfies Record<string, readonly [number, string, string]>;
+} as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof catalogue;
+
+/** Returns the message for a code that says more about a cause than the code's own; undefined if there is none. */
+export function specificMessage(code: ErrorCode, cause: string | undefined): string | undefined {
+  const [, , , specific = {}]: Entry = catalogue[code];
+  return cause !== undefined && Object.hasOwn(specific, cause) ? specific[cause] : undefined;
+}
 
 /** The codes of errors after which the same request may succeed. A retry after any other error fails too. */
 const transientCodes: ReadonlySet<ErrorCode> = new Set([
@@ -90,6 +136,14 @@ const transientCodes: ReadonlySet<ErrorCode> = new Set([
  * at the status (`shouldRetry` in src/client.ts), and so does Claude Code, which otherwise retries a 401 for minutes.
  */
 const noRetry = { "x-should-retry": "false" };
+
+/** The tokens of a request that exceeds a model's context window, as its provider states them. */
+export type ContextTokens = {
+  input: number;
+  /** The requested output, if it counts towards the window. */
+  output?: number;
+  max: number;
+};
 
 type ErrorOptions = {
   /** Replaces the code's default message. Must not contain another system's text. */
@@ -123,7 +177,7 @@ export class GatewayError extends Error {
   }
 
   /** Returns the same error, marked so that standard clients don't retry it. */
-  unrepeatable(): GatewayError {
+  withoutRetry(): GatewayError {
     return this.withHeaders(noRetry);
   }
 
@@ -142,6 +196,16 @@ export class GatewayError extends Error {
     const isTransient = this.options.isTransient ?? (this.status === 408 || transientCodes.has(this.code));
     return { ...(isTransient ? {} : noRetry), ...this.options.headers };
   }
+}
+
+/** Returns the error of a call for which there is no capacity now. */
+export function overloadError(): GatewayError {
+  return new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
+}
+
+/** Returns the error for the client. Any error that isn't a refusal is a defect of ours. */
+export function toGatewayError(error: unknown): GatewayError {
+  return error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
 }
 
 /** Returns whether a code from the database is one of the gateway's error codes. */

@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
 import { GatewayError } from "./errors.ts";
 import { keepSource } from "./source-json.ts";
 
 type Issue = z.core.$ZodIssue;
 
 /** Maps each request field that an endpoint refuses with `unsupported_parameter` to advice on what to do instead. */
-export type Refused = Readonly<Record<string, string>>;
+export type RefusedFields = Readonly<Record<string, string>>;
 
 /**
  * Parses a client's body. Treats a null member as absent, because SDKs send null for members without a value.
@@ -15,15 +15,15 @@ export type Refused = Readonly<Record<string, string>>;
 export function parseBody<Schema extends z.ZodType>(
   schema: Schema,
   value: unknown,
-  refused: Refused = {},
+  refused: RefusedFields = {},
 ): z.output<Schema> {
-  const given = dropNullMembers(value);
+  const body = dropNullMembers(value);
   const options = {
     error: ({ input }: { input?: unknown }) => (input === undefined ? "This field is required." : undefined),
   };
-  const head = upToDoubt(given);
-  const failed = head === given ? undefined : schema.safeParse(head, options);
-  const parsed = failed?.success === false ? failed : schema.safeParse(given, options);
+  const head = cutAfterInvalid(body);
+  const failed = head === body ? undefined : schema.safeParse(head, options);
+  const parsed = failed?.success === false ? failed : schema.safeParse(body, options);
   if (!parsed.success) throw refuseBody(parsed.error, refused, value);
   return keepSource(parsed.data, value) as z.output<Schema>;
 }
@@ -32,7 +32,7 @@ export function parseBody<Schema extends z.ZodType>(
  * Cuts a list of messages after the first member without a role or type. If that member is invalid, the schema doesn't
  * collect an issue for each further one, which takes several microseconds.
  */
-function upToDoubt(value: unknown): unknown {
+function cutAfterInvalid(value: unknown): unknown {
   if (!isObject(value)) return value;
   const name = "messages" in value ? "messages" : "input";
   const list = value[name];
@@ -44,23 +44,30 @@ function upToDoubt(value: unknown): unknown {
 /**
  * Parses a body and collects the members that its schema does not define. Only members that the provider's kind lists
  * reach the provider.
- * @returns the request, and the other members by name
+ * @returns the parsed body, and the other members by name
  * @throws GatewayError the errors of `parseBody`, and `unsupported_parameter` for any member that `refused` lists
  */
 export function parseOpenBody<Schema extends z.ZodObject>(
   schema: Schema,
   value: unknown,
-  refused: Refused,
-): { request: z.output<Schema>; others: Record<string, unknown> } {
+  refused: RefusedFields,
+): { body: z.output<Schema>; others: Record<string, unknown> } {
   // An empty list of a refused member, such as mcp_servers, asks for nothing.
   const isEmpty = (name: string, member: unknown) =>
     member === null || (Object.hasOwn(refused, name) && Array.isArray(member) && member.length === 0);
   const others = Object.entries(isObject(value) ? value : {}).filter(
     ([name, member]) => !Object.hasOwn(schema.shape, name) && !isEmpty(name, member),
   );
-  const named = others.find(([name]) => Object.hasOwn(refused, name));
-  if (named) throw unsupported(named[0], refused[named[0]]);
-  return { request: parseBody(schema, value, refused), others: Object.fromEntries(others) };
+  const [first] = others.find(([name]) => Object.hasOwn(refused, name)) ?? [];
+  if (first !== undefined) throw unsupported(first, refused[first]);
+  return { body: parseBody(schema, value, refused), others: Object.fromEntries(others) };
+}
+
+/** Parses a record, whose null members are not absent. @throws GatewayError `invalid_request`, naming the field */
+export function parseRecord<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) throw refuseBody(parsed.error);
+  return parsed.data;
 }
 
 /**
@@ -72,7 +79,7 @@ export function nullIsAbsent<Schema extends z.ZodType>(schema: Schema, keep?: st
 }
 
 function dropNullMembers(value: unknown, keep?: string): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!isObject(value)) return value;
   const entries = Object.entries(value);
   if (entries.every(([, member]) => member !== null)) return value;
   return Object.fromEntries(entries.filter(([name, member]) => member !== null || name === keep));
@@ -83,14 +90,14 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
  * gateway knows the field but does not support it, or does not support the value of a `type` field. Otherwise, the code
  * is `invalid_request`.
  */
-export function refuseBody(error: z.ZodError, refused: Refused = {}, body?: unknown): GatewayError {
+function refuseBody(error: z.ZodError, refused: RefusedFields = {}, body?: unknown): GatewayError {
   const first = error.issues[0];
-  const issue = first && deepest(first);
+  const issue = first && deepestIssue(first);
   const path = issue?.path.map(String) ?? [];
   const unknown = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   const param = [...path, ...(unknown === undefined ? [] : [unknown])].join(".").slice(0, 256) || undefined;
-  const named = [path.join("."), path[0] ?? unknown ?? ""].find((name) => Object.hasOwn(refused, name));
-  if (named !== undefined) return unsupported(param, refused[named]);
+  const refusedName = [path.join("."), path[0] ?? unknown ?? ""].find((name) => Object.hasOwn(refused, name));
+  if (refusedName !== undefined) return unsupported(param, refused[refusedName]);
   const isNever = issue?.code === "invalid_type" && issue.expected === "never";
   if (isNever || path.at(-1) === "file_id") return unsupported(param, issue?.message);
   const isNoChoice = issue?.code === "invalid_union" || issue?.code === "invalid_value";
@@ -120,10 +127,10 @@ export function unsupported(param: string | undefined, cure = ""): GatewayError 
  * Returns the issue of the union alternative that matched most of the value, since the client most likely meant that
  * one.
  */
-function deepest(issue: Issue): Issue {
+function deepestIssue(issue: Issue): Issue {
   if (issue.code !== "invalid_union") return issue;
   const inner = issue.errors
     .flatMap((issues) => issues.slice(0, 1))
-    .map((each) => deepest({ ...each, path: [...issue.path, ...each.path] }));
+    .map((each) => deepestIssue({ ...each, path: [...issue.path, ...each.path] }));
   return inner.reduce((best, each) => (each.path.length > best.path.length ? each : best), issue as Issue);
 }

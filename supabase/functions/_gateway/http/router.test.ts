@@ -4,8 +4,8 @@ import { createHandler as createChat } from "../../chat/handler.ts";
 import { createHandler as createModels } from "../../models/handler.ts";
 import { createBegin } from "../admission/begin-runs.ts";
 import { createCredentialReader } from "../admission/credentials.ts";
-import { createDatabase } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import { createDatabase } from "../database/database.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
 import { timeLimitsOf } from "../providers/limits.ts";
 import { createOpenRuns } from "../runs/open-runs.ts";
@@ -29,7 +29,7 @@ function gateway(): Gateway {
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
-    openRuns: createOpenRuns({ touch: database.heartbeatRuns, waitUntil }),
+    openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
     now,
     waitUntil,
     report: () => {},

@@ -1,12 +1,34 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
-import type { Gateway } from "../gateway.ts";
 import { anthropicErrors, usesAnthropicApi } from "./anthropic-errors.ts";
-import { type ErrorShape, GatewayError, openaiErrors, statusOf } from "./errors.ts";
+import { type ErrorShape, GatewayError, openaiErrors, statusOf, toGatewayError } from "./errors.ts";
 
 /** A call: the request, its id, the path of its URL, and the parameters captured from the path. */
 export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
 export type Handler = (call: Call) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
+
+/** The data that telemetry receives about a call, whether or not it was admitted. */
+export type EndedRequest = {
+  method: string;
+  /**
+   * The pattern of the matched route. Absent if no route matched. The path itself is never included, because an unknown
+   * path can contain anything.
+   */
+  route?: string;
+  requestId: string;
+  status: number;
+  code?: string;
+  latencyMs: number;
+};
+
+/** What a router reports to. */
+type RouterServices = {
+  /** Receives defects and outages, never the content of requests or answers. */
+  report: (error: unknown, requestId?: string) => void;
+  /** Returns the time of a monotonic clock in milliseconds. */
+  now: () => number;
+  telemetry: { request?: (request: EndedRequest) => void };
+};
 
 /** A 401 states how to authenticate (RFC 9110, 11.6.1). The header is the same for every caller. */
 const challenge = { "www-authenticate": "Bearer" };
@@ -15,26 +37,28 @@ const challenge = { "www-authenticate": "Bearer" };
  * Creates a handler that serves the given routes. An unknown path gets 404, and an unknown method 405 with `Allow`.
  * OPTIONS gets 204 without CORS headers, and HEAD is served as GET without a body. Each response has `x-request-id` and
  * `no-store`.
- * @param gateway receives the telemetry of each call, and reports of defects, which the client sees as `internal_error`
+ * @param services receive the telemetry of each call, and reports of defects, which the client sees as `internal_error`
  * @param ownErrors the format of all errors, if it does not depend on the request's headers
  */
 export function createRouter(
   routes: readonly Route[],
-  { report, now, telemetry }: Pick<Gateway, "report" | "now" | "telemetry">,
+  { report, now, telemetry }: RouterServices,
   ownErrors?: ErrorShape,
 ): (request: Request) => Promise<Response> {
   return async (request) => {
     const startedAt = now();
-    const given = request.headers.get("x-request-id");
-    const requestId = given !== null && isLabel(given) ? given : newRequestId();
+    const label = request.headers.get("x-request-id");
+    const requestId = label !== null && isLabel(label) ? label : newRequestId();
     const errors = ownErrors ?? (usesAnthropicApi(request) ? anthropicErrors : openaiErrors);
     let response: Response;
     let code: string | undefined;
     try {
       response = await dispatch(routes, request, requestId);
     } catch (error) {
-      code = error instanceof GatewayError ? error.code : "internal_error";
-      response = answerError(error, { errors, requestId, report });
+      const known = toGatewayError(error);
+      code = known.code;
+      if (known.cause !== undefined) report(known.cause, requestId);
+      response = errorResponse(known, errors, requestId);
     }
     response.headers.set("x-request-id", requestId);
     if (errors.idHeader) response.headers.set(errors.idHeader, requestId);
@@ -64,13 +88,9 @@ function nameOf(route: Route | undefined): string | undefined {
   return source?.replace(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
 }
 
-type Answering = { errors: ErrorShape; requestId: string; report: Gateway["report"] };
-
-function answerError(error: unknown, { errors, requestId, report }: Answering): Response {
-  const known = error instanceof GatewayError ? error : new GatewayError("internal_error", { cause: error });
-  if (known.cause !== undefined) report(known.cause, requestId);
-  const headers = { ...(known.status === 401 ? challenge : {}), ...known.headers };
-  return Response.json(errors.body(known, requestId), { status: statusOf(known, errors), headers });
+function errorResponse(error: GatewayError, errors: ErrorShape, requestId: string): Response {
+  const headers = { ...(error.status === 401 ? challenge : {}), ...error.headers };
+  return Response.json(errors.body(error, requestId), { status: statusOf(error, errors), headers });
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {

@@ -33,7 +33,7 @@ const sourcedList = Object.create(Array.prototype, writesSource);
 export function parseWithSource(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (!mayDiffer.test(text)) return value;
-  for (const [container, source] of differing(text, value)) {
+  for (const [container, source] of findDiffering(text, value)) {
     sources.set(container, source);
     Object.setPrototypeOf(container, Array.isArray(container) ? sourcedList : sourcedObject);
   }
@@ -43,14 +43,14 @@ export function parseWithSource(text: string): unknown {
 /** Writes JSON as `JSON.stringify` does, but keeps the source text of values that {@link parseWithSource} read. */
 export function stringifyWithSource(value: unknown): string {
   const text = JSON.stringify(value);
-  let written = "";
+  let output = "";
   let from = 0;
   for (let at = text?.indexOf(`"${mark}`) ?? -1; at >= 0; at = text.indexOf(`"${mark}`, from)) {
     const end = endOfString(text, at);
-    written += text.slice(from, at) + JSON.parse(text.slice(at, end)).slice(mark.length);
+    output += text.slice(from, at) + JSON.parse(text.slice(at, end)).slice(mark.length);
     from = end;
   }
-  return from === 0 ? text : written + text.slice(from);
+  return from === 0 ? text : output + text.slice(from);
 }
 
 /**
@@ -97,7 +97,7 @@ function endOfString(text: string, begin: number): number {
  * @param text valid JSON
  * @param root its parsed value
  */
-function differing(text: string, root: unknown): [container: object, source: string][] {
+function findDiffering(text: string, root: unknown): [container: object, source: string][] {
   const found: [object, string][] = [];
   let at = 0;
 

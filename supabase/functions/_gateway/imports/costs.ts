@@ -1,18 +1,8 @@
 import { type ProviderCost, providerCost, providerCostBatch } from "../../_shared/provider-records.ts";
-import type { Caller, GatewayDatabase, StoredRecord } from "../database.ts";
+import type { Caller, GatewayDatabase, StoredRecord } from "../database/database.ts";
 import { errorBody, GatewayError } from "../http/errors.ts";
-import { refuseBody } from "../http/parse-body.ts";
-import { type CostReceipt, orRefusal } from "./serve-import.ts";
-
-/**
- * Parses one reported cost.
- * @throws GatewayError that names the invalid field
- */
-export function readCost(value: unknown): ProviderCost {
-  const parsed = providerCost.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error);
-  return parsed.data;
-}
+import { parseRecord } from "../http/parse-body.ts";
+import { type CostReceipt, requireOutcome } from "./serve-import.ts";
 
 /**
  * Parses a batch of reported costs.
@@ -20,11 +10,9 @@ export function readCost(value: unknown): ProviderCost {
  * @throws GatewayError if the value isn't a batch
  */
 export function readCosts(value: unknown): (ProviderCost | GatewayError)[] {
-  const parsed = providerCostBatch.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error);
-  return parsed.data.records.map((record) => {
+  return parseRecord(providerCostBatch, value).records.map((record) => {
     try {
-      return readCost(record);
+      return parseRecord(providerCost, record);
     } catch (error) {
       if (error instanceof GatewayError) return error;
       throw error;
@@ -66,5 +54,5 @@ export async function storeCosts(
 }
 
 function accepted({ record, receipt }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
-  return { accepted: true, externalRunId: record.externalRunId, outcome: orRefusal(stored), ...receipt };
+  return { accepted: true, externalRunId: record.externalRunId, outcome: requireOutcome(stored), ...receipt };
 }

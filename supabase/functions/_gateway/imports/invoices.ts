@@ -1,17 +1,6 @@
-import { type ProviderInvoice, providerInvoice } from "../../_shared/provider-records.ts";
-import type { Caller, GatewayDatabase } from "../database.ts";
-import { refuseBody } from "../http/parse-body.ts";
-import { type InvoiceReceipt, orRefusal } from "./serve-import.ts";
-
-/**
- * Parses a reviewed invoice.
- * @throws GatewayError that names the invalid field
- */
-export function readInvoice(value: unknown): ProviderInvoice {
-  const parsed = providerInvoice.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error);
-  return parsed.data;
-}
+import type { ProviderInvoice } from "../../_shared/provider-records.ts";
+import type { Caller, GatewayDatabase } from "../database/database.ts";
+import { type InvoiceReceipt, requireOutcome } from "./serve-import.ts";
 
 /**
  * Stores an invoice. Idempotent for the same invoice.
@@ -21,6 +10,6 @@ export async function storeInvoice(
   database: GatewayDatabase,
   { caller, invoice: { record, receipt } }: { caller: Caller; invoice: ProviderInvoice },
 ): Promise<InvoiceReceipt> {
-  orRefusal(await database.importInvoice({ ...caller, record }));
+  requireOutcome(await database.importInvoice({ ...caller, record }));
   return { accepted: true, reference: record.reference, ...receipt };
 }

@@ -6,8 +6,8 @@ import { createHandler as createCosts } from "../../provider-costs/handler.ts";
 import { createHandler as createInvoices } from "../../provider-invoices/handler.ts";
 import { createHandler as createUsage } from "../../usage/handler.ts";
 import { assembleGateway } from "../assemble-gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
 import { readEnvironment } from "../environment.ts";
-import type { Gateway } from "../gateway.ts";
 
 let tenant: AppTenant;
 let before: Gateway;

@@ -3,8 +3,8 @@ import { parseExactJson } from "../../_shared/exact-json.ts";
 import { rounding } from "../../_shared/provider-records.ts";
 import { readOrAuthenticate } from "../admission/credentials.ts";
 import { readCaller, readLabels } from "../admission/labels.ts";
-import type { Caller, StoredRecord } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { Caller, StoredRecord } from "../database/database.ts";
 import { errorSchema } from "../http/error-schema.ts";
 import { GatewayError, isErrorCode } from "../http/errors.ts";
 import { parseJson } from "../http/parse-json.ts";
@@ -19,7 +19,7 @@ type Import<Imported> = {
    */
   read: (value: unknown) => Imported;
   /** Stores an import. @returns the response body */
-  store: (asked: { caller: Caller; imported: Imported; requestId: string }) => Promise<object>;
+  store: (options: { caller: Caller; imported: Imported; requestId: string }) => Promise<object>;
 };
 
 /**
@@ -47,7 +47,7 @@ export function serveImport<Imported>(gateway: Gateway, { limitBytes, read, stor
  * Returns the outcome of an imported record.
  * @throws GatewayError if the database refused it
  */
-export function orRefusal(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {
+export function requireOutcome(stored: StoredRecord | undefined): NonNullable<StoredRecord["outcome"]> {
   if (stored?.outcome !== undefined) return stored.outcome;
   const code = stored?.refused ?? "internal_error";
   if (!isErrorCode(code)) throw new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });

@@ -1,15 +1,8 @@
 import { z } from "zod";
+import { isObject, parseJsonOrUndefined } from "../../_shared/json.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
-import { isObject } from "../structured/canonical.ts";
 
 type Members = Record<string, unknown>;
-
-/** Assembles the events of a streamed message into the message. */
-export type MessageAssembly = {
-  add: (event: unknown) => void;
-  /** Returns the message so far, or undefined before it has begun. */
-  message: () => StreamedAnswer | undefined;
-};
 
 const event = z.looseObject({
   type: z.string(),
@@ -20,11 +13,14 @@ const event = z.looseObject({
   usage: z.looseObject({}).nullish(),
 });
 
+/** Assembles the events of a streamed message into the message. */
+export type MessageAssembly = ReturnType<typeof createMessageAssembly>;
+
 /**
  * Creates an assembly for one stream. It works as in Anthropic's SDK (src/lib/MessageStream.ts of
  * github.com/anthropics/anthropic-sdk-typescript).
  */
-export function createMessageAssembly(): MessageAssembly {
+export function createMessageAssembly() {
   let message: Members | undefined;
   const blocks: Members[] = [];
   const inputs = new Map<number, string>();
@@ -46,38 +42,34 @@ export function createMessageAssembly(): MessageAssembly {
   }
 
   return {
-    add(data) {
-      const { success, data: told } = event.safeParse(data);
-      if (!success) return;
-      const { type, index = 0, delta = {} } = told;
-      if (type === "message_start") message = { ...told.message };
-      else if (type === "content_block_start") blocks[index] = { ...told.content_block };
+    add(data: unknown): void {
+      const { data: part } = event.safeParse(data);
+      if (!part) return;
+      const { type, index = 0, delta = {} } = part;
+      if (type === "message_start") message = { ...part.message };
+      else if (type === "content_block_start") blocks[index] = { ...part.content_block };
       else if (type === "content_block_delta") addDelta(index, delta);
       else if (type === "message_delta" && message) {
-        const usage = Object.entries(told.usage ?? {}).filter(([, value]) => value !== null);
+        const usage = Object.entries(part.usage ?? {}).filter(([, value]) => value !== null);
         message = { ...message, ...delta, usage: { ...membersOf(message.usage), ...Object.fromEntries(usage) } };
       }
     },
-    message() {
+    /** Returns the message so far, or undefined before it has begun. */
+    message(): StreamedAnswer | undefined {
       if (!message) return undefined;
       const content = blocks.map((block, index) => {
         const input = inputs.get(index);
-        return input === undefined ? block : { ...block, input: parsed(input) };
+        if (input === undefined) return block;
+        // If the stream was cut off, the input is incomplete JSON.
+        const value = parseJsonOrUndefined(input || "{}");
+        return { ...block, input: value === undefined ? input : value };
       });
-      return { value: { ...message, content }, said: () => [] };
+      return { value: { ...message, content }, texts: () => [] };
     },
   };
 }
 
-function membersOf(value: unknown): Members {
+/** Returns an object's members, or none for another value. */
+export function membersOf(value: unknown): Members {
   return isObject(value) ? value : {};
-}
-
-/** Parses the input of a tool call. If the stream was cut off, the input is incomplete JSON. */
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json || "{}");
-  } catch {
-    return json;
-  }
 }

@@ -1,7 +1,6 @@
 import { z } from "zod";
-import { isObject } from "../structured/canonical.ts";
-
-const storedFileCure = "A stored file may be another tenant's: send its content.";
+import { isObject } from "../../_shared/json.ts";
+import { storedFileCure } from "../requests/text-fields.ts";
 
 /** The source of an image: data in the request, or a URL. */
 const imageSource = z.discriminatedUnion("type", [

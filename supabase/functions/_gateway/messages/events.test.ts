@@ -66,7 +66,7 @@ describe("Streams of the Messages API", () => {
     ["garbage", 'data: {"type": [oops\n\n'],
   ])("a Messages API stream fails on %s, and keeps the input token count reported at its start", ([, failure]) => {
     const { facts } = scan(start({ input_tokens: 10, output_tokens: 1 }), block, text("some text"), failure);
-    expect(facts).toMatchObject({ failed: true, done: false, guessedOutputTokens: 3 });
+    expect(facts).toMatchObject({ failed: true, done: false, estimatedOutputTokens: 3 });
     expect(facts.usage?.counts).toEqual({ input_tokens: 10, output_tokens: 0 });
   });
 

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { tellsError } from "../answers/error-events.ts";
+import { reportsError } from "../answers/error-events.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
-import { isObject } from "../structured/canonical.ts";
 import { readMessageUsage } from "../usage/read-usage.ts";
 import type { UsageLimits } from "../usage/usage.ts";
-import type { MessageAssembly } from "./assembly.ts";
+import { type MessageAssembly, membersOf } from "./assembly.ts";
 
 /**
  * The members of Anthropic's stream events that the gateway reads
@@ -19,7 +18,7 @@ const eventShape = z.looseObject({
 type Event = z.infer<typeof eventShape>;
 
 const content = /^(?:event: ?content_block_\w+(?:\r?\n|\r))?data: ?\{.*?"type": ?"content_block_/s;
-const telling = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
+const mustParse = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
 /** Matches the texts of an event that count as output. Signatures are not output. */
 const outputTexts = /"(?:text|thinking|partial_json)"\s*:\s*"/g;
 
@@ -38,41 +37,47 @@ export function createMessagesReader({
   assembly?: MessageAssembly | undefined;
 }): StreamReader {
   let usage: Members = {};
-  let stopped: Event | undefined;
+  let stopEventData: Event | undefined;
 
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
-    if (!success) return { fate: "fail" };
+    if (!success) return { action: "fail" };
     switch (event.type) {
       case "message_start": {
         // Ignores the output tokens in the first event, because they count text that has not arrived yet.
         usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
-        return { fate: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
+        return { action: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }
       case "message_delta": {
-        usage = updated(usage, membersOf(event.usage));
+        usage = updateUsage(usage, membersOf(event.usage));
         const finished = typeof event.delta?.stop_reason === "string";
         const ending = event.delta?.stop_reason === "refusal" ? "refusal" : undefined;
-        return { fate: "pass", finished, usage: readMessageUsage(usage, usageLimits), usageIsFinal: finished, ending };
+        return {
+          action: "pass",
+          finished,
+          usage: readMessageUsage(usage, usageLimits),
+          usageIsFinal: finished,
+          ending,
+        };
       }
       case "message_stop":
-        stopped = event;
-        return { fate: "done" };
+        stopEventData = event;
+        return { action: "done" };
       case "error":
-        return { fate: "fail" };
+        return { action: "fail" };
       default:
-        if (event.type.startsWith("content_block_")) return { fate: "pass", content: true };
-        return { fate: tellsError(event) ? "fail" : "pass" };
+        if (event.type.startsWith("content_block_")) return { action: "pass", content: true };
+        return { action: reportsError(event) ? "fail" : "pass" };
     }
   }
 
   const reader = createStreamReader({
     content,
-    telling,
+    mustParse,
     output: outputTexts,
     read,
     ...(assembly ? { observe: assembly.add } : {}),
-    completion: (platform) => stopEvent({ type: "message_stop", ...stopped, platform }),
+    completion: (platform) => stopEvent({ type: "message_stop", ...stopEventData, platform }),
   });
   return { ...reader, ...(assembly ? { answer: assembly.message } : {}) };
 }
@@ -85,10 +90,6 @@ export function stopEvent(data: Members): string {
 /**
  * Replaces the usage with the cumulative counts of a later event. Keeps counts that the event omits or sets to null.
  */
-function updated(before: Members, later: Members): Members {
+function updateUsage(before: Members, later: Members): Members {
   return { ...before, ...Object.fromEntries(Object.entries(later).filter(([, value]) => value !== null)) };
-}
-
-function membersOf(value: unknown): Members {
-  return isObject(value) ? value : {};
 }

@@ -3,21 +3,27 @@ import { stopEvent } from "./events.ts";
 
 type Members = Record<string, unknown>;
 
-const kept = z.looseObject({
+const storedMessage = z.looseObject({
   content: z.array(z.looseObject({ type: z.string() })),
   stop_reason: z.string().nullish(),
   stop_sequence: z.string().nullish(),
   usage: z.looseObject({}),
   platform: z.looseObject({}),
 });
-type Block = z.infer<typeof kept>["content"][number];
+type Block = z.infer<typeof storedMessage>["content"][number];
 
 /** Returns a stored message as a stream. Each block is sent in one piece, and the message's end follows. */
 export function replayMessage(answer: unknown): string {
-  const { platform, content, stop_reason = null, stop_sequence = null, usage, ...head } = kept.parse(answer);
-  const begun = { ...head, content: [], stop_reason: null, stop_sequence: null, usage: { ...usage, output_tokens: 0 } };
+  const { platform, content, stop_reason = null, stop_sequence = null, usage, ...head } = storedMessage.parse(answer);
+  const initial = {
+    ...head,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    usage: { ...usage, output_tokens: 0 },
+  };
   const events = [
-    { type: "message_start", message: begun },
+    { type: "message_start", message: initial },
     ...content.flatMap(blockEvents),
     { type: "message_delta", delta: { stop_reason, stop_sequence }, usage },
   ];

@@ -1,9 +1,10 @@
 import { Buffer } from "node:buffer";
+import type { ProviderTarget } from "../calls/surface.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
-import type { Asked, ProviderTarget } from "../surface.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
 import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
 import { estimateTokens } from "../usage/estimate.ts";
@@ -19,9 +20,9 @@ import {
 import { limitServerTools, refuseTools, serverToolUse } from "./tools.ts";
 
 /** A parsed Messages API request, with the values that determine its maximum cost. */
-export type Messages = Asked & { request: MessagesRequest; headers: Record<string, string> };
+export type Messages = ParsedRequest & { body: MessagesRequest; headers: Record<string, string> };
 /** A parsed request to count the tokens of a prompt. */
-export type CountTokens = Asked & { request: CountTokensRequest; headers: Record<string, string> };
+export type CountTokens = ParsedRequest & { body: CountTokensRequest; headers: Record<string, string> };
 
 /**
  * How many images admission counts for one image in a request. Admission reserves 1,500 tokens per counted image, but
@@ -34,20 +35,20 @@ const imagesEach = 4;
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readMessages(value: unknown, bodyBytes: number, headers: Headers): Messages {
-  const { request: parsed, others } = parseOpenBody(messagesSchema, value, refusedMembers);
-  const request = parsed.tools ? { ...parsed, tools: limitServerTools(parsed.tools) } : parsed;
-  const input = measure(request, bodyBytes);
+  const { body: parsedBody, others } = parseOpenBody(messagesSchema, value, refusedMembers);
+  const { tools } = parsedBody;
+  const body = tools ? { ...parsedBody, tools: limitServerTools(tools) } : parsedBody;
   return {
-    request,
+    body,
     headers: readHeaders(headers),
     ignored: Object.keys(others),
-    model: request.model,
-    stream: request.stream === true,
-    outputLimit: request.max_tokens,
+    model: body.model,
+    stream: body.stream === true,
+    outputLimit: body.max_tokens,
     sizeFields: { input: "messages", output: "max_tokens" },
     choices: 1,
     audio: false,
-    ...input,
+    ...measure(body, bodyBytes),
   };
 }
 
@@ -56,13 +57,13 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
  * @throws GatewayError as `readMessages` does
  */
 export function readCountTokens(value: unknown, _: number, headers: Headers): CountTokens {
-  const { request, others } = parseOpenBody(countTokensSchema, value, refusedMembers);
-  refuseTools(request.tools ?? []);
+  const { body, others } = parseOpenBody(countTokensSchema, value, refusedMembers);
+  refuseTools(body.tools ?? []);
   return {
-    request,
+    body,
     headers: readHeaders(headers),
     ignored: Object.keys(others),
-    model: request.model,
+    model: body.model,
     stream: false,
     outputLimit: 0,
     sizeFields: { input: "messages" },
@@ -83,7 +84,7 @@ function measure(
   { messages, system, cache_control, tools = [] }: MessagesRequest,
   bodyBytes: number,
 ): Pick<
-  Asked,
+  ParsedRequest,
   "images" | "inputBytes" | "inputEstimate" | "hasUnmeasuredInput" | "feeRequests" | "inputReads" | "hourWrites"
 > {
   refuseTools(tools);
@@ -120,7 +121,7 @@ const betaPattern = /^[A-Za-z0-9._,: -]{1,2048}$/;
  * @throws GatewayError `invalid_request` that names a malformed header
  */
 function readHeaders(headers: Headers): Record<string, string> {
-  const passed: Record<string, string> = {};
+  const forwarded: Record<string, string> = {};
   for (const [name, pattern] of [
     ["anthropic-version", versionPattern],
     ["anthropic-beta", betaPattern],
@@ -130,9 +131,9 @@ function readHeaders(headers: Headers): Record<string, string> {
     if (!pattern.test(value)) {
       throw new GatewayError("invalid_request", { param: name, message: `The header ${name} is malformed.` });
     }
-    passed[name] = value;
+    forwarded[name] = value;
   }
-  return passed;
+  return forwarded;
 }
 
 type Target = Pick<ProviderTarget, "route" | "contextWindow">;
@@ -147,7 +148,7 @@ export function countTokensProviderRequest(call: CountTokens, target: Target): P
 }
 
 function passOn(
-  { request: { platform, ...fields }, headers }: Messages | CountTokens,
+  { body: { platform, ...fields }, headers }: Messages | CountTokens,
   { route: { model }, contextWindow }: Target,
 ): Omit<ProviderRequest, "endpoint"> {
   return { body: stringifyWithSource({ ...fields, model }), headers: withinWindow(headers, contextWindow) };
@@ -167,6 +168,6 @@ const longContext = /^context-\d+m\b/i;
 function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
   const { "anthropic-beta": betas, ...others } = headers;
   if (betas === undefined || contextWindow > plainWindow) return headers;
-  const kept = betas.split(",").filter((beta) => !longContext.test(beta.trim()));
-  return kept.length > 0 ? { ...others, "anthropic-beta": kept.join(",") } : others;
+  const allowed = betas.split(",").filter((beta) => !longContext.test(beta.trim()));
+  return allowed.length > 0 ? { ...others, "anthropic-beta": allowed.join(",") } : others;
 }

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import type { Refused } from "../http/parse-body.ts";
-import { jsonObject, modelName } from "../text-fields.ts";
+import type { RefusedFields } from "../http/parse-body.ts";
+import { jsonObject, modelName } from "../requests/text-fields.ts";
 import { message, system } from "./content.ts";
 import { tool } from "./tools.ts";
 
 /** More than any of Anthropic's models can write. The catalogue has a lower limit for each model. */
-const mostOutputTokens = 128_000;
+const maxOutputTokens = 128_000;
 const maxTools = 1_024;
 
 /**
@@ -37,7 +37,7 @@ const prompt = {
 export const messagesSchema = z.object({
   ...prompt,
   /** 0 writes the prompt to the cache without generating output. */
-  max_tokens: z.number().int().min(0).max(mostOutputTokens),
+  max_tokens: z.number().int().min(0).max(maxOutputTokens),
   stream: z.boolean().optional(),
   stop_sequences: z.array(z.string()).max(8_191).optional(),
   temperature: z.number().min(0).max(1).optional(),
@@ -57,7 +57,7 @@ export type CountTokensRequest = z.infer<typeof countTokensSchema>;
  * Members that are refused because their costs have no price, or because they keep state at the provider or refer to
  * such state.
  */
-export const refusedMembers: Refused = {
+export const refusedMembers: RefusedFields = {
   container: "It keeps files at the provider: leave it out.",
   context_management: "Leave out edits that compact the conversation: what they cost is not counted.",
   fallback_credit_token: "Leave it out: the gateway asks the model's other routes itself.",

@@ -1,10 +1,11 @@
 import { z } from "zod";
+import { isObject } from "../../_shared/json.ts";
 import { sessionOfUser } from "../admission/session-label.ts";
 import { answerCall } from "../answers/answer-call.ts";
+import type { AnswerFormat } from "../answers/answer-format.ts";
+import type { Surface } from "../calls/surface.ts";
 import { anthropicErrors } from "../http/anthropic-errors.ts";
 import { bodyLimits } from "../http/body.ts";
-import { isObject } from "../structured/canonical.ts";
-import type { AnswerFormat, Surface } from "../surface.ts";
 import { readCompletionUsage, readMessageUsage, readTier } from "../usage/read-usage.ts";
 import { createMessageAssembly } from "./assembly.ts";
 import { createMessagesReader } from "./events.ts";
@@ -27,7 +28,7 @@ export const messagesSurface: Surface<Messages> = {
   errors: anthropicErrors,
   limitBytes: bodyLimits.messages,
   read: readMessages,
-  session: ({ request }) => sessionOfUser(request.metadata?.user_id),
+  session: ({ body }) => sessionOfUser(body.metadata?.user_id),
   request: messagesProviderRequest,
   // Anthropic's SDKs skip pings, also before the first event (@anthropic-ai/sdk, core/streaming.ts).
   keepalive: () => 'event: ping\ndata: {"type":"ping"}\n\n',

@@ -1,29 +1,29 @@
 import { z } from "zod";
 import { unsupported } from "../http/parse-body.ts";
-import { jsonObject } from "../text-fields.ts";
+import { jsonObject } from "../requests/text-fields.ts";
 
 /**
  * The types of Anthropic's tools end in a version date (the type `ToolUnion` of
  * github.com/anthropics/anthropic-sdk-typescript).
  */
-const dated = (name: string) => new RegExp(`^${name}_\\d{8}$`);
+const withDate = (name: string) => new RegExp(`^${name}_\\d{8}$`);
 
 /** Types of Anthropic's tools that run at the client or search only the request's own tools. They cost only tokens. */
 const clientTypes = [
-  dated("bash"),
-  dated("text_editor"),
-  dated("memory"),
-  dated("computer"),
-  dated("computer_toolset"),
-  dated("browser_toolset"),
+  withDate("bash"),
+  withDate("text_editor"),
+  withDate("memory"),
+  withDate("computer"),
+  withDate("computer_toolset"),
+  withDate("browser_toolset"),
   /^tool_search_tool_(?:regex|bm25)(?:_\d{8})?$/,
 ];
-const searchType = dated("web_search");
-const fetchType = dated("web_fetch");
+const searchType = withDate("web_search");
+const fetchType = withDate("web_fetch");
 
-const mostUses = 100;
-const mostFetchedTokens = 1_000_000;
-const uses = z.number().int().min(1).max(mostUses).nullish();
+const maxUses = 100;
+const maxFetchedTokens = 1_000_000;
+const uses = z.number().int().min(1).max(maxUses).nullish();
 
 /**
  * The limits of a search or fetch tool whose request states none. Pydantic AI, LangChain and the AI SDK state none by
@@ -41,7 +41,7 @@ const clientTool = z.looseObject({ type: z.string() });
 const searchTool = z.looseObject({ max_uses: uses });
 const fetchTool = z.looseObject({
   max_uses: uses,
-  max_content_tokens: z.number().int().min(1).max(mostFetchedTokens).nullish(),
+  max_content_tokens: z.number().int().min(1).max(maxFetchedTokens).nullish(),
 });
 
 type Tool = { type?: string | null | undefined } & Record<string, unknown>;

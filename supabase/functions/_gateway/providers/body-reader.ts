@@ -16,58 +16,58 @@ export type BodyReader = {
    * @returns whether more bytes may follow
    * @throws Error as `read` does
    */
-  pour: (take: Take) => Promise<boolean>;
+  pipe: (take: Take) => Promise<boolean>;
 };
 
 /** The number of bytes that may wait to be read before the connection is paused. */
-const mostHeld = 64 * 1024;
+const maxBufferedBytes = 64 * 1024;
 
 /** Creates a reader that consumes a body at its caller's pace. */
 export function readerOf(body: Readable): BodyReader {
-  let come: Uint8Array[] = [];
-  let held = 0;
+  let chunks: Uint8Array[] = [];
+  let bufferedBytes = 0;
   let ended = false;
   let failure: Error | undefined;
   let wake: (() => void) | undefined;
-  const tell = () => {
+  const wakeReader = () => {
     wake?.();
     wake = undefined;
   };
   body.on("data", (bytes: Uint8Array<ArrayBuffer>) => {
     // Converts the Buffer to a plain Uint8Array, because slices of a Buffer share its memory and searching a Buffer is
     // slower.
-    come.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-    held += bytes.byteLength;
-    if (held > mostHeld) body.pause();
-    tell();
+    chunks.push(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    bufferedBytes += bytes.byteLength;
+    if (bufferedBytes > maxBufferedBytes) body.pause();
+    wakeReader();
   });
   body.on("end", () => {
     ended = true;
-    tell();
+    wakeReader();
   });
   body.on("error", (error) => {
     failure ??= error;
-    tell();
+    wakeReader();
   });
   body.on("close", () => {
     if (!ended) failure ??= new Error("the answer was cut");
-    tell();
+    wakeReader();
   });
 
   /** Returns all bytes that have arrived, in one piece. */
   function takeAll(first: Uint8Array): Uint8Array {
-    const all = come.length === 1 ? first : Buffer.concat(come);
-    come = [];
-    held = 0;
+    const all = chunks.length === 1 ? first : Buffer.concat(chunks);
+    chunks = [];
+    bufferedBytes = 0;
     return new Uint8Array(all.buffer, all.byteOffset, all.byteLength);
   }
 
   return {
     async read() {
       for (;;) {
-        const bytes = come.shift();
+        const bytes = chunks.shift();
         if (bytes) {
-          held -= bytes.byteLength;
+          bufferedBytes -= bytes.byteLength;
           return bytes;
         }
         if (ended) return undefined;
@@ -78,13 +78,13 @@ export function readerOf(body: Readable): BodyReader {
         });
       }
     },
-    pour(take) {
+    pipe(take) {
       return new Promise<boolean>((resolve, reject) => {
         // One packet may hold several pieces. They are passed on together.
         const flowSoon = () => queueMicrotask(flow);
         function flow(): void {
           try {
-            const [first] = come;
+            const [first] = chunks;
             if (first && !take(takeAll(first))) resolve(true);
             else if (ended) resolve(false);
             else if (failure) reject(failure);

@@ -1,13 +1,16 @@
-import type { CallUse } from "../runs/run-cost.ts";
-import { startTimeLimit } from "../time-limit.ts";
+import { startTimeLimit } from "../http/time-limit.ts";
+import type { CallUse } from "../usage/usage.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import { ConnectTimeout } from "./reachable.ts";
 
 /** A running request to a provider. */
 export type Connection = ReturnType<typeof openConnection>;
 
+/** Whether a request may still be answered, or what ended it: its time limit, its client, or anything else. */
+type State = "open" | "timeout" | "client_left" | "closed";
+
 /** The abort reason of closed connections. Shared, because it carries no details. */
-const over = new Error("the connection is closed");
+const closedError = new Error("the connection is closed");
 
 /**
  * Tracks a request to a provider: its time limits, its client, and the reason why it ended.
@@ -19,44 +22,36 @@ export function openConnection(
   { now, deadline, estimate }: { now: () => number; deadline: number; estimate: () => CallUse },
 ) {
   let controller: AbortController | undefined;
-  let closed = false;
-  let timedOut = false;
-  let left = false;
-  const limit = startTimeLimit(deadline - now(), () => {
-    timedOut = true;
-    close();
-  });
+  let state: State = "open";
+  const limit = startTimeLimit(deadline - now(), () => close("timeout"));
   let abandon = () => {};
-  const leave = () => {
-    left = true;
-    close();
-  };
+  const leave = () => close("client_left");
   clientLeft.addEventListener("abort", leave, { once: true });
   if (clientLeft.aborted) leave();
 
-  function close(): void {
-    closed = true;
+  function close(reason: Exclude<State, "open">): void {
+    if (state === "open") state = reason;
     limit.end();
     clientLeft.removeEventListener("abort", leave);
-    controller?.abort(over);
+    controller?.abort(closedError);
     abandon();
   }
 
   return {
-    close,
+    close: () => close("closed"),
     /**
      * Returns a signal that aborts when the connection closes. Created on demand, because non-streamed answers never
      * need it.
      */
     ended(): AbortSignal {
       controller ??= new AbortController();
-      if (closed) controller.abort(over);
+      if (state !== "open") controller.abort(closedError);
       return controller.signal;
     },
     /** Sets the function that is called when the connection closes. */
     onClose(act: () => void): void {
       abandon = act;
-      if (closed) act();
+      if (state !== "open") act();
     },
     /** Keeps the request running even if the client disconnects later. */
     outliveClient(): void {
@@ -64,21 +59,21 @@ export function openConnection(
     },
     /** Limits the next step to `limitMs`, or to the remaining time if that is shorter. */
     expectWithin(limitMs: number): void {
-      if (!closed) limit.restart(Math.min(deadline - now(), limitMs));
+      if (state === "open") limit.restart(Math.min(deadline - now(), limitMs));
     },
     /** @throws Error if the connection is already closed */
     assertOpen(): void {
-      if (closed) throw over;
+      if (state !== "open") throw closedError;
     },
     /**
      * Closes the connection and returns why the request failed.
      * @param options.sent whether the request may have reached the provider
      */
     explain(cause: unknown, { sent, retryable }: { sent: boolean; retryable: boolean }): Error {
-      close();
-      if (left) return new ClientLeft();
-      const lost = sent ? "connection_lost" : "unreachable";
-      const failure = timedOut || cause instanceof ConnectTimeout ? "timeout" : lost;
+      close("closed");
+      if (state === "client_left") return new ClientLeft();
+      const lossFailure = sent ? "connection_lost" : "unreachable";
+      const failure = state === "timeout" || cause instanceof ConnectTimeout ? "timeout" : lossFailure;
       // The provider worked on the request until the limit, and may charge for it.
       const use = sent && failure === "timeout" ? estimate() : undefined;
       return new ProviderFailure(failure, { mayHaveCharged: sent, retryable, use, cause });

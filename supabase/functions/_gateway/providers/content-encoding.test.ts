@@ -58,7 +58,7 @@ describe("compressed streams", () => {
     "a stream in %s is read event by event, as soon as the provider flushes each event",
     async ([coding, create]) => {
       const encoder = create();
-      const { read, pour } = await answerOf(coding, (response) => encoder.pipe(response));
+      const { read, pipe } = await answerOf(coding, (response) => encoder.pipe(response));
       const send = (text: string) =>
         new Promise<void>((sent) => encoder.write(text, () => encoder.flush(() => sent())));
       for (const event of ["data: 1\n\n", "data: 2\n\n"]) {
@@ -68,9 +68,9 @@ describe("compressed streams", () => {
       await send("data: 3\n\n");
       const poured: string[] = [];
       const take = (bytes: Uint8Array) => poured.push(Buffer.from(bytes).toString()) < 1;
-      expect(await pour(take)).toBe(true);
+      expect(await pipe(take)).toBe(true);
       encoder.end("data: 4\n\n");
-      expect(await pour(() => true)).toBe(false);
+      expect(await pipe(() => true)).toBe(false);
       expect(poured).toEqual(["data: 3\n\n"]);
     },
   );
@@ -104,7 +104,7 @@ test.for(["compress", "utf-8", "constructor", "gzip, gzip, gzip", "gzip, nothing
     const answer = await answerOf(coding, (response) => response.end(gzipSync("whole")));
     expect(answer.status).toBe(200);
     await expect(answer.read()).rejects.toThrow("unknown content coding");
-    await expect(answer.pour(() => true)).rejects.toThrow("unknown content coding");
+    await expect(answer.pipe(() => true)).rejects.toThrow("unknown content coding");
   },
 );
 

@@ -20,21 +20,21 @@ const maxCodings = 2;
  * @param encoding the `Content-Encoding` header
  * @returns a reader that throws if the coding is unknown or the body does not follow it
  */
-export function decoded(body: BodyReader, encoding: string | null | undefined): BodyReader {
+export function decodeBody(body: BodyReader, encoding: string | null | undefined): BodyReader {
   if (!encoding) return body;
   const codings = encoding.split(",").map((coding) => coding.trim().toLowerCase());
   const applied = codings.filter((coding) => coding !== "" && coding !== "identity");
   const isKnown = applied.length <= maxCodings && applied.every((coding) => Object.hasOwn(decoders, coding));
-  return isKnown ? applied.reduceRight(decodedBy, body) : unreadable;
+  return isKnown ? applied.reduceRight(decodeCoding, body) : unreadable;
 }
 
 const unreadable: BodyReader = {
   read: () => Promise.reject(new Error("the answer has an unknown content coding")),
-  pour: () => unreadable.read().then(() => false),
+  pipe: () => unreadable.read().then(() => false),
 };
 
-function decodedBy(body: BodyReader, coding: string): BodyReader {
-  let beginning: Promise<BodyReader> | undefined;
+function decodeCoding(body: BodyReader, coding: string): BodyReader {
+  let reader: Promise<BodyReader> | undefined;
   let failure: unknown;
 
   async function begin(): Promise<BodyReader> {
@@ -62,17 +62,17 @@ function decodedBy(body: BodyReader, coding: string): BodyReader {
    * Throws the body's failure instead of reporting that the body has ended. Some runtimes treat a truncated body as
    * complete.
    */
-  function orCut<Value>(value: Value): Value {
+  function orFailure<Value>(value: Value): Value {
     if (!value && failure) throw failure;
     return value;
   }
 
-  const begun = () => {
-    beginning ??= begin();
-    return beginning;
+  const open = () => {
+    reader ??= begin();
+    return reader;
   };
   return {
-    read: async () => orCut(await (await begun()).read()),
-    pour: async (take) => orCut(await (await begun()).pour(take)),
+    read: async () => orFailure(await (await open()).read()),
+    pipe: async (take) => orFailure(await (await open()).pipe(take)),
   };
 }

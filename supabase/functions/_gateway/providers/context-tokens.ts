@@ -1,10 +1,4 @@
-/** The tokens of a request that exceeds a model's context window, as its provider states them. */
-export type ContextTokens = {
-  input: number;
-  /** The requested output, if it counts towards the window. */
-  output?: number;
-  max: number;
-};
+import type { ContextTokens } from "../http/errors.ts";
 
 /** What providers write, in lower case. refusal.test.ts cites their sources. */
 const patterns: readonly RegExp[] = [

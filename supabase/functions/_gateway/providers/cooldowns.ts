@@ -7,7 +7,7 @@ import type { AttemptFailure } from "../../_shared/attempt.ts";
 const failuresInARow = 3;
 const firstCooldownMs = 30_000;
 /** Maximum length of a cooldown. Each failed probe doubles the cooldown up to this maximum. */
-const longestCooldownMs = 300_000;
+const maxCooldownMs = 300_000;
 
 /** Failures caused by the route itself. Other failures depend on the request and don't affect other requests. */
 const routeFailures: ReadonlySet<AttemptFailure> = new Set([
@@ -53,45 +53,37 @@ export type RouteResult = {
   waitedLong?: boolean;
 };
 
-/**
- * A circuit breaker for each route, in this process. A route that keeps failing is set aside for 30 s. Then one call
- * probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. A route's key consists of
- * a provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
- */
-export type Cooldowns = {
-  /**
-   * Returns `open` if the route may be called. After a cooldown, only the first caller gets `open`, and must report the
-   * call's result.
-   */
-  stateOf: (key: string) => RouteState;
-  noteAnswer: (key: string) => void;
-  /**
-   * Records a failed or abandoned call.
-   * @returns for how many more milliseconds the route is set aside, or 0
-   */
-  noteFailure: (key: string, result: RouteResult) => number;
-};
+export type Cooldowns = ReturnType<typeof createCooldowns>;
 
-export function createCooldowns({ now }: { now: () => number }): Cooldowns {
+/**
+ * Creates a circuit breaker for each route, in this process. A route that keeps failing is set aside for 30 s. Then one
+ * call probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. A route's key consists
+ * of a provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
+ */
+export function createCooldowns({ now }: { now: () => number }) {
   const routes = new Map<string, Health>();
 
   function healthOf(key: string): Health {
     const known = routes.get(key);
     if (known) return known;
-    const fresh = { failures: 0, answeredAt: -1, cooldownMs: 0, until: 0, hanging: false };
+    const fresh: Health = { failures: 0, answeredAt: -1, cooldownMs: 0, until: 0, hanging: false };
     routes.set(key, fresh);
     return fresh;
   }
 
   return {
-    stateOf(key) {
+    /**
+     * Returns `open` if the route may be called. After a cooldown, only the first caller gets `open`, and must report the
+     * call's result.
+     */
+    stateOf(key: string): RouteState {
       const health = routes.get(key);
       if (!health || health.cooldownMs === 0) return "open";
       if (health.until > now() || health.probingSince !== undefined) return health.hanging ? "hanging" : "cooling";
       health.probingSince = now();
       return "open";
     },
-    noteAnswer(key) {
+    noteAnswer(key: string): void {
       Object.assign(healthOf(key), {
         failures: 0,
         answeredAt: now(),
@@ -100,7 +92,14 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
         probingSince: undefined,
       });
     },
-    noteFailure(key, { failure, startedAt, retryAfterSeconds, undecided, waitedLong = false }) {
+    /**
+     * Records a failed or abandoned call.
+     * @returns for how many more milliseconds the route is set aside, or 0
+     */
+    noteFailure(
+      key: string,
+      { failure, startedAt, retryAfterSeconds, undecided, waitedLong = false }: RouteResult,
+    ): number {
       const health = healthOf(key);
       const probed = health.probingSince !== undefined && startedAt >= health.probingSince;
       if (probed) health.probingSince = undefined;
@@ -115,7 +114,7 @@ export function createCooldowns({ now }: { now: () => number }): Cooldowns {
       if (!opens || !(isOver || retryAfterSeconds)) return 0;
       const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);
       const cooldownMs = retryAfterSeconds === undefined ? usual : retryAfterSeconds * 1_000;
-      health.cooldownMs = Math.min(cooldownMs, longestCooldownMs);
+      health.cooldownMs = Math.min(cooldownMs, maxCooldownMs);
       health.until = now() + health.cooldownMs;
       health.hanging = waited;
       return health.cooldownMs;

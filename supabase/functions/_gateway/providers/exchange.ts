@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import * as http from "node:http";
 import * as https from "node:https";
 import { type BodyReader, readerOf } from "./body-reader.ts";
-import { decoded } from "./content-encoding.ts";
+import { decodeBody } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
@@ -16,7 +16,7 @@ const idleConnectionMs = 30_000;
  * Prevents an agent from sending a request twice. Deno resends a request if a reused connection is reset, and the
  * provider may charge for both requests.
  */
-function neverAgain(agent: http.Agent): http.Agent {
+function preventResend(agent: http.Agent): http.Agent {
   const reuse = agent.reuseSocket.bind(agent);
   agent.reuseSocket = (socket, request) => {
     reuse(socket, request);
@@ -27,8 +27,8 @@ function neverAgain(agent: http.Agent): http.Agent {
 
 const connections = { keepAlive: true, timeout: idleConnectionMs } as const;
 const schemes = {
-  "http:": { request: http.request, agent: neverAgain(new http.Agent(connections)) },
-  "https:": { request: https.request, agent: neverAgain(new https.Agent(connections)) },
+  "http:": { request: http.request, agent: preventResend(new http.Agent(connections)) },
+  "https:": { request: https.request, agent: preventResend(new https.Agent(connections)) },
 } as const;
 
 /** A provider's answer, available once its headers have arrived. Reading the body removes its content coding. */
@@ -75,7 +75,7 @@ function postByNode(
   const { protocol, hostname, host, port, path } = partsOf(url);
   const { request, agent } = schemes[protocol === "http:" ? "http:" : "https:"];
   const bytes = Buffer.byteLength(body);
-  const sent = request({
+  const outgoing = request({
     agent,
     method: "POST",
     hostname,
@@ -84,46 +84,46 @@ function postByNode(
     // Passes a list, because Node sends a list unchanged. From an object, Node checks, stores and rereads each header.
     headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": String(bytes) }),
   });
-  let connected = false;
-  let begun = false;
-  let whole = false;
+  /** How far the exchange has come. */
+  let state: "connecting" | "connected" | "answered" | "ended" = "connecting";
   const noteConnected = () => {
-    connected = true;
+    if (state === "connecting") state = "connected";
   };
   // These events occur only once, so `once` is not needed. It would wrap each listener.
   const noteSent = () => {
     noteConnected();
     onSent?.();
   };
-  sent.on("finish", noteSent).on("socket", (socket) => {
+  outgoing.on("finish", noteSent).on("socket", (socket) => {
     // A reused connection is already open.
     if (!socket.connecting) noteConnected();
     else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
   });
   const answer = new Promise<Answer>((resolve, reject) => {
-    sent.on("response", (response) => {
-      begun = true;
+    outgoing.on("response", (response) => {
+      state = "answered";
       response.on("end", () => {
-        whole = true;
+        state = "ended";
       });
-      const { statusCode: status = 0, headers: told } = response;
+      const { statusCode: status = 0, headers: answerHeaders } = response;
       resolve({
         status,
-        header: (name) => told[name]?.toString(),
-        ...decoded(readerOf(response), told["content-encoding"]),
+        header: (name) => answerHeaders[name]?.toString(),
+        ...decodeBody(readerOf(response), answerHeaders["content-encoding"]),
       });
     });
-    const fail = (cause: unknown) => reject(connected ? cause : new NotConnected("no connection", { cause }));
-    sent.on("error", fail).on("close", () => {
-      if (!begun) fail(new Error("the provider closed the connection"));
+    const fail = (cause: unknown) =>
+      reject(state === "connecting" ? new NotConnected("no connection", { cause }) : cause);
+    outgoing.on("error", fail).on("close", () => {
+      if (state === "connecting" || state === "connected") fail(new Error("the provider closed the connection"));
     });
   });
-  sent.end(bytes > largeBytes ? Buffer.from(body) : body);
+  outgoing.end(bytes > largeBytes ? Buffer.from(body) : body);
   return {
     answer,
     abandon() {
       // A complete answer has already released its connection.
-      if (!whole) sent.destroy();
+      if (state !== "ended") outgoing.destroy();
     },
   };
 }

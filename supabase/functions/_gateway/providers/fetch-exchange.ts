@@ -1,5 +1,5 @@
 import type { Take } from "./body-reader.ts";
-import { decoded } from "./content-encoding.ts";
+import { decodeBody } from "./content-encoding.ts";
 import type { Answer, Exchange, PostOptions } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
@@ -36,7 +36,7 @@ export function postByFetch(
       ending.signal.throwIfAborted();
       return undefined;
     }
-    async function pour(take: Take): Promise<boolean> {
+    async function pipe(take: Take): Promise<boolean> {
       for (let piece = await read(); piece; piece = await read()) if (!take(piece)) return true;
       return false;
     }
@@ -44,7 +44,7 @@ export function postByFetch(
       status,
       header: (name) => response.headers.get(name) ?? undefined,
       // Some Deno versions decode by themselves and then omit this header.
-      ...decoded({ read, pour }, response.headers.get("content-encoding")),
+      ...decodeBody({ read, pipe }, response.headers.get("content-encoding")),
     };
   }, refuse);
   return {

@@ -38,7 +38,7 @@ function statedBy({ surface, events, text }: ProviderFixture): StatedUsage | und
 function readerOf(surface: ProviderFixture["surface"]): StreamReader {
   if (surface === "responses") return createResponsesReader({ usageLimits });
   if (surface === "messages") return createMessagesReader({ usageLimits });
-  return createChatReader({ usageAsked: true, usageLimits, unnamed: { id: "run", model: "m" } });
+  return createChatReader({ wantsUsage: true, usageLimits, unnamed: { id: "run", model: "m" } });
 }
 
 const stating = fixtures.filter(({ states }) => states !== null);

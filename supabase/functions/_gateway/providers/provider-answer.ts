@@ -1,5 +1,5 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
-import type { RunRoute } from "../database.ts";
+import type { RunRoute } from "../database/database.ts";
 import type { Take } from "./body-reader.ts";
 import type { Connection } from "./connection.ts";
 import type { Answer } from "./exchange.ts";
@@ -21,7 +21,7 @@ export type ProviderAnswer = {
    * @returns whether more bytes may follow
    * @throws ProviderFailure
    */
-  pour: (take: Take) => Promise<boolean>;
+  pipe: (take: Take) => Promise<boolean>;
   /** Puts bytes back, so that the next read returns them again. */
   unread: (bytes: Uint8Array) => void;
   /** Closes the connection to the provider. */
@@ -48,16 +48,16 @@ export type ProviderAnswer = {
 };
 
 /** How much of an error is read to classify it, in characters, and how long that may take. */
-const longestError = 16_384;
+const maxErrorLength = 16_384;
 const errorWithinMs = 1_000;
 
 /** Reads a provider's error answer and returns its failure. */
-export async function readRefusedAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
+export async function readErrorAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
   const decoder = new TextDecoder();
   let text = "";
   connection.expectWithin(errorWithinMs);
   try {
-    for (let bytes = await answer.read(); bytes && text.length < longestError; bytes = await answer.read()) {
+    for (let bytes = await answer.read(); bytes && text.length < maxErrorLength; bytes = await answer.read()) {
       text += decoder.decode(bytes, { stream: true });
     }
   } catch {
@@ -72,16 +72,16 @@ export async function readRefusedAnswer(answer: Answer, connection: Connection):
 export function readerOf(
   answer: Answer,
   { first, connection, ...limits }: { first: Uint8Array; connection: Connection; idleMs: number },
-): Pick<ProviderAnswer, "read" | "pour" | "unread" | "expectEnd"> {
+): Pick<ProviderAnswer, "read" | "pipe" | "unread" | "expectEnd"> {
   let { idleMs } = limits;
-  let ahead: Uint8Array | undefined = first;
-  function takeAhead(): Uint8Array | undefined {
-    const bytes = ahead;
-    ahead = undefined;
+  let unreadBytes: Uint8Array | undefined = first;
+  function takeUnread(): Uint8Array | undefined {
+    const bytes = unreadBytes;
+    unreadBytes = undefined;
     return bytes;
   }
   /** Awaits the next bytes, and ends the request if they don't arrive in time. */
-  async function attended<More>(reading: () => Promise<More>): Promise<More> {
+  async function awaitNext<More>(reading: () => Promise<More>): Promise<More> {
     try {
       connection.expectWithin(idleMs);
       const more = await reading();
@@ -95,13 +95,13 @@ export function readerOf(
   }
   return {
     async read() {
-      return takeAhead() ?? attended(answer.read);
+      return takeUnread() ?? awaitNext(answer.read);
     },
-    async pour(take) {
-      const bytes = takeAhead();
+    async pipe(take) {
+      const bytes = takeUnread();
       if (bytes && !take(bytes)) return true;
-      return attended(() =>
-        answer.pour((more) => {
+      return awaitNext(() =>
+        answer.pipe((more) => {
           const wanted = take(more);
           connection.expectWithin(idleMs);
           return wanted;
@@ -109,7 +109,7 @@ export function readerOf(
       );
     },
     unread(bytes) {
-      ahead = bytes;
+      unreadBytes = bytes;
     },
     expectEnd(limitMs) {
       idleMs = Math.min(idleMs, limitMs);

@@ -1,33 +1,15 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
-import { type ErrorCode, GatewayError } from "../http/errors.ts";
-import { type CallUse, isCharged } from "../runs/run-cost.ts";
-import type { ContextTokens } from "./context-tokens.ts";
-import { type RefusedAnswer, readRefusal } from "./refusal.ts";
+import { type ContextTokens, type ErrorCode, GatewayError, specificMessage } from "../http/errors.ts";
+import { type CallUse, isCharged } from "../usage/usage.ts";
+import { type ErrorAnswer, readRefusal } from "./refusal.ts";
 
-/** Maps each failure to the error code that the caller gets if no other route is left. */
-const codes = {
-  unreachable: "provider_error",
+/** The error code that the caller gets after a failure if no other route is left. Defaults to `provider_error`. */
+const codes: Partial<Record<AttemptFailure, ErrorCode>> = {
   timeout: "provider_timeout",
-  connection_lost: "provider_error",
-  unauthorized: "provider_error",
-  payment_required: "provider_error",
-  forbidden: "provider_error",
-  not_found: "provider_error",
   rate_limited: "rate_limit_exceeded",
-  server_error: "provider_error",
   invalid_request: "invalid_request",
   context_length_exceeded: "context_length_exceeded",
   content_filter: "content_filter",
-  invalid_answer: "provider_error",
-  cancelled: "provider_error",
-  skipped: "provider_error",
-} as const satisfies Record<AttemptFailure, ErrorCode>;
-
-const messages: Partial<Record<AttemptFailure | ErrorCode, string>> = {
-  rate_limited: "The model's provider is at its rate limit. Try again later.",
-  invalid_request: "The model's provider refused this request as invalid.",
-  not_found: "The model's provider does not have this endpoint or model.",
-  payload_too_large: "The model's provider refused this request as too large.",
 };
 
 /** Failures caused by the request itself, which every provider would refuse. */
@@ -76,7 +58,7 @@ export class ProviderFailure extends Error {
     super(failure, { cause });
     this.name = "ProviderFailure";
     this.failure = failure;
-    this.code = options.code ?? codes[failure];
+    this.code = options.code ?? codes[failure] ?? "provider_error";
     this.mayHaveCharged = options.mayHaveCharged;
     this.retryable = options.retryable ?? !requestFaults.has(failure);
     this.retryAfterSeconds = options.retryAfterSeconds;
@@ -108,7 +90,7 @@ export class ProviderFailure extends Error {
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
     // Keeps standard clients from retrying calls that can't succeed or may already be charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
-    const message = messages[this.code] ?? messages[this.failure];
+    const message = specificMessage(this.code, this.failure);
     return new GatewayError(this.code, { message, headers, contextTokens: this.contextTokens });
   }
 }
@@ -121,7 +103,7 @@ export class ClientLeft extends Error {
 
 /** Returns the failure for an error with which a provider refused a request before any output. */
 export function refusalFailure(
-  answer: RefusedAnswer,
+  answer: ErrorAnswer,
   { streamBegan }: Partial<Pick<ProviderFailure, "streamBegan">> = {},
 ): ProviderFailure {
   const { failure, ...facts } = readRefusal(answer);

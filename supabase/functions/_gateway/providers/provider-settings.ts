@@ -43,12 +43,12 @@ const label = z.string().regex(labelPattern, "must be 1 to 128 of A-Z a-z 0-9 . 
 const externalId = z
   .string()
   .regex(externalIdPattern, "must be 1 to 256 characters, without line breaks or white space at either end");
-const seconds = (most: number) =>
+const seconds = (max: number) =>
   z
     .string()
-    .regex(/^\d{1,5}$/, `must be a whole number of seconds from 1 to ${most}`)
+    .regex(/^\d{1,5}$/, `must be a whole number of seconds from 1 to ${max}`)
     .transform(Number)
-    .refine((value) => value >= 1 && value <= most, `must be a whole number of seconds from 1 to ${most}`);
+    .refine((value) => value >= 1 && value <= max, `must be a whole number of seconds from 1 to ${max}`);
 const onOff = z.enum(["on", "off"], "must be on or off").transform((value) => value === "on");
 
 /** The settings of one provider. The keys are the last parts of the variables' names. */
@@ -92,17 +92,17 @@ export function readProviders(
   env: Record<string, string | undefined>,
   { local }: { local: boolean },
 ): Map<string, Provider> {
-  const given = new Map<string, Record<string, string>>();
+  const settingsById = new Map<string, Record<string, string>>();
   for (const [name, value] of Object.entries(env)) {
     if (!value || !name.startsWith(prefix)) continue;
     const [, id, suffix] = settingName.exec(name) ?? [];
-    if (id === undefined || suffix === undefined) throw new Error(misspelt(name));
-    given.set(id, { ...given.get(id), [suffix]: value });
+    if (id === undefined || suffix === undefined) throw new Error(misspellingMessage(name));
+    settingsById.set(id, { ...settingsById.get(id), [suffix]: value });
   }
-  return new Map([...given].map(([id, texts]) => [id.toLowerCase(), readProvider(id, texts, local)]));
+  return new Map([...settingsById].map(([id, texts]) => [id.toLowerCase(), readProvider(id, texts, local)]));
 }
 
-function misspelt(name: string): string {
+function misspellingMessage(name: string): string {
   const squeezed = name.replaceAll("_", "").toUpperCase();
   const meant = suffixes.find((suffix) => squeezed.endsWith(suffix.replaceAll("_", "")));
   const hint = meant === undefined ? "" : ` Did you mean one that ends in _${meant}?`;

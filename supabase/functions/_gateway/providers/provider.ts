@@ -1,9 +1,8 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
-import type { RunRoute } from "../database.ts";
+import type { RunRoute } from "../database/database.ts";
 import type { Body } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
-import type { OpenRun } from "../runs/run.ts";
-import type { CallUse } from "../runs/run-cost.ts";
+import type { CallUse } from "../usage/usage.ts";
 import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
 import { type Answer, type Exchange, post } from "./exchange.ts";
@@ -11,7 +10,7 @@ import type { Endpoint } from "./kinds/kind.ts";
 import { limitsFor, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
 import { addressOf } from "./provider-address.ts";
-import { type ProviderAnswer, readerOf, readRefusedAnswer } from "./provider-answer.ts";
+import { type ProviderAnswer, readErrorAnswer, readerOf } from "./provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
@@ -19,9 +18,16 @@ import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reac
 /** A request to a provider: the JSON body, and headers that override the provider's default headers. */
 export type ProviderRequest = { endpoint: Endpoint; body: string; headers?: Readonly<Record<string, string>> };
 
+/** A provider call that failed, as a step of its run. */
+type ProviderStep = { type: "model" | "retry"; name: string; status: "failed" | "aborted" };
+
 export type ProviderCall = {
   /** The run that records steps, attempts and their usage. */
-  open: Pick<OpenRun, "addStep" | "attempts" | "finishCall">;
+  open: {
+    attempts: Attempt[];
+    addStep: (step: ProviderStep, startedAt: number, attempt: Attempt) => void;
+    finishCall: (use: CallUse) => void;
+  };
   routes: readonly RunRoute[];
   providers: ReadonlyMap<string, Provider>;
   cooldowns: Cooldowns;
@@ -60,7 +66,7 @@ export async function callProvider<Accepted>(
 ): Promise<Accepted> {
   const { now, cooldowns } = call;
   const skipped: Attempt[] = [];
-  const routes = routesToAsk(call, skipped);
+  const routes = orderRoutes(call, skipped);
   let reported: ProviderFailure | undefined;
   let attempts = 0;
   for (let turn = routes.next(); !turn.done; ) {
@@ -74,34 +80,39 @@ export async function callProvider<Accepted>(
     }
     attempts += 1;
     call.open.attempts.push(...skipped.splice(0));
-    const asking = startAttempt(call, turn.value);
-    const { startedAt, undecided } = asking;
-    let asked: Asked | undefined;
+    const request = createRouteRequest(call, turn.value);
+    const { startedAt, undecided } = request;
+    let response: RouteResponse | undefined;
     try {
-      asked = await ask(call, asking, { keepOnly: keeperOf(call, { attempt: attempts, latest: () => attempts }) });
-      const accepted = await accept(asked.answer);
+      const keepOnly = keeperOf(call, { attempt: attempts, latest: () => attempts });
+      response = await requestRoute(call, request, { keepOnly });
+      const accepted = await accept(response.answer);
       call.body?.keepOnly({ values: false, request: false });
-      cooldowns.noteAnswer(keyOf(call, asking.route));
+      cooldowns.noteAnswer(keyOf(call, request.route));
       return accepted;
     } catch (error) {
-      asked?.connection.close();
+      response?.connection.close();
       const failure = error instanceof ProviderFailure ? error : undefined;
-      const left = error instanceof ClientLeft;
-      const { failure: why = left ? "cancelled" : "invalid_answer", retryAfterSeconds, mayBeRequest } = failure ?? {};
-      cooldowns.noteFailure(keyOf(call, asking.route), {
-        failure: why,
+      const hasLeft = error instanceof ClientLeft;
+      const {
+        failure: reason = hasLeft ? "cancelled" : "invalid_answer",
+        retryAfterSeconds,
+        mayBeRequest,
+      } = failure ?? {};
+      cooldowns.noteFailure(keyOf(call, request.route), {
+        failure: reason,
         startedAt,
         retryAfterSeconds,
         undecided: undecided || mayBeRequest === true,
-        waitedLong: left && !asked && now() - startedAt >= asking.limits.firstByteMs / 2,
+        waitedLong: hasLeft && !response && now() - startedAt >= request.limits.firstByteMs / 2,
       });
       const movesOn = failure?.retryable && now() < call.deadline;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
-      const status = left ? "aborted" : "failed";
-      const attempt = asking.attempt(why, failure?.mayHaveCharged);
+      const status = hasLeft ? "aborted" : "failed";
+      const attempt = request.attempt(reason, failure?.mayHaveCharged);
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
-      reported = moreUseful(reported, failure);
+      reported = chooseMoreUseful(reported, failure);
       if (!turn.done && failure.use) call.open.finishCall(failure.use);
       if (!turn.done && !reported.mayHaveCharged) call.onUncharged?.();
     }
@@ -125,13 +136,13 @@ function keeperOf(
  * Yields the routes to call: first those that work, then those that are set aside. Leaves out hanging routes if any
  * route works.
  */
-function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
+function* orderRoutes(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
-  let asked = false;
+  let hasOpenRoute = false;
   for (const route of call.routes) {
     const state = call.cooldowns.stateOf(keyOf(call, route));
     if (state === "open") {
-      asked = true;
+      hasOpenRoute = true;
       yield route;
     } else {
       setAside.push({ route, hangs: state === "hanging" });
@@ -139,9 +150,9 @@ function* routesToAsk(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
     }
   }
   // If every route is set aside, none of them counts as skipped.
-  if (!asked) skipped.length = 0;
+  if (!hasOpenRoute) skipped.length = 0;
   // A call must not wait for a hanging route after another route has been tried.
-  for (const { route, hangs } of setAside) if (!asked || !hangs) yield route;
+  for (const { route, hangs } of setAside) if (!hasOpenRoute || !hangs) yield route;
 }
 
 const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position, provider, model });
@@ -153,7 +164,7 @@ const keyOf = ({ endpoint }: Pick<ProviderCall, "endpoint">, { provider, model }
  * failure that needs no operator rather than one that does, any failure rather than one that only its route has, and
  * otherwise the later failure.
  */
-function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
+function chooseMoreUseful(before: ProviderFailure | undefined, now: ProviderFailure): ProviderFailure {
   if (!before) return now;
   const isBusy = before.failure === "rate_limited" && now.code === "provider_error";
   const isLess = (now.needsOperator && !before.needsOperator) || now.isOfRoute;
@@ -163,7 +174,7 @@ function moreUseful(before: ProviderFailure | undefined, now: ProviderFailure): 
 }
 
 /** The state of a request to one route, created before the request is sent. */
-type Asking = {
+type RouteRequest = {
   route: RunRoute;
   provider: Provider;
   startedAt: number;
@@ -175,20 +186,20 @@ type Asking = {
    * doesn't count against this route.
    */
   undecided: boolean;
-  noteHead: (head: Pick<Answer, "status" | "header">) => void;
+  recordHead: (answer: Pick<Answer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
 };
 
-function startAttempt(
+function createRouteRequest(
   { providers, limits: all, stream, routes, deadline, now, requestId }: ProviderCall,
   route: RunRoute,
-): Asking {
+): RouteRequest {
   const provider = providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
   const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
   const startedAt = now();
   const usualMs = Math.min(limits.firstByteMs, all.totalMs);
-  const seen: Pick<Attempt, "status" | "upstream_request_id"> = {};
+  const head: Pick<Attempt, "status" | "upstream_request_id"> = {};
   return {
     route,
     provider,
@@ -196,13 +207,13 @@ function startAttempt(
     limits,
     deadline: Math.min(deadline, startedAt + limits.totalMs),
     undecided: deadline - startedAt < 0.9 * usualMs,
-    noteHead({ status, header }) {
-      seen.status = status;
-      seen.upstream_request_id = upstreamRequestId(header, requestId);
+    recordHead({ status, header }) {
+      head.status = status;
+      head.upstream_request_id = upstreamRequestId(header, requestId);
     },
     attempt: (failure, mayHaveCharged) => ({
       ...factsOf(route),
-      ...seen,
+      ...head,
       ...(failure ? { failure } : {}),
       ...(mayHaveCharged ? { may_have_charged: true } : {}),
       latency_ms: Math.round(now() - startedAt),
@@ -222,27 +233,31 @@ function upstreamRequestId(header: Answer["header"], ownId: string): string | un
   return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
 }
 
-type Asked = { answer: ProviderAnswer; connection: Connection };
+type RouteResponse = { answer: ProviderAnswer; connection: Connection };
 
 /** Sends a request. A separate function, because an async one would keep the request's text while it awaits. */
 function send(
   call: ProviderCall,
-  { route, provider, keepOnly }: Pick<Asking, "route" | "provider"> & { keepOnly: Keeper | undefined },
+  { route, provider, keepOnly }: Pick<RouteRequest, "route" | "provider"> & { keepOnly: Keeper | undefined },
 ): Exchange {
   const { endpoint, body, headers: own } = call.requestFor(route, provider);
   const { url, headers } = addressOf(provider, { endpoint, model: route.model });
-  const all = {
+  const allHeaders = {
     ...headers,
     ...own,
     "content-type": "application/json",
     "accept-encoding": "identity",
     "x-request-id": call.requestId,
   };
-  return post(url, all, body, { onSent: keepOnly && (() => keepOnly({ request: false })) });
+  return post(url, allHeaders, body, { onSent: keepOnly && (() => keepOnly({ request: false })) });
 }
 
-async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly: Keeper | undefined }): Promise<Asked> {
-  const { route, provider, startedAt, limits, deadline } = asking;
+async function requestRoute(
+  call: ProviderCall,
+  request: RouteRequest,
+  { keepOnly }: { keepOnly: Keeper | undefined },
+): Promise<RouteResponse> {
+  const { route, provider, startedAt, limits, deadline } = request;
   const { now } = call;
   const connection = openConnection(call.clientLeft, { now, deadline, estimate: () => call.estimate(route) });
   let dispatched = false;
@@ -259,9 +274,9 @@ async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly:
     keepOnly?.({ request: true });
     connection.onClose(exchange.abandon);
     const answer = await exchange.answer;
-    asking.noteHead(answer);
+    request.recordHead(answer);
     noteReached(provider.baseUrl, now);
-    if (answer.status < 200 || answer.status >= 300) throw await readRefusedAnswer(answer, connection);
+    if (answer.status < 200 || answer.status >= 300) throw await readErrorAnswer(answer, connection);
     const first = await answer.read();
     if (!first) throw new ProviderFailure("invalid_answer", { mayHaveCharged: true });
     const firstByteAt = now();
@@ -275,7 +290,7 @@ async function ask(call: ProviderCall, asking: Asking, { keepOnly }: { keepOnly:
         firstByteAt,
         drains: provider.drains,
         unbilled: provider.kind.unbilled,
-        attempt: asking.attempt,
+        attempt: request.attempt,
         ended: connection.ended,
         cancel: connection.close,
         ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),

@@ -1,6 +1,7 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
-import type { ErrorCode } from "../http/errors.ts";
-import { type ContextTokens, readContextTokens } from "./context-tokens.ts";
+import { parseJsonOrUndefined } from "../../_shared/json.ts";
+import type { ContextTokens, ErrorCode } from "../http/errors.ts";
+import { readContextTokens } from "./context-tokens.ts";
 
 /** The reason why a provider refused a request, and when to retry. */
 export type Refusal = {
@@ -17,7 +18,7 @@ export type Refusal = {
 };
 
 /** A provider's error answer. */
-export type RefusedAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
+export type ErrorAnswer = { status: number; text: string; header?: (name: string) => string | undefined };
 
 /**
  * What identifies an error, in lower case. `codes` also contains the error's types, and `message` joins its messages.
@@ -169,25 +170,25 @@ const foreignReasoning: Rule = {
 };
 
 /** Classifies a provider's refusal by its status, error text and headers. */
-export function readRefusal({ status: sent, text, header = () => undefined }: RefusedAnswer): Refusal {
-  const error = parseError(text);
+export function readRefusal({ status: sent, text, header = () => undefined }: ErrorAnswer): Refusal {
+  const error = parseJsonOrUndefined(text);
   const words = wordsOf(error, text);
   const status = sent === ok ? statedStatus(words) : sent;
   const rule = rules.find(
     (each) =>
       (!each.statuses || each.statuses.includes(status) || each.statuses.includes(sent)) &&
-      fits(each, { ...words, message: messageFor(each, { status, words }) }),
+      matches(each, { ...words, message: messageFor(each, { status, words }) }),
   );
   const failure = rule?.failure ?? failureOf(status);
   const waits = failure === "rate_limited" || failure === "server_error";
-  const asksTooMuch = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
-  const mayBeRequest = rule !== moneyStop && (requestStatuses.has(status) || status === 498 || asksTooMuch);
+  const isTooLargeRequest = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
+  const mayBeRequest = rule !== moneyStop && (requestStatuses.has(status) || status === 498 || isTooLargeRequest);
   return {
     failure,
     code: codeOf(failure, { status, words }),
     mayBeRequest,
     retryAfterSeconds: waits ? retryAfter(header, text) : undefined,
-    ...(failure === "invalid_request" && fits(foreignReasoning, { ...words, message: words.unquoted })
+    ...(failure === "invalid_request" && matches(foreignReasoning, { ...words, message: words.unquoted })
       ? { retryable: true }
       : {}),
     ...(failure === "context_length_exceeded" ? { contextTokens: readContextTokens(words.message, text) } : {}),
@@ -200,7 +201,7 @@ function messageFor(rule: Rule, { status, words }: { status: number; words: Word
   return rule === moneyStop ? words.opening : words.unquoted;
 }
 
-function fits({ codes, message }: Rule, words: Pick<Words, "codes" | "message">): boolean {
+function matches({ codes, message }: Rule, words: Pick<Words, "codes" | "message">): boolean {
   return codes.some((code) => words.codes.has(code)) || message.test(words.message);
 }
 
@@ -225,26 +226,18 @@ function failureOf(status: number): AttemptFailure {
   return byStatus[status] ?? (status >= 500 ? "server_error" : "invalid_request");
 }
 
-const longestMessage = 4_096;
+const maxMessageLength = 4_096;
 const codeMembers = ["code", "type", "status", "reason", "error_code"];
 const messageMembers = ["message", "detail", "msg", "error", "error_msg", "raw"];
 /** Members that may contain the error or further details of it. */
 const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response", "choices"];
-const deepest = 6;
-
-function parseError(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
+const maxErrorDepth = 6;
 
 function wordsOf(error: unknown, text: string): Words {
   const codes = new Set<string>();
   const messages: string[] = [];
   function collect(value: unknown, depth: number): void {
-    if (depth > deepest || typeof value !== "object" || value === null) return;
+    if (depth > maxErrorDepth || typeof value !== "object" || value === null) return;
     if (Array.isArray(value)) {
       for (const each of value) collect(each, depth + 1);
       return;
@@ -260,13 +253,13 @@ function wordsOf(error: unknown, text: string): Words {
       const own = message.replace(errorNames, "");
       messages.push(own);
       // OpenRouter and LiteLLM pass on the provider's own error as text.
-      if (own.startsWith("{")) collect(parseError(own), depth + 1);
+      if (own.startsWith("{")) collect(parseJsonOrUndefined(own), depth + 1);
     }
     for (const name of innerMembers) collect(members[name], depth + 1);
   }
   collect(error, 0);
   const all = messages.length > 0 ? messages : [text];
-  const joined = (parts: readonly string[]) => parts.join("\n").slice(0, longestMessage).toLowerCase();
+  const joined = (parts: readonly string[]) => parts.join("\n").slice(0, maxMessageLength).toLowerCase();
   const without = (rest: RegExp) => joined(all.map((each) => each.replace(rest, "")));
   return { codes, message: joined(all), unquoted: without(quotation), opening: without(afterOpening) };
 }
@@ -278,7 +271,7 @@ const quotation = /(?:^|[\s(:=[{])(?:“|(["'`])(?![\w./@-]{1,64}\1)).*$/s;
 /** Matches a message from its first quotation or colon on. */
 const afterOpening = /(?:(?:^|[\s(=[{])["'`“]|:).*$/s;
 
-const longestRetrySeconds = 24 * 60 * 60;
+const maxRetrySeconds = 24 * 60 * 60;
 
 /**
  * Returns when to retry, in whole seconds. Reads `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3) and
@@ -286,10 +279,10 @@ const longestRetrySeconds = 24 * 60 * 60;
  */
 function retryAfter(header: (name: string) => string | undefined, text: string): number | undefined {
   const ms = Number(header("retry-after-ms") || Number.NaN);
-  const said = header("retry-after") ?? "";
-  const seconds = said === "" ? Number.NaN : Number(said);
-  const date = (Date.parse(said) - Date.now()) / 1_000;
+  const retryAfterText = header("retry-after") ?? "";
+  const seconds = retryAfterText === "" ? Number.NaN : Number(retryAfterText);
+  const date = (Date.parse(retryAfterText) - Date.now()) / 1_000;
   const [, delay] = /"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"/.exec(text) ?? [];
   const known = [ms / 1_000, seconds, date, Number(delay ?? Number.NaN)].find((each) => each > 0);
-  return known === undefined || known > longestRetrySeconds ? undefined : Math.ceil(known);
+  return known === undefined || known > maxRetrySeconds ? undefined : Math.ceil(known);
 }

@@ -1,7 +1,7 @@
 import { type ErrorShape, errorBody, type GatewayError } from "../http/errors.ts";
 
 /** What a stream has told its client about a response: the response as created, and the number of events so far. */
-export type BegunResponse = { response?: Record<string, unknown>; events: number };
+export type ResponseStart = { response?: Record<string, unknown>; events: number };
 
 /**
  * OpenAI's errors. A stream ends with `response.failed`. Codex compacts the conversation only if that event has the code
@@ -17,7 +17,7 @@ export const responsesErrors: ErrorShape = {
  * Returns the event `response.failed`. OpenAI's SDKs raise an error for events with a member `error`
  * (https://github.com/openai/openai-python, src/openai/_streaming.py), so the event has both.
  */
-export function failedEvent(error: GatewayError, requestId: string, { response, events }: BegunResponse): string {
+export function failedEvent(error: GatewayError, requestId: string, { response, events }: ResponseStart): string {
   const { code, message } = error;
   const failed = {
     id: `resp_${requestId}`,

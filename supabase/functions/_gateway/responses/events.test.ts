@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createResponsesReader } from "./events.ts";
+import { createResponsesReader, readResponseTexts } from "./events.ts";
 
 const encoder = new TextEncoder();
 const event = (type: string, rest: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...rest })}\n\n`;
@@ -97,8 +97,8 @@ describe("Response streams", () => {
   test("estimates a response stream's output from the deltas only", () => {
     const long = "x".repeat(400);
     const done = event("response.output_text.done", { text: long });
-    expect(scan(created, delta(long), done).facts.guessedOutputTokens).toBe(100);
-    expect(scan(created).facts).toMatchObject({ events: 0, guessedOutputTokens: 0 });
+    expect(scan(created, delta(long), done).facts.estimatedOutputTokens).toBe(100);
+    expect(scan(created).facts).toMatchObject({ events: 0, estimatedOutputTokens: 0 });
   });
 
   test.for([
@@ -129,3 +129,13 @@ describe("Response streams", () => {
     });
   });
 });
+
+const lookMessage = { type: "message", content: [{ type: "output_text", text: "Let me look." }] };
+
+test.for(["function_call", "custom_tool_call", "tool_search_call"])(
+  "finds no final answer in a response that ends in a %s, even if a message precedes it",
+  (type) => {
+    expect(readResponseTexts({ output: [lookMessage, { type, call_id: "c1" }] })).toEqual([]);
+    expect(readResponseTexts({ output: [lookMessage] })).toEqual(["Let me look."]);
+  },
+);

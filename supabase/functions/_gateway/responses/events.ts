@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { tellsError } from "../answers/error-events.ts";
+import { reportsError } from "../answers/error-events.ts";
 import { beginEvents } from "../answers/first-event.ts";
 import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
+import type { OutputTexts } from "../structured/answer-schema.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
 import { failedEvent } from "./errors.ts";
@@ -34,7 +34,7 @@ const decoder = new TextDecoder();
 const sequenceNumber = /^(data:[^\r\n]*?(?<!\\)"sequence_number"\s*:\s*)(\d+)/gm;
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
-const telling = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
+const mustParse = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** Matches the output texts of an event. */
 export const outputTexts = /"delta"\s*:\s*"/g;
 
@@ -51,7 +51,7 @@ const misplaced = ["output", "choices", "response", "item", "delta"];
 export function readOther(event: { type: string }): Reading | undefined {
   if (event.type.startsWith("response.")) return undefined;
   const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
-  return { fate: isMisplaced || tellsError(event) ? "fail" : "drop" };
+  return { action: isMisplaced || reportsError(event) ? "fail" : "drop" };
 }
 
 /** Reads the usage that a response states. @returns undefined if the usage is too incomplete to base a charge on */
@@ -84,46 +84,46 @@ export function createResponsesReader({
 
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
-    if (!success) return { fate: "fail" };
+    if (!success) return { action: "fail" };
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, usageLimits);
     if (event.type === failureEvent) {
-      return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+      return { action: "fail", usage, usageIsFinal: true, ending: "error" };
     }
     if (beginEvents.has(event.type)) {
       if (progress.isOurs) {
         replaced += 1;
-        return { fate: "drop" };
+        return { action: "drop" };
       }
       const response = event.response && { ...event.response, ...notStored };
       progress.response ??= response;
       beginnings += 1;
       const isStated = !event.response || !statesStorage(event.response);
-      return { fate: isStated ? "pass" : writeEvent({ ...event, response }) };
+      return { action: isStated ? "pass" : writeEvent({ ...event, response }) };
     }
-    if (!endEvents.has(event.type)) return { fate: "pass", content: true };
+    if (!endEvents.has(event.type)) return { action: "pass", content: true };
     completed = progress.isOurs ? { ...event, response: { ...event.response, ...identityOf(progress) } } : event;
-    return { fate: "done", usage, usageIsFinal: true, finished: true };
+    return { action: "done", usage, usageIsFinal: true, finished: true };
   }
 
   const reader = createStreamReader({
     content,
-    telling,
+    mustParse,
     output: outputTexts,
     read,
-    completion: (platform) => completion(completed && renumbered(completed), platform),
+    completion: (platform) => completion(completed && renumber(completed), platform),
   });
-  function renumbered(event: z.infer<typeof eventShape>): z.infer<typeof eventShape> {
+  function renumber(event: z.infer<typeof eventShape>): z.infer<typeof eventShape> {
     const { sequence_number: number } = event;
     return typeof number === "number" ? { ...event, sequence_number: number + keepalives - replaced } : event;
   }
   /** Makes the provider's sequence numbers continue those of the keepalives. */
-  function continued(events: Uint8Array[]): Uint8Array[] {
+  function shiftNumbers(events: Uint8Array[]): Uint8Array[] {
     const shift = keepalives - replaced;
     if (shift === 0) return events;
-    const shifted = (_: string, before: string, number: string) => `${before}${Number(number) + shift}`;
-    return events.map((bytes) => encoder.encode(decoder.decode(bytes).replace(sequenceNumber, shifted)));
+    const replace = (_: string, before: string, number: string) => `${before}${Number(number) + shift}`;
+    return events.map((bytes) => encoder.encode(decoder.decode(bytes).replace(sequenceNumber, replace)));
   }
   const sequence = () => keepalives + beginnings + reader.facts.events;
   progress.nextSequence = () => {
@@ -132,12 +132,12 @@ export function createResponsesReader({
   };
   return {
     ...reader,
-    push: (bytes) => continued(reader.push(bytes)),
-    end: () => continued(reader.end()),
+    push: (bytes) => shiftNumbers(reader.push(bytes)),
+    end: () => shiftNumbers(reader.end()),
     failure: (error, requestId) => failedEvent(error, requestId, { response: progress.response, events: sequence() }),
     answer() {
       const value = completed?.response;
-      return value && { value, said: () => saidInResponse(value) };
+      return value && { value, texts: () => readResponseTexts(value) };
     },
   };
 }
@@ -160,7 +160,7 @@ const response = z.looseObject({
 const calls = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
 
 /** Returns the texts of a response's last message, or none if the response calls functions. */
-export function saidInResponse(value: unknown): SaidTexts {
+export function readResponseTexts(value: unknown): OutputTexts {
   const { output } = response.safeParse(value).data ?? { output: [] };
   if (output.some(({ type }) => calls.has(type))) return [];
   const content = output.findLast(({ type }) => type === "message")?.content;

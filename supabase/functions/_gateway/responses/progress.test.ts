@@ -1,6 +1,6 @@
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import type { AdmittedCall } from "../call.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import { GatewayError } from "../http/errors.ts";
 import { responsesErrors } from "./errors.ts";
 import { createResponsesReader } from "./events.ts";
@@ -56,7 +56,7 @@ const kinds = [
   [
     "with server tools",
     (progress: ReturnType<typeof createProgress>) => {
-      const conversation = { progress, nextIndex: 0, nextSequence: 0, shown: [] };
+      const conversation = { progress, nextIndex: 0, nextSequence: 0, earlierItems: [] };
       progress.nextSequence = () => conversation.nextSequence++;
       return createStepReader({ usageLimits, conversation, first: true, last: true, earlier: {} });
     },
@@ -67,7 +67,7 @@ describe.for(kinds)("A silent response %s", ([, createReader]) => {
   function start() {
     const progress = createProgress();
     const reader = createReader(progress);
-    const call = { asked: { progress }, model: "m", requestId: "req_1" } as unknown as AdmittedCall<Responses>;
+    const call = { request: { progress }, model: "m", requestId: "req_1" } as unknown as AdmittedCall<Responses>;
     const pass = (events: string) => Buffer.concat(reader.push(new TextEncoder().encode(events))).toString();
     return { reader, pass, keepalive: () => progressEvents(call) };
   }

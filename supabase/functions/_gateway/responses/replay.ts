@@ -8,7 +8,7 @@ const item = z.looseObject({
   content: z.array(part).nullish().catch(undefined),
   arguments: z.string().optional(),
 });
-const kept = z.looseObject({
+const storedResponse = z.looseObject({
   status: z.string(),
   output: z.array(item),
   platform: z.record(z.string(), z.unknown()),
@@ -19,12 +19,12 @@ type Event = { type: string } & Record<string, unknown>;
 
 /** Returns a stored response as a stream of response events, with each text in a single delta. */
 export function replayResponse(answer: unknown): string {
-  const { platform, ...response } = kept.parse(answer);
+  const { platform, ...response } = storedResponse.parse(answer);
   const { usage, ...head } = response;
-  const begun = { ...head, ...notStored, status: "in_progress", output: [], incomplete_details: null };
+  const initial = { ...head, ...notStored, status: "in_progress", output: [], incomplete_details: null };
   const events: Event[] = [
-    { type: "response.created", response: begun },
-    { type: "response.in_progress", response: begun },
+    { type: "response.created", response: initial },
+    { type: "response.in_progress", response: initial },
     ...response.output.flatMap(itemEvents),
   ];
   const last = { type: `response.${response.status === "incomplete" ? "incomplete" : "completed"}`, response };
@@ -64,12 +64,12 @@ function itemEvents(whole: Item, output_index: number): Event[] {
 function partEvents(whole: Part, at: object): Event[] {
   const kind = whole.type === "refusal" ? "refusal" : "text";
   const name = kind === "refusal" ? "response.refusal" : "response.output_text";
-  const said = whole[kind] ?? "";
+  const text = whole[kind] ?? "";
   const logprobs = kind === "text" ? { logprobs: [] } : {};
   return [
     { type: "response.content_part.added", ...at, part: { ...whole, [kind]: "" } },
-    { type: `${name}.delta`, ...at, delta: said, ...logprobs },
-    { type: `${name}.done`, ...at, [kind]: said, ...logprobs },
+    { type: `${name}.delta`, ...at, delta: text, ...logprobs },
+    { type: `${name}.done`, ...at, [kind]: text, ...logprobs },
     { type: "response.content_part.done", ...at, part: whole },
   ];
 }

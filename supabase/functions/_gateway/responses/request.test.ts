@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { parseWithSource } from "../http/source-json.ts";
 import { kinds } from "../providers/kinds/registry.ts";
-import { readResponses, responsesProviderRequest } from "./request.ts";
+import { responsesProviderRequest } from "./provider-request.ts";
+import { readResponses } from "./request.ts";
 import { responsesSchema } from "./schema.ts";
 
 const hello = { model: "m", input: "hello" };
@@ -247,7 +248,7 @@ describe("Requests that current clients send", () => {
     expect(sent(fields)).toMatchObject({ ...fields, input: [tools([functions]), hi] });
     const asked = readResponses({ ...hello, ...fields, tools: [{ type: "web_search" }] }, 9_000);
     expect(asked.ignored).toEqual(["web_search", "web_search", "tool_search"]);
-    expect(asked.request).toMatchObject({ tool_choice: "auto" });
+    expect(asked.body).toMatchObject({ tool_choice: "auto" });
     expect(asked.inputEstimate.input_tokens).toBeGreaterThan(40);
   });
 
@@ -314,7 +315,7 @@ describe("Requests that current clients send", () => {
   test("leaves out and reports a tool search that the provider runs", () => {
     for (const execution of [undefined, null, "server"]) {
       const asked = readResponses({ ...hello, tools: [shell, { type: "tool_search", execution }] }, 100);
-      expect([asked.ignored, asked.request.tools]).toEqual([["tool_search"], [shell]]);
+      expect([asked.ignored, asked.body.tools]).toEqual([["tool_search"], [shell]]);
     }
   });
 
@@ -383,17 +384,17 @@ describe("The gateway's own tools", () => {
       maxSteps: 8,
       tools: ["current_time"],
     });
-    const { request, inputBytes } = readResponses({ ...hello, tools: ["calculator"], max_steps: 1 }, 100);
-    expect(request).toEqual({
+    const { body, inputBytes } = readResponses({ ...hello, tools: ["calculator"], max_steps: 1 }, 100);
+    expect(body).toEqual({
       ...hello,
       tools: [expect.objectContaining({ type: "function", name: "calculator", strict: false })],
     });
-    expect(inputBytes).toBe(100 + JSON.stringify(request.tools).length);
+    expect(inputBytes).toBe(100 + JSON.stringify(body.tools).length);
   });
 
   test("max_steps alone does not enable the gateway's own tools", () => {
     for (const fields of [{ max_steps: 8 }, { platform: { max_steps: 1 } }, { platform: { tools: [] } }]) {
-      expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ request: hello, serverTools: undefined });
+      expect(readResponses({ ...hello, ...fields }, 100)).toMatchObject({ body: hello, serverTools: undefined });
     }
   });
 

@@ -1,13 +1,10 @@
 import { Buffer } from "node:buffer";
-import { askedTier } from "../chat/provider-request.ts";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
-import { tenantCacheKey } from "../prompt-cache-key.ts";
-import type { ProviderRequest } from "../providers/provider.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { leaveOutTemplates, outputLimits } from "../requests/text-fields.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
-import type { Asked, ProviderTarget } from "../surface.ts";
-import { leaveOutTemplates, outputLimits } from "../text-fields.ts";
 import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
@@ -19,7 +16,11 @@ import { createProgress, type ResponseProgress } from "./progress.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateCure } from "./schema.ts";
 
 /** A parsed request for a response, with the values that its maximum cost depends on. */
-export type Responses = Asked & { request: ProviderFields; serverTools?: ServerTools; progress: ResponseProgress };
+export type Responses = ParsedRequest & {
+  body: ProviderFields;
+  serverTools?: ServerTools;
+  progress: ResponseProgress;
+};
 
 /** The request fields that can be sent to a provider, without the gateway's own fields. */
 type ProviderFields = Omit<ResponsesRequest, "input" | "tools" | "platform" | "max_steps"> & {
@@ -36,28 +37,28 @@ const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] 
  * @throws GatewayError `invalid_request` or `unsupported_parameter`, with the field
  */
 export function readResponses(value: unknown, bodyBytes: number): Responses {
-  const { request: asked, others: allOthers } = parseOpenBody(responsesSchema, value, refusedMembers);
+  const { body: parsedBody, others: allOthers } = parseOpenBody(responsesSchema, value, refusedMembers);
   const { others, ignored: ignoredTemplates } = leaveOutTemplates(allOthers);
-  const { input: items, hasTools, ignored: ignoredInItems } = leaveOutOfItems(leaveOutReferences(asked.input));
-  const { request, ignored } = leaveOutHostedTools({ ...asked, input: items }, allowedTools(asked), {
+  const { input: items, hasTools, ignored: ignoredInItems } = leaveOutOfItems(leaveOutReferences(parsedBody.input));
+  const { body, ignored } = leaveOutHostedTools({ ...parsedBody, input: items }, allowedTools(parsedBody), {
     hasOthers: hasTools,
   });
-  const [limitName, other] = limitNames.filter((name) => request[name] !== undefined);
+  const [limitName, other] = limitNames.filter((name) => body[name] !== undefined);
   if (other !== undefined) {
     throw new GatewayError("invalid_request", {
       param: other,
       message: `${limitName} and ${other} mean the same: send one.`,
     });
   }
-  const format = request.text?.format;
-  const keepsSchema = format?.type === "json_schema" ? prepareAnswerCheck(format, "text.format.schema") : undefined;
-  const serverTools = readServerTools(request);
-  const { platform, max_steps, tools, include, ...fields } = request;
+  const format = body.text?.format;
+  const checkAnswer = format?.type === "json_schema" ? prepareAnswerCheck(format, "text.format.schema") : undefined;
+  const serverTools = readServerTools(body);
+  const { platform, max_steps, tools, include, ...fields } = body;
   const functions = serverTools
     ? // The gateway's tools have optional arguments, which strict mode does not allow.
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
-  const input = readInput(request);
+  const input = readInput(body);
   const inputEstimate = estimateInput({
     ...input,
     documentTokens: input.documents.estimate,
@@ -65,7 +66,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
   });
   return {
     progress: createProgress(),
-    request: {
+    body: {
       ...fields,
       ...(functions ? { tools: functions } : {}),
       ...(include ? { include: include.filter(isIncluded) } : {}),
@@ -78,10 +79,10 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       ...(include ?? []).filter((each) => !isIncluded(each)),
     ],
     serverTools,
-    model: request.model,
-    stream: request.stream === true,
-    serviceTier: request.service_tier,
-    outputLimit: (limitName && request[limitName]) ?? assumedLimit({ stream: request.stream, serverTools }),
+    model: body.model,
+    stream: body.stream === true,
+    serviceTier: body.service_tier,
+    outputLimit: (limitName && body[limitName]) ?? assumedLimit({ stream: body.stream, serverTools }),
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "input", output: limitName },
     choices: 1,
@@ -90,13 +91,13 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     inputEstimate,
     ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
     hasUnmeasuredInput: !input.documents.isMeasured,
-    hourWrites: readHourWrites([functions, request.input]),
+    hourWrites: readHourWrites([functions, body.input]),
     inputBytes:
       bodyBytes -
       input.mediaBytes +
       input.documents.maximum * bytesPerReservedToken +
       (serverTools ? JSON.stringify(functions).length : 0),
-    keepsSchema,
+    checkAnswer,
   };
 }
 
@@ -141,11 +142,11 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
       return [];
     }
     if (item.type !== "additional_tools" && item.type !== "tool_search_output") return [item];
-    const { left, ignored } = withoutHosted(item.tools);
+    const { tools, ignored } = withoutHosted(item.tools);
     ignoredInAll.push(...ignored);
-    hasTools ||= left.length > 0;
+    hasTools ||= tools.length > 0;
     // A tool search that the client ran must have an output, so its output is kept even if no tools are left in it.
-    return left.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools: left }] : [];
+    return tools.length > 0 || item.type === "tool_search_output" ? [{ ...item, tools }] : [];
   });
   return { input: items, hasTools, ignored: ignoredInAll };
 }
@@ -189,27 +190,4 @@ function partsOf(item: Item) {
   const hasContent = item.type === "message" || item.type === "agent_message";
   const content = isOutput ? item.output : hasContent ? item.content : [];
   return typeof content === "string" ? [{ type: "input_text", text: content } as const] : content;
-}
-
-/**
- * Builds the provider's request from the client's fields and the limits that the reservation is based on. Tells the
- * provider not to store the response.
- */
-export function responsesProviderRequest(
-  { request, others = {}, outputLimit, stream }: Responses,
-  { route, provider: { kind }, workspaceId }: Pick<ProviderTarget, "route" | "provider" | "workspaceId">,
-): ProviderRequest {
-  const { max_tokens, max_completion_tokens, prompt_cache_key, stream: _, stream_options, ...fields } = request;
-  const passed = kind.passes?.flatMap((name) => (others[name] === undefined ? [] : [[name, others[name]]])) ?? [];
-  const body = stringifyWithSource({
-    ...Object.fromEntries(passed),
-    ...fields,
-    model: route.model,
-    max_output_tokens: outputLimit,
-    store: false,
-    service_tier: askedTier(fields, kind),
-    ...(prompt_cache_key === undefined ? {} : { prompt_cache_key: tenantCacheKey(workspaceId, prompt_cache_key) }),
-    ...(stream ? { stream: true, ...(stream_options ? { stream_options } : {}) } : {}),
-  });
-  return { endpoint: "responses", body };
 }

@@ -1,14 +1,16 @@
 import { z } from "zod";
-import { nullIsAbsent, type Refused } from "../http/parse-body.ts";
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
+import { nullIsAbsent, type RefusedFields } from "../http/parse-body.ts";
 import {
+  answerSchemaFields,
+  customToolFields,
   endUser,
   fileData,
+  functionFields,
   functionName,
   imageDetail,
   imageUrl,
   jsonObject,
-  jsonSchema,
   metadata,
   modelName,
   namedTool,
@@ -19,7 +21,7 @@ import {
   storedFile,
   temperature,
   verbosity,
-} from "../text-fields.ts";
+} from "../requests/text-fields.ts";
 import { hostedItem, hostedOrClientTool, toolChoiceCure } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
@@ -44,19 +46,8 @@ const part = z.discriminatedUnion("type", [
 ]);
 const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia)))]);
 const maxTools = 128;
-const functionTool = z.looseObject({
-  type: z.literal("function"),
-  name: functionName,
-  description: z.string().optional(),
-  parameters: jsonObject.optional(),
-  strict: z.boolean().optional(),
-});
-const customTool = z.looseObject({
-  type: z.literal("custom"),
-  name: functionName,
-  description: z.string().optional(),
-  format: jsonObject.optional(),
-});
+const functionTool = z.looseObject({ type: z.literal("function"), ...functionFields });
+const customTool = z.looseObject({ type: z.literal("custom"), ...customToolFields });
 const namespaceTool = z.looseObject({
   type: z.literal("namespace"),
   name: functionName,
@@ -163,13 +154,7 @@ const inputItem = nullIsAbsent(
 const format = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.strictObject({ type: z.literal("json_object") }),
-  z.looseObject({
-    type: z.literal("json_schema"),
-    name: functionName,
-    description: z.string().optional(),
-    schema: jsonSchema,
-    strict: z.boolean().optional(),
-  }),
+  z.looseObject({ type: z.literal("json_schema"), ...answerSchemaFields }),
 ]);
 
 /** The supported fields of an OpenAI Responses request. Other fields pass only if the provider's kind lists them. */
@@ -236,7 +221,7 @@ export const storedStateCure =
   "Nothing is stored: send store: false and the whole conversation in input (docs/clients.md#stored-conversations).";
 
 /** Members that the endpoint refuses, each with advice on what to do instead. */
-export const refusedMembers: Refused = {
+export const refusedMembers: RefusedFields = {
   background: "Leave it out: an answer is streamed or whole.",
   conversation: storedStateCure,
   modalities: "Answers are text: leave it out.",

@@ -1,16 +1,18 @@
 import { z } from "zod";
+import { isObject } from "../../_shared/json.ts";
 import { answerCall } from "../answers/answer-call.ts";
+import type { AnswerFormat } from "../answers/answer-format.ts";
+import type { Surface } from "../calls/surface.ts";
 import { bodyLimits } from "../http/body.ts";
-import { isObject } from "../structured/canonical.ts";
-import type { AnswerFormat, Surface } from "../surface.ts";
 import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { failedEvent, responsesErrors } from "./errors.ts";
-import { createResponsesReader, notStored, readResponseUsage, saidInResponse, statesStorage } from "./events.ts";
+import { createResponsesReader, notStored, readResponseTexts, readResponseUsage, statesStorage } from "./events.ts";
 import { progressEvents } from "./progress.ts";
+import { responsesProviderRequest } from "./provider-request.ts";
 import { replayResponse } from "./replay.ts";
-import { type Responses, readResponses, responsesProviderRequest } from "./request.ts";
+import { type Responses, readResponses } from "./request.ts";
 import { type Conversation, createStepReader, isHidden } from "./tool-events.ts";
 
 /** `POST /v1/responses`, without stored state. */
@@ -23,11 +25,11 @@ export const responsesSurface: Surface<Responses> = {
   read: readResponses,
   request: responsesProviderRequest,
   keepalive: progressEvents,
-  failure: (error, { asked: { progress }, requestId }) =>
+  failure: (error, { request: { progress }, requestId }) =>
     failedEvent(error, requestId, { response: progress.response, events: progress.nextSequence?.() ?? 0 }),
   replayStream: replayResponse,
   answer(gateway, call) {
-    const { serverTools } = call.asked;
+    const { serverTools } = call.request;
     return serverTools
       ? answerWithTools(gateway, call, { serverTools, dialect: responsesTools })
       : answerCall(gateway, call, responsesFormat);
@@ -60,13 +62,13 @@ export const responsesFormat: AnswerFormat<Responses> = {
       servedTier: readTier(data),
       ending: failed ? "error" : undefined,
       output: wholeTexts,
-      said: () => saidInResponse(value),
+      texts: () => readResponseTexts(value),
       failed,
       corrected,
     };
   },
-  createReader: ({ usageLimits, asked }, { isRelayed } = { isRelayed: false }) =>
-    createResponsesReader({ usageLimits, progress: isRelayed ? asked.progress : undefined }),
+  createReader: ({ usageLimits, request }, { isRelayed } = { isRelayed: false }) =>
+    createResponsesReader({ usageLimits, progress: isRelayed ? request.progress : undefined }),
 };
 
 const functionCall = z.looseObject({
@@ -80,16 +82,16 @@ type Item = z.infer<typeof itemList>["output"][number];
 
 const responsesTools: ToolDialect<Responses> = {
   format: responsesFormat,
-  stepRequest(asked, { first, last, added }) {
-    const { tool_choice, input, ...request } = asked.request;
+  stepRequest(request, { first, last, additions }) {
+    const { tool_choice, input, ...body } = request.body;
     // Sends the client's `tool_choice` only on the first step. Disables tools on the last step.
     const choice = last ? "none" : first ? tool_choice : undefined;
     const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
     return {
-      ...asked,
-      request: {
-        ...request,
-        input: added.length > 0 ? [...items, ...added] : input,
+      ...request,
+      body: {
+        ...body,
+        input: additions.length > 0 ? [...items, ...additions] : input,
         ...(choice === undefined ? {} : { tool_choice: choice }),
       },
     };
@@ -97,18 +99,18 @@ const responsesTools: ToolDialect<Responses> = {
   readTurn,
   toolResult: ({ id }, content) => ({ type: "function_call_output", call_id: id, output: content }),
   wholeAnswer(last, { answers, usage }) {
-    const output = [...answers, last].flatMap(shownItems);
+    const output = [...answers, last].flatMap(clientItems);
     return { ...last, output, usage: addUsage(last.usage, usage, responseUsageNames) };
   },
-  createReaders({ asked: { progress } }) {
-    const conversation: Conversation = { progress, nextIndex: 0, nextSequence: 0, shown: [] };
+  createReaders({ request: { progress } }) {
+    const conversation: Conversation = { progress, nextIndex: 0, nextSequence: 0, earlierItems: [] };
     progress.nextSequence = () => conversation.nextSequence++;
-    let ended: (() => unknown) | undefined;
+    let readEarlier: (() => unknown) | undefined;
     return (step) => {
-      if (ended) conversation.shown.push(...shownItems(ended()));
-      const { response: own, ...reader } = createStepReader({ ...step, conversation });
-      ended = own;
-      return { ...reader, turn: () => readTurn(own()) };
+      if (readEarlier) conversation.earlierItems.push(...clientItems(readEarlier()));
+      const { response, ...reader } = createStepReader({ ...step, conversation });
+      readEarlier = response;
+      return { ...reader, turn: () => readTurn(response()) };
     };
   },
 };
@@ -119,7 +121,7 @@ function readTurn(answer: unknown): Turn {
     const { data } = functionCall.safeParse(item);
     return data ? [{ id: data.call_id, name: data.name, arguments: data.arguments }] : [];
   });
-  return { said: items.flatMap(asInput), toolCalls };
+  return { output: items.flatMap(asInput), toolCalls };
 }
 
 /**
@@ -132,7 +134,7 @@ function asInput({ id, status, ...item }: Item): object[] {
 }
 
 /** Returns the items of a step that the client sees, which are all items except calls of our tools. */
-function shownItems(answer: unknown): Item[] {
+function clientItems(answer: unknown): Item[] {
   return itemsOf(answer).filter(({ type }) => !isHidden(type));
 }
 

@@ -11,8 +11,8 @@ import {
   notStored,
   outputTexts,
   readOther,
+  readResponseTexts,
   readResponseUsage,
-  saidInResponse,
   writeEvent,
 } from "./events.ts";
 import { identityOf, type ResponseProgress } from "./progress.ts";
@@ -31,7 +31,7 @@ export type Conversation = {
   nextIndex: number;
   nextSequence: number;
   /** Items of earlier steps, which the last event repeats. */
-  shown: object[];
+  earlierItems: object[];
 };
 
 /** Returns whether an item of this type is a call of one of our tools, which only the gateway needs. */
@@ -53,70 +53,69 @@ export function createStepReader(
   const { conversation, first } = options;
   const { progress } = conversation;
   const indexes = new Map<number, number | undefined>();
-  let ended: Event | undefined;
+  let completed: Event | undefined;
 
   function read(data: unknown): Reading {
     const { success, data: event } = eventShape.safeParse(data);
-    if (!success) return { fate: "fail" };
+    if (!success) return { action: "fail" };
     const other = readOther(event);
     if (other) return other;
     const usage = readResponseUsage(event.response, options.usageLimits);
-    if (event.type === failureEvent) return { fate: "fail", usage, usageIsFinal: true, ending: "error" };
+    if (event.type === failureEvent) return { action: "fail", usage, usageIsFinal: true, ending: "error" };
     if (endEvents.has(event.type)) {
-      ended = event;
-      return { fate: "done", usage, usageIsFinal: true, finished: true };
+      completed = event;
+      return { action: "done", usage, usageIsFinal: true, finished: true };
     }
     if (beginEvents.has(event.type)) {
       const response = event.response && { ...event.response, ...notStored };
       progress.response ??= response;
-      return { fate: first && !progress.isOurs ? written({ ...event, response }) : "drop" };
+      return { action: first && !progress.isOurs ? writeNumbered({ ...event, response }) : "drop" };
     }
-    if (event.output_index === undefined) return { fate: written(event), content: true };
-    const output_index = shownIndex(event.output_index, event.item);
-    return { fate: output_index === undefined ? "drop" : written({ ...event, output_index }), content: true };
+    if (event.output_index === undefined) return { action: writeNumbered(event), content: true };
+    const output_index = clientIndexOf(event.output_index, event.item);
+    return { action: output_index === undefined ? "drop" : writeNumbered({ ...event, output_index }), content: true };
   }
 
   /** Returns the client's index for an item, or undefined if the client does not see the item. */
-  function shownIndex(index: number, item: Event["item"]): number | undefined {
+  function clientIndexOf(index: number, item: Event["item"]): number | undefined {
     if (!indexes.has(index)) {
       indexes.set(index, isHidden(item?.type) ? undefined : conversation.nextIndex++);
     }
     return indexes.get(index);
   }
 
-  function written(event: Event): Uint8Array {
-    const counted = { ...event, sequence_number: conversation.nextSequence++ };
-    return writeEvent(counted);
+  function writeNumbered(event: Event): Uint8Array {
+    return writeEvent({ ...event, sequence_number: conversation.nextSequence++ });
   }
 
   function wholeResponse(): Record<string, unknown> | undefined {
-    const { response } = ended ?? {};
+    const { response } = completed ?? {};
     if (!response) return undefined;
     const own: unknown[] = Array.isArray(response.output) ? response.output : [];
     const output = own.filter((item) => !isHidden((item as Event["item"])?.type));
     const usage = addUsage(response.usage, options.earlier, responseUsageNames);
-    return { ...response, ...identityOf(progress), output: [...conversation.shown, ...output], usage };
+    return { ...response, ...identityOf(progress), output: [...conversation.earlierItems, ...output], usage };
   }
 
   const reader = createStreamReader({
     // These patterns match nothing, so every event is parsed.
     content: nothing,
-    telling: nothing,
+    mustParse: nothing,
     output: outputTexts,
     read,
     completion(platform) {
       const sequence_number = conversation.nextSequence;
-      return completion(ended && { ...ended, sequence_number, response: wholeResponse() }, platform);
+      return completion(completed && { ...completed, sequence_number, response: wholeResponse() }, platform);
     },
   });
   return {
     ...reader,
-    response: () => ended?.response,
+    response: () => completed?.response,
     failure: (error, requestId) =>
       failedEvent(error, requestId, { response: progress.response, events: conversation.nextSequence }),
     answer() {
       const value = wholeResponse();
-      return value && { value, said: () => saidInResponse(value) };
+      return value && { value, texts: () => readResponseTexts(value) };
     },
   };
 }

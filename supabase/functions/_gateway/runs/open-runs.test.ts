@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import type { Run } from "../database.ts";
+import type { Run } from "../database/database.ts";
 import { createOpenRuns } from "./open-runs.ts";
 
 beforeEach(() => {
@@ -14,7 +14,7 @@ const run = (id: string) => ({ run_id: id, created_at: "2026-01-01T00:00:00Z" })
 function collect() {
   const touched: object[][] = [];
   const openRuns = createOpenRuns({
-    touch: async (counts) => {
+    heartbeat: async (counts) => {
       touched.push([...counts]);
     },
     waitUntil: () => {},

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { costOfCalls } from "../../_shared/call-price.ts";
-import { type CallUse, factsOf, totalCounts } from "./run-cost.ts";
+import type { CallUse } from "../usage/usage.ts";
+import { factsOf, totalCounts } from "./run-cost.ts";
 
 const flat = (price: string) => [{ min_input_tokens: 0, input: price, output: price }];
 const run = {

@@ -1,16 +1,8 @@
-import { type ChargedCall, isStated, routeOf } from "../../_shared/call-price.ts";
+import { isStated, routeOf } from "../../_shared/call-price.ts";
 import { isTierPriced, type TokenCounts } from "../../_shared/money.ts";
-import type { Run } from "../database.ts";
-import type { Asked } from "../surface.ts";
-import type { UsageFacts, UsageMark } from "../usage/usage.ts";
-
-/** What one provider call used. `basis` is the source: the final usage, an intermediate count, or an estimate. */
-export type CallUse = ChargedCall & UsageFacts & { basis: "final" | "partial" | "guess" };
-
-/** Returns whether a call's usage or stated cost is above zero. */
-export function isCharged({ usage, statedCostUsd = "0" }: CallUse): boolean {
-  return Number(statedCostUsd) > 0 || Object.values(usage).some((count) => count > 0);
-}
+import type { Run } from "../database/database.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import type { CallUse, UsageMark } from "../usage/usage.ts";
 
 /** Returns the sum of all calls' counts. */
 export function totalCounts(calls: readonly CallUse[]): TokenCounts {
@@ -25,7 +17,7 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
 export function factsOf(
   { routes }: Pick<Run, "routes">,
   calls: readonly CallUse[],
-  { hasUnmeasuredInput = false }: Pick<Asked, "hasUnmeasuredInput"> = {},
+  { hasUnmeasuredInput = false }: Pick<ParsedRequest, "hasUnmeasuredInput"> = {},
 ): { served_tier?: string; marks?: UsageMark[] } {
   const marks = new Set(calls.flatMap((call) => call.marks ?? []));
   if (hasUnmeasuredInput && calls.some(({ basis }) => basis === "guess")) marks.add("unmeasured_document");

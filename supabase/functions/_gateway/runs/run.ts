@@ -2,17 +2,31 @@ import type { Attempt } from "../../_shared/attempt.ts";
 import { costOfCalls, type RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
-import { isNearTokenLimit } from "../admission/rate-limits.ts";
-import type { Run } from "../database.ts";
-import type { Gateway } from "../gateway.ts";
+import type { GatewayDatabase, Run } from "../database/database.ts";
+import { isNearTokenLimit } from "../database/rate-limits.ts";
 import type { Provider } from "../providers/provider-settings.ts";
-import type { SaidTexts } from "../structured/answer-schema.ts";
-import type { Asked } from "../surface.ts";
-import type { EndedRun, TracedStep } from "../telemetry/ended-run.ts";
+import { ignoredNames, type ParsedRequest } from "../requests/parsed-request.ts";
+import type { OutputTexts } from "../structured/answer-schema.ts";
+import { type CallUse, isCharged } from "../usage/usage.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
-import type { CountsSoFar } from "./open-runs.ts";
-import { type CallUse, factsOf, isCharged, totalCounts } from "./run-cost.ts";
-import type { Outcome, Step, UsageSource } from "./settlements.ts";
+import type { EndedRun, TracedStep } from "./ended-run.ts";
+import type { CurrentCounts, OpenRuns } from "./open-runs.ts";
+import { factsOf, totalCounts } from "./run-cost.ts";
+import type { Outcome, Settlements, Step, UsageSource } from "./settlements.ts";
+
+/** The services that a run uses. */
+export type RunServices = {
+  database: Pick<GatewayDatabase, "storeRunContent">;
+  providers: ReadonlyMap<string, Provider>;
+  settlements: Settlements;
+  openRuns: OpenRuns;
+  /** Returns the time of a monotonic clock in milliseconds. */
+  now: () => number;
+  waitUntil: (work: Promise<unknown>) => void;
+  /** Receives defects and outages, never the content of requests or answers. */
+  report: (error: unknown, requestId?: string) => void;
+  telemetry: { run?: (run: EndedRun) => void };
+};
 
 export type RunEnd = {
   status: Outcome["status"];
@@ -31,7 +45,7 @@ export type RunEnd = {
 };
 
 /** A complete answer: the texts of its choices, and the whole answer as JSON. */
-export type WholeAnswerText = { said?: () => SaidTexts; text: (platform: Platform) => string };
+export type WholeAnswerText = { texts?: () => OutputTexts; text: (platform: Platform) => string };
 
 /** The `platform` member of native responses, with the charged token counts. */
 export type Platform = Record<string, unknown> & { usage: TokenCounts };
@@ -46,10 +60,10 @@ export type OpenRun = {
    * Token counts of the current provider call. The code that relays the answer updates them, and the heartbeat reads
    * them.
    */
-  progress: CountsSoFar;
+  progress: CurrentCounts;
   content: CapturedContent;
   /** Whether the response began before there was an answer, so that a failure can no longer have a status. */
-  responseBegan: boolean;
+  hasResponseBegun: boolean;
   /** Whether the current call has been sent to a provider, which may charge for it from then on. */
   dispatched: boolean;
   /** Adds a finished step to the trace. For a provider call, also adds its attempt to `attempts`. */
@@ -59,7 +73,7 @@ export type OpenRun = {
   /** Returns whether an earlier call of the run has finished and is charged. */
   hasCharged: () => boolean;
   /** Returns the total usage of the finished calls. */
-  usedSoFar: () => TokenCounts;
+  totalUsage: () => TokenCounts;
   /**
    * Settles the run in the background and returns its `platform` metadata. Later calls only return the same metadata.
    */
@@ -67,40 +81,40 @@ export type OpenRun = {
 };
 
 /** The details that identify a run in telemetry. */
-type RunAbout = Pick<EndedRun, "requestId" | "path" | "feature">;
+type RunLabels = Pick<EndedRun, "requestId" | "path" | "feature">;
 
 /** Creates the state of a run that the database has begun. */
 export function openRun(
-  gateway: Gateway,
+  services: RunServices,
   {
     run,
     startedAt,
-    asked,
-    about,
+    request,
+    labels,
     onEnd,
-  }: { run: Run; startedAt: number; asked: Asked; about: RunAbout; onEnd?: () => void },
+  }: { run: Run; startedAt: number; request: ParsedRequest; labels: RunLabels; onEnd?: () => void },
 ): OpenRun {
-  const { openRuns, settlements, now } = gateway;
-  const content = captureContent(gateway, run);
+  const { openRuns, settlements, now } = services;
+  const content = captureContent(services, run);
   const steps: Step[] = [];
   const attempts: Attempt[] = [];
-  const traced: TracedStep[] = [];
-  const progress: CountsSoFar = { input_tokens: 0, output_tokens: 0 };
-  const finished: CallUse[] = [];
+  const tracedSteps: TracedStep[] = [];
+  const progress: CurrentCounts = { input_tokens: 0, output_tokens: 0 };
+  const finishedCalls: CallUse[] = [];
   const charges = new Map<Attempt, CallUse>();
   const release = openRuns.track(run, () => {
     const { route, ...usage } = progress;
-    const calls: CallUse[] = [...finished, ...(route === undefined ? [] : [{ route, usage, basis: "guess" as const }])];
+    const calls: CallUse[] = [
+      ...finishedCalls,
+      ...(route === undefined ? [] : [{ route, usage, basis: "guess" as const }]),
+    ];
     const { input_tokens = 0, output_tokens = 0 } = totalCounts(calls);
     return { route, input_tokens, output_tokens, cost_usd: costOfCalls(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
   function providerOf(last: CallUse | undefined) {
     const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? run.routes[0] ?? {};
-    return gateway.providers.get(id);
-  }
-  function billing(provider: Provider | undefined) {
-    return { billing_name: provider?.billingName, billing_account: provider?.account };
+    return services.providers.get(id);
   }
   return {
     run,
@@ -108,30 +122,30 @@ export function openRun(
     attempts,
     progress,
     content,
-    responseBegan: false,
+    hasResponseBegun: false,
     dispatched: false,
     addStep(step, stepStartedAt, attempt) {
       const endedAt = now();
       steps.push({ step: steps.length + 1, ...step, latency_ms: Math.round(endedAt - stepStartedAt) });
-      traced.push({ ...step, startedAt: stepStartedAt, endedAt, attempt });
+      tracedSteps.push({ ...step, startedAt: stepStartedAt, endedAt, attempt });
       if (attempt) attempts.push(attempt);
     },
     finishCall(use) {
-      finished.push(use);
-      noteCharge(charges, use, attempts);
+      finishedCalls.push(use);
+      recordCharge(charges, use, attempts);
       this.dispatched = false;
       progress.input_tokens = 0;
       progress.output_tokens = 0;
     },
-    hasCharged: () => finished.some(isCharged),
-    usedSoFar: () => totalCounts(finished),
+    hasCharged: () => finishedCalls.some(isCharged),
+    totalUsage: () => totalCounts(finishedCalls),
     end(end) {
       if (platform) return platform;
       release();
       onEnd?.();
       const latencyMs = Math.round(now() - startedAt);
-      const calls = [...finished, ...(end.use ? [end.use] : [])];
-      if (end.use) noteCharge(charges, end.use, attempts);
+      const calls = [...finishedCalls, ...(end.use ? [end.use] : [])];
+      if (end.use) recordCharge(charges, end.use, attempts);
       const source = usageSource(calls, { ...end, attempts, charges });
       const cost = costOfCalls(run, calls);
       const provider = providerOf(calls.at(-1));
@@ -146,45 +160,33 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls, asked),
-        ...billing(provider),
+        ...factsOf(run, calls, request),
+        billing_name: provider?.billingName,
+        billing_account: provider?.account,
         first_byte_ms: end.firstByteMs,
         latency_ms: latencyMs,
         steps: [...steps],
         ...(attempts.length > 0 ? { attempts: reportedAttempts(attempts, charges) } : {}),
-        key_unused: finished.length === 0 && (end.keyUnused ?? false),
+        key_unused: finishedCalls.length === 0 && (end.keyUnused ?? false),
       };
-      const schemaValid = end.answer?.said && asked.keepsSchema?.(end.answer.said());
-      const ignored = ignoredNames(asked, provider);
+      const schemaValid = end.answer?.texts && request.checkAnswer?.(end.answer.texts());
+      const ignored = ignoredNames(request, provider);
       const metadata = platformMetadata(run, { calls, cost, source, steps, latencyMs, schemaValid, ignored });
       platform = metadata;
-      content.keepAnswer(
+      content.storeAnswer(
         () => end.answer?.text(metadata),
         () => settlements.add(outcome, { workspaceId: run.workspace_id, promptly: isNearTokenLimit(run) }),
       );
-      gateway.telemetry.run?.({
-        ...about,
-        runId: run.run_id,
-        workspaceId: run.workspace_id,
-        model: run.model,
-        keyName: run.key_name ?? undefined,
-        routes: run.routes,
-        route: outcome.route,
-        streamed: asked.stream,
-        outputLimit: asked.outputLimit,
-        choices: asked.choices,
-        steps: withUse(traced, charges),
+      const { stream, outputLimit, choices } = request;
+      services.telemetry.run?.({
+        ...labels,
+        run,
+        request: { stream, outputLimit, choices },
+        outcome,
+        steps: withUse(tracedSteps, charges),
         attempts,
         startedAt,
         endedAt: now(),
-        firstByteMs: end.firstByteMs,
-        status: end.status,
-        httpStatus: end.httpStatus,
-        errorCode: end.errorCode,
-        usageSource: source,
-        usage: totalCounts(calls),
-        servedTier: outcome.served_tier,
-        marks: outcome.marks,
       });
       return metadata;
     },
@@ -203,7 +205,7 @@ function withUse(steps: readonly TracedStep[], charges: ReadonlyMap<Attempt, Cal
  * Records a call's charge for the attempt that made the call: the last attempt at the call's route, not counting
  * skipped attempts.
  */
-function noteCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
+function recordCharge(charges: Map<Attempt, CallUse>, use: CallUse, attempts: readonly Attempt[]): void {
   const attempt = attempts.findLast(({ failure, route }) => failure !== "skipped" && route === use.route);
   if (attempt && !charges.has(attempt)) charges.set(attempt, use);
 }
@@ -226,8 +228,8 @@ function reportedAttempts(attempts: readonly Attempt[], charges: ReadonlyMap<Att
  * don't include that earlier attempt.
  */
 function hasUncountedAttempt(attempts: readonly Attempt[], charges: ReadonlyMap<Attempt, CallUse>): boolean {
-  const asked = attempts.filter(({ failure }) => failure !== "skipped");
-  return asked.slice(0, -1).some((attempt) => attempt.may_have_charged && !charges.has(attempt));
+  const sent = attempts.filter(({ failure }) => failure !== "skipped");
+  return sent.slice(0, -1).some((attempt) => attempt.may_have_charged && !charges.has(attempt));
 }
 
 /** Returns how a run's token counts were determined. */
@@ -245,18 +247,6 @@ function usageSource(
     return status === "succeeded" ? "provider_partial" : "estimated_partial";
   }
   return use && !hasUncountedAttempt(attempts, charges) ? "provider" : "provider_partial";
-}
-
-const maxIgnored = 100;
-const maxNameLength = 128;
-
-/** Returns the names of the members and tools that the request's provider did not receive. */
-export function ignoredNames({ ignored = [], others = {}, hints = [] }: Asked, provider?: Provider): string[] {
-  const left = Object.keys(others).filter((name) => !provider?.kind.passes?.includes(name));
-  const leftHints = hints.filter((name) => provider?.kind.leftOut.includes(name));
-  return [...new Set([...ignored, ...left, ...leftHints])]
-    .slice(0, maxIgnored)
-    .map((name) => name.slice(0, maxNameLength));
 }
 
 /** Returns the `platform` metadata of a response, with the amounts that settlement charges. */

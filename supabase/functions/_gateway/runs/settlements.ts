@@ -1,8 +1,8 @@
 import type { Attempt } from "../../_shared/attempt.ts";
 import type { RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
-import { createBatchQueue } from "../batch-queue.ts";
-import { databaseWaitMs, sqlState } from "../connections.ts";
+import { createBatchQueue } from "../database/batch-queue.ts";
+import { databaseWaitMs, sqlState } from "../database/connections.ts";
 import type { UsageMark } from "../usage/usage.ts";
 
 /** The outcome of a run, as passed to `ai.settle_runs`, with the usage and cost of all its provider calls. */
@@ -38,17 +38,7 @@ export type Outcome = TokenCounts &
 /** How a run's token counts were determined. */
 export type UsageSource = "provider" | "provider_partial" | "estimated_partial" | "unavailable";
 
-export type Settlements = {
-  /**
-   * Adds an outcome, which is soon written in a batch. With `promptly`, it is written without waiting for other
-   * outcomes.
-   */
-  add: (outcome: Outcome, options: { workspaceId: string; promptly: boolean }) => void;
-  /** Registers work that will add an outcome, so that a flush waits for it. */
-  awaitOutcome: (work: Promise<unknown>) => void;
-  /** Resolves when all outcomes added so far are written. */
-  flush: () => Promise<void>;
-};
+export type Settlements = ReturnType<typeof createSettlements>;
 
 /** An outcome, and the workspace whose rows it changes. */
 type QueuedOutcome = { outcome: Outcome; workspaceId: string };
@@ -74,7 +64,7 @@ export function createSettlements(options: {
   settle: (outcomes: readonly Outcome[]) => Promise<void>;
   waitUntil: (work: Promise<unknown>) => void;
   report: (error: unknown) => void;
-}): Settlements {
+}) {
   const queue = createBatchQueue<QueuedOutcome, void>({
     async send(queued) {
       const outcomes = queued.map(({ outcome }) => outcome);
@@ -87,8 +77,8 @@ export function createSettlements(options: {
     waitMs: databaseWaitMs,
     gather: (start) => void setTimeout(start, batchWindowMs),
   });
-  const writing = new Set<Promise<void>>();
-  const coming = new Set<Promise<unknown>>();
+  const writes = new Set<Promise<void>>();
+  const pendingOutcomes = new Set<Promise<unknown>>();
 
   async function write(queued: QueuedOutcome): Promise<void> {
     for (let failures = 1; ; failures++) {
@@ -105,20 +95,26 @@ export function createSettlements(options: {
   }
 
   return {
-    add(outcome, { workspaceId, promptly }) {
-      const written = write({ outcome, workspaceId }).finally(() => writing.delete(written));
+    /**
+     * Adds an outcome, which is soon written in a batch. With `promptly`, it is written without waiting for other
+     * outcomes.
+     */
+    add(outcome: Outcome, { workspaceId, promptly }: { workspaceId: string; promptly: boolean }): void {
+      const work = write({ outcome, workspaceId }).finally(() => writes.delete(work));
       if (promptly) queue.flush();
-      writing.add(written);
-      options.waitUntil(written);
+      writes.add(work);
+      options.waitUntil(work);
     },
-    awaitOutcome(work) {
-      const settled = work.finally(() => coming.delete(settled));
-      coming.add(settled);
+    /** Registers work that will add an outcome, so that a flush waits for it. */
+    awaitOutcome(work: Promise<unknown>): void {
+      const pending = work.finally(() => pendingOutcomes.delete(pending));
+      pendingOutcomes.add(pending);
     },
-    async flush() {
-      await Promise.allSettled(coming);
+    /** Resolves when all outcomes added so far are written. */
+    async flush(): Promise<void> {
+      await Promise.allSettled(pendingOutcomes);
       queue.flush();
-      while (writing.size > 0) await Promise.all(writing);
+      while (writes.size > 0) await Promise.all(writes);
     },
   };
 }

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { invalidAnswer } from "../providers/provider-failure.ts";
-import type { CallUse } from "../runs/run-cost.ts";
 import { readGeminiUsage } from "../usage/read-usage.ts";
+import type { CallUse } from "../usage/usage.ts";
 import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
@@ -41,12 +41,11 @@ export async function readGeminiSpeech(
   const route = answer.route.position;
   const { rest, audio, audioBytes } = await split(answer);
   const value = parse(rest);
-  const said = usageShape.safeParse(value).data?.usageMetadata;
-  const stated = readGeminiUsage(said, usageLimits);
+  const stated = readGeminiUsage(usageShape.safeParse(value).data?.usageMetadata, usageLimits);
   const use = stated && callUse(stated.usage, { route, basis: "final" as const });
   if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
   // If the provider states no token count for the speech, estimates the count from the length of the audio.
-  if (use && stated?.spoken) return { pcm: audio, bytes: audioBytes, use };
+  if (use && stated?.countsSpeech) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
 }

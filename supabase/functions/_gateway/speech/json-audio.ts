@@ -7,20 +7,11 @@ const [quote, backslash] = [0x22, 0x5c];
 /** A JSON answer and the audio removed from it. In `rest`, every string named `data` is empty. */
 export type SplitAnswer = { rest: string; audio: Uint8Array[]; audioBytes: number };
 
-export type AudioSplitter = {
-  /**
-   * Takes the next bytes.
-   * @throws RangeError if the answer is too large
-   */
-  push: (bytes: Uint8Array) => void;
-  end: () => SplitAnswer;
-};
-
 /**
  * Extracts the base64 audio from a JSON answer as it arrives. Holding the whole text, its values and the audio would
  * take several times the memory of an isolate.
  */
-export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }): AudioSplitter {
+export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }) {
   const decoder = new TextDecoder("utf-8");
   const audio: Uint8Array[] = [];
   let audioBytes = 0;
@@ -30,6 +21,10 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
   let escaped = false;
   let base64 = "";
 
+  /**
+   * Takes the next bytes.
+   * @throws RangeError if the answer is too large
+   */
   function push(bytes: Uint8Array): void {
     let at = 0;
     while (at < bytes.length) {
@@ -90,5 +85,5 @@ export function createAudioSplitter({ maxAudioBytes }: { maxAudioBytes: number }
     audio.push(decoded);
   }
 
-  return { push, end: () => ({ rest: rest + decoder.decode(), audio, audioBytes }) };
+  return { push, end: (): SplitAnswer => ({ rest: rest + decoder.decode(), audio, audioBytes }) };
 }

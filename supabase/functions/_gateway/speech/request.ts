@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { parseBody, type Refused } from "../http/parse-body.ts";
+import type { ProviderTarget } from "../calls/surface.ts";
+import { parseBody, type RefusedFields } from "../http/parse-body.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
-import type { Asked, ProviderTarget } from "../surface.ts";
-import { countCharacters, modelName } from "../text-fields.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { countCharacters, modelName } from "../requests/text-fields.ts";
 import { estimateInput } from "../usage/estimate.ts";
 
 const maxCharacters = 10_000;
@@ -11,7 +12,7 @@ const maxCharacters = 10_000;
  * tokens.
  */
 const reservedTokensPerCharacter = 4;
-const leastReservedTokens = 100;
+const minReservedTokens = 100;
 
 /** The body of `POST /v1/audio/speech`. */
 export const speechSchema = z.strictObject({
@@ -26,14 +27,14 @@ export const speechSchema = z.strictObject({
   response_format: z.enum(["wav", "pcm"]).default("wav"),
 });
 
-const refusedMembers: Refused = {
+const refusedMembers: RefusedFields = {
   instructions: "Leave it out.",
   speed: "Leave it out.",
   stream_format: "The answer is audio. Leave it out.",
 };
 
 /** A parsed speech request, with the values that its maximum cost depends on. */
-export type Speech = Asked & { input: string; format: "wav" | "pcm" };
+export type Speech = ParsedRequest & { input: string; format: "wav" | "pcm" };
 
 /**
  * Checks a parsed body.
@@ -51,7 +52,7 @@ export function readSpeech(value: unknown): Speech {
     inputEstimate: estimateInput({ texts: [input] }),
     images: 0,
     audio: false,
-    outputLimit: countCharacters(input) * reservedTokensPerCharacter + leastReservedTokens,
+    outputLimit: countCharacters(input) * reservedTokensPerCharacter + minReservedTokens,
     sizeFields: { input: "input" },
     choices: 1,
   };

@@ -1,12 +1,11 @@
-import { runLimitHeaders } from "../admission/rate-limits.ts";
-import { askWhole, endWhole, settleFailure } from "../answers/answer-call.ts";
+import { endWhole, requestWholeAnswer, settleFailure } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
-import type { AdmittedCall } from "../call.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { AdmittedCall, Surface } from "../calls/surface.ts";
+import { runLimitHeaders } from "../database/rate-limits.ts";
 import { bodyLimits } from "../http/body.ts";
-import { GatewayError } from "../http/errors.ts";
+import { overloadError } from "../http/errors.ts";
 import type { Platform } from "../runs/run.ts";
-import type { Surface } from "../surface.ts";
 import { readGeminiSpeech, type SpokenAnswer } from "./gemini-answer.ts";
 import { readSpeech, type Speech, speechProviderRequest } from "./request.ts";
 import { wavHeader } from "./wav.ts";
@@ -29,14 +28,12 @@ export const speechSurface: Surface<Speech> = {
   read: readSpeech,
   request: speechProviderRequest,
   async answer(gateway, call) {
-    const held = call.asked.input.length * heldBytesPerCharacter;
+    const estimatedBytes = call.request.input.length * heldBytesPerCharacter;
     try {
-      if (heldBytes > 0 && heldBytes + held > maxHeldBytes) {
-        throw new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
-      }
-      heldBytes += held;
+      if (heldBytes > 0 && heldBytes + estimatedBytes > maxHeldBytes) throw overloadError();
+      heldBytes += estimatedBytes;
       return await speak(gateway, call).finally(() => {
-        heldBytes -= held;
+        heldBytes -= estimatedBytes;
       });
     } catch (error) {
       throw settleFailure(error, call);
@@ -45,26 +42,26 @@ export const speechSurface: Surface<Speech> = {
 };
 
 async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Response> {
-  const { inputEstimate } = call.asked;
-  const { answer, read: spoken } = await askWhole(gateway, call, (whole) =>
+  const { inputEstimate } = call.request;
+  const { answer, read: speech } = await requestWholeAnswer(gateway, call, (whole) =>
     readGeminiSpeech(whole, { inputEstimate, usageLimits: call.usageLimits }),
   );
-  return speechResponse(call, spoken, endWhole(call, answer, { use: spoken.use }));
+  return speechResponse(call, speech, endWhole(call, answer, { use: speech.use }));
 }
 
 function speechResponse(
-  { asked, open }: AdmittedCall<Speech>,
+  { request, open }: AdmittedCall<Speech>,
   { pcm, bytes }: SpokenAnswer,
   platform: Platform,
 ): Response {
-  const isWav = asked.format === "wav";
+  const isWav = request.format === "wav";
   const parts = (isWav ? [wavHeader(bytes), ...pcm] : pcm) as BlobPart[];
   return new Response(new Blob(parts), {
     headers: {
       ...runLimitHeaders(open.run, platform.usage),
       ...platformHeaders(platform),
       "content-type": isWav ? "audio/wav" : "audio/pcm;rate=24000",
-      "content-disposition": `attachment; filename="speech.${asked.format}"`,
+      "content-disposition": `attachment; filename="speech.${request.format}"`,
     },
   });
 }

@@ -3,10 +3,10 @@ import { UnsupportedSchema } from "./check.ts";
 import { compileSchema } from "./json-schema.ts";
 
 /** The text of each choice in an answer: null for a refusal, and empty if the choice calls functions. */
-export type SaidTexts = readonly (string | null)[];
+export type OutputTexts = readonly (string | null)[];
 
 /** Returns whether an answer conforms to its schema, or undefined if that can't be determined. */
-export type AnswerCheck = (said: SaidTexts) => boolean | undefined;
+export type AnswerCheck = (texts: OutputTexts) => boolean | undefined;
 
 /**
  * Prepares the check of structured answers against a schema.
@@ -26,9 +26,9 @@ export function prepareAnswerCheck(
     const message = `The JSON schema is not supported: ${error.message.slice(0, 256)}`;
     throw new GatewayError("unsupported_schema", { param, message });
   }
-  return (said) => {
-    if (said.length === 0) return undefined;
-    const verdicts = said.map((text) => checkText(text, conforms));
+  return (texts) => {
+    if (texts.length === 0) return undefined;
+    const verdicts = texts.map((text) => checkText(text, conforms));
     if (verdicts.includes(false)) return false;
     return verdicts.includes(undefined) ? undefined : true;
   };

@@ -1,9 +1,5 @@
+import { isObject } from "../../_shared/json.ts";
 import type { Effort } from "./check.ts";
-
-/** Returns whether a JSON value is an object. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 /**
  * Returns a canonical JSON text, in which equal values have equal texts: members are sorted, 1.0 is 1, and -0 is 0.

@@ -1,3 +1,4 @@
+import { isObject } from "../../_shared/json.ts";
 import { type Check, Effort, type Place, UnsupportedSchema } from "./check.ts";
 import { type Checks, keywords } from "./keywords.ts";
 import { createPatterns } from "./pattern.ts";
@@ -28,9 +29,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
 
   function compile(schema: unknown, pointer: string): Check {
     if (typeof schema === "boolean") return () => schema;
-    if (typeof schema !== "object" || schema === null || Array.isArray(schema)) {
-      throw new UnsupportedSchema(`${pointer} is not a schema.`);
-    }
+    if (!isObject(schema)) throw new UnsupportedSchema(`${pointer} is not a schema.`);
     const before = known.get(schema);
     if (before) return before;
     const checks: Check[] = [];
@@ -45,7 +44,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
       const at = `${pointer}/${keyword}`;
       if (beyond.includes(keyword)) throw new UnsupportedSchema(`${at} is not supported.`);
       if (!Object.hasOwn(keywords, keyword)) continue;
-      const place: Place = { schema: schema as Record<string, unknown>, pointer: at, compile, resolve, compilePattern };
+      const place: Place = { schema, pointer: at, compile, resolve, compilePattern };
       const made = keywords[keyword as keyof Checks](given, place);
       if (made) checks.push(made);
     }

@@ -1,4 +1,5 @@
-import { canonical, isObject } from "./canonical.ts";
+import { isObject } from "../../_shared/json.ts";
+import { canonical } from "./canonical.ts";
 import { type Check, type Place, UnsupportedSchema } from "./check.ts";
 
 /**
@@ -112,11 +113,11 @@ export const keywords = {
   },
   contains(given, { schema, compile, pointer }) {
     const wanted = compile(given, pointer);
-    const { minContains: least = 1, maxContains: most = Number.POSITIVE_INFINITY } = schema;
+    const { minContains: min = 1, maxContains: max = Number.POSITIVE_INFINITY } = schema;
     return (value, effort) => {
       if (!Array.isArray(value)) return true;
       const found = value.filter((each) => wanted(each, effort)).length;
-      return found >= (least as number) && found <= (most as number);
+      return found >= (min as number) && found <= (max as number);
     };
   },
   minContains: countOnly,

@@ -33,8 +33,8 @@ export function createPatterns(): (pattern: string, pointer: string) => Matcher 
  */
 function weigh(pattern: string): number {
   let [single, group] = [1, 1];
-  for (const [, closing, least, most] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {
-    const times = Math.max(Number(least), Number(most ?? 0));
+  for (const [, closing, min, max] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {
+    const times = Math.max(Number(min), Number(max ?? 0));
     if (closing) group = Math.max(group, times);
     else single = Math.max(single, times);
   }

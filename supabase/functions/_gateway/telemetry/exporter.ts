@@ -3,8 +3,6 @@ import type { Span } from "./spans.ts";
 /** Where to send spans, by OTLP over HTTP. */
 export type ExporterSettings = { url: string; headers: Record<string, string>; serviceName: string };
 
-export type SpanExporter = { add: (spans: readonly Span[]) => void; flush: () => Promise<void> };
-
 const batchWindowMs = 1_000;
 const batchSize = 512;
 /**
@@ -26,7 +24,7 @@ class ExportFailed extends Error {
 export function createExporter(
   { url, headers, serviceName }: ExporterSettings,
   { waitUntil, report }: { waitUntil: (work: Promise<unknown>) => void; report: (error: unknown) => void },
-): SpanExporter {
+) {
   let waiting: Span[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
   let finishBatch: () => void = () => {};

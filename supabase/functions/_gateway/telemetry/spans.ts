@@ -1,6 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { unitPrices } from "../../_shared/money.ts";
-import { hex } from "../admission/credentials.ts";
-import type { EndedRun, TracedStep } from "./ended-run.ts";
+import type { EndedRun, TracedStep } from "../runs/ended-run.ts";
 
 type Value = string | number | boolean | undefined;
 
@@ -28,8 +28,8 @@ const operations: Record<string, string> = { embeddings: "embeddings", speech: "
  * `platform.trace_id`.
  * @param epochMs when the gateway's clock was 0, in milliseconds since 1970
  */
-export function spansOf(run: EndedRun, epochMs: number): Span[] {
-  const traceId = run.runId.replaceAll("-", "");
+export function spansOf(ended: EndedRun, epochMs: number): Span[] {
+  const traceId = ended.run.run_id.replaceAll("-", "");
   const root = newSpanId();
   const nano = (at: number) => `${Math.round((epochMs + at) * 1_000)}000`;
   const span = (
@@ -44,50 +44,52 @@ export function spansOf(run: EndedRun, epochMs: number): Span[] {
     ...rest,
     attributes: attributesOf(rest.attributes),
   });
-  const steps = run.steps.map((step) => ({
+  const steps = ended.steps.map((step) => ({
     ...(step.type === "tool"
       ? span(`execute_tool ${step.name}`, step, toolSpan(step))
-      : span(`${operationOf(run)} ${run.model}`, step, modelSpan(run, step))),
+      : span(`${operationOf(ended)} ${ended.run.model}`, step, modelSpan(ended, step))),
     spanId: newSpanId(),
     parentSpanId: root,
   }));
-  return [{ ...span(`POST ${run.path}`, run, serverSpan(run)), spanId: root }, ...steps];
+  return [{ ...span(`POST ${ended.path}`, ended, serverSpan(ended)), spanId: root }, ...steps];
 }
 
-function serverSpan(run: EndedRun) {
+function serverSpan({ path, requestId, feature, run, outcome }: EndedRun) {
   return {
     kind: kinds.server,
-    status: { code: run.httpStatus >= 500 ? statuses.error : statuses.unset },
+    status: { code: outcome.http_status >= 500 ? statuses.error : statuses.unset },
     attributes: {
       "http.request.method": "POST",
-      "http.route": run.path,
-      "http.response.status_code": run.httpStatus,
-      "error.type": run.errorCode,
-      "gatehouse.run.id": run.runId,
-      "gatehouse.run.status": run.status,
-      "gatehouse.request.id": run.requestId,
-      "gatehouse.workspace.id": run.workspaceId,
-      "gatehouse.key.name": run.keyName,
-      "gatehouse.feature": run.feature,
-      "gatehouse.usage.source": run.usageSource,
+      "http.route": path,
+      "http.response.status_code": outcome.http_status,
+      "error.type": outcome.error_code,
+      "gatehouse.run.id": run.run_id,
+      "gatehouse.run.status": outcome.status,
+      "gatehouse.request.id": requestId,
+      "gatehouse.workspace.id": run.workspace_id,
+      "gatehouse.key.name": run.key_name ?? undefined,
+      "gatehouse.feature": feature,
+      "gatehouse.usage.source": outcome.usage_source,
     },
   };
 }
 
-function modelSpan(run: EndedRun, { attempt, usage, servedTier, status }: TracedStep) {
+function modelSpan(ended: EndedRun, { attempt, usage, servedTier, status }: TracedStep) {
+  const { run, request, outcome } = ended;
   const succeeded = status === "succeeded";
   const route = run.routes.find(({ position }) => position === attempt?.route);
   const prices = route && unitPrices(route, { inputTokens: usage?.input_tokens ?? 0, servedTier });
+  const failure = attempt?.failure ?? (status === "aborted" ? "cancelled" : (outcome.error_code ?? "provider_error"));
   return {
     kind: kinds.client,
     status: { code: succeeded ? statuses.unset : statuses.error },
     attributes: {
-      "gen_ai.operation.name": operationOf(run),
+      "gen_ai.operation.name": operationOf(ended),
       "gen_ai.provider.name": attempt?.provider,
       "gen_ai.request.model": attempt?.model ?? run.model,
-      "gen_ai.request.max_tokens": run.outputLimit || undefined,
-      "gen_ai.request.choice.count": run.choices === 1 ? undefined : run.choices,
-      "gen_ai.request.stream": run.streamed || undefined,
+      "gen_ai.request.max_tokens": request.outputLimit || undefined,
+      "gen_ai.request.choice.count": request.choices === 1 ? undefined : request.choices,
+      "gen_ai.request.stream": request.stream || undefined,
       "gen_ai.usage.input_tokens": usage?.input_tokens,
       "gen_ai.usage.output_tokens": usage?.output_tokens,
       "gen_ai.usage.cache_read.input_tokens": usage?.cached_input_tokens || undefined,
@@ -99,9 +101,7 @@ function modelSpan(run: EndedRun, { attempt, usage, servedTier, status }: Traced
       "gatehouse.route.position": attempt?.route,
       "gatehouse.price.input_usd_per_million": prices?.input,
       "gatehouse.price.output_usd_per_million": prices?.output,
-      "error.type": succeeded
-        ? undefined
-        : (attempt?.failure ?? (status === "aborted" ? "cancelled" : (run.errorCode ?? "provider_error"))),
+      "error.type": succeeded ? undefined : failure,
     },
   };
 }
@@ -136,5 +136,5 @@ function anyValue(value: NonNullable<Value>): Record<string, unknown> {
 }
 
 function newSpanId(): string {
-  return hex(crypto.getRandomValues(new Uint8Array(8)));
+  return randomBytes(8).toString("hex");
 }

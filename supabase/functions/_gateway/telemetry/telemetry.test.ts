@@ -2,7 +2,7 @@ import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Attempt } from "../../_shared/attempt.ts";
-import type { EndedRun } from "./ended-run.ts";
+import type { EndedRun } from "../runs/ended-run.ts";
 import { readTelemetry } from "./settings.ts";
 import { createTelemetry } from "./telemetry.ts";
 
@@ -30,28 +30,28 @@ const answered: Attempt = {
   latency_ms: 10,
 };
 const left: Attempt = { route: 2, provider: "second", model: "b", failure: "cancelled", latency_ms: 10 };
+const routes = [
+  { position: 1, provider: "first", model: "a", prices: [{ min_input_tokens: 0, input: "2.5", output: "8" }] },
+  {
+    position: 2,
+    provider: "second",
+    model: "b",
+    prices: [{ min_input_tokens: 0, input: "0.15", output: "0.60" }],
+    tier_multipliers: { priority: 1.75 },
+  },
+];
 const run: EndedRun = {
-  runId: "01a1ffdb-9437-7182-a50d-ced7edb238e2",
   requestId: "r",
-  workspaceId: "w",
   path: "/chat/completions",
   feature: "notes.summary",
-  model: "m",
-  streamed: true,
-  outputLimit: 100,
-  choices: 1,
-  keyName: "Nightly report",
-  routes: [
-    { position: 1, provider: "first", model: "a", prices: [{ min_input_tokens: 0, input: "2.5", output: "8" }] },
-    {
-      position: 2,
-      provider: "second",
-      model: "b",
-      prices: [{ min_input_tokens: 0, input: "0.15", output: "0.60" }],
-      tier_multipliers: { priority: 1.75 },
-    },
-  ],
-  route: 2,
+  run: {
+    run_id: "01a1ffdb-9437-7182-a50d-ced7edb238e2",
+    workspace_id: "w",
+    model: "m",
+    key_name: "Nightly report",
+    routes,
+  },
+  request: { stream: true, outputLimit: 100, choices: 1 },
   steps: [
     { ...step, type: "retry", status: "failed", attempt: rejected },
     {
@@ -67,11 +67,15 @@ const run: EndedRun = {
   attempts: [rejected, answered, left],
   startedAt: 5,
   endedAt: 30,
-  status: "cancelled",
-  httpStatus: 499,
-  usageSource: "estimated_partial",
-  usage: { input_tokens: 7, output_tokens: 3 },
-  servedTier: "priority",
+  outcome: {
+    status: "cancelled",
+    http_status: 499,
+    usage_source: "estimated_partial",
+    input_tokens: 7,
+    output_tokens: 3,
+    served_tier: "priority",
+    route: 2,
+  },
 };
 
 /** Starts a collector that answers every request with the given status. */
@@ -101,16 +105,16 @@ function open(env: Record<string, string>) {
 }
 
 describe("Telemetry", () => {
-  test.for<[string, Partial<EndedRun>, boolean]>([
-    ["a failed attempt", {}, true],
-    ["a failed run", { attempts: [], status: "failed" }, true],
-    ["unusual usage", { attempts: [], marks: ["implausible"] }, true],
-    ["a run whose client disconnected", { attempts: [left] }, false],
-    ["a skipped route", { attempts: [{ ...rejected, failure: "skipped" }, answered], status: "succeeded" }, false],
-    ["a successful run", { attempts: [answered], status: "succeeded" }, false],
-  ])("by default logs only runs that need attention: %s", ([, changes, logged]) => {
+  test.for<[string, Attempt[], Partial<EndedRun["outcome"]>, boolean]>([
+    ["a failed attempt", run.attempts as Attempt[], {}, true],
+    ["a failed run", [], { status: "failed" }, true],
+    ["unusual usage", [], { marks: ["implausible"] }, true],
+    ["a run whose client disconnected", [left], {}, false],
+    ["a skipped route", [{ ...rejected, failure: "skipped" }, answered], { status: "succeeded" }, false],
+    ["a successful run", [answered], { status: "succeeded" }, false],
+  ])("by default logs only runs that need attention: %s", ([, attempts, changes, logged]) => {
     const { telemetry, lines } = open({});
-    telemetry.run?.({ ...run, ...changes });
+    telemetry.run?.({ ...run, attempts, outcome: { ...run.outcome, ...changes } });
     expect(telemetry.request).toBeUndefined();
     expect(lines.map((line) => JSON.parse(line).level)).toEqual(logged ? ["warn"] : []);
   });
@@ -121,7 +125,7 @@ describe("Telemetry", () => {
     expect(JSON.parse(lines[0] ?? "")).toMatchObject({
       level: "warn",
       event: "run",
-      run_id: run.runId,
+      run_id: run.run.run_id,
       request_id: "r",
       workspace_id: "w",
       key_name: "Nightly report",
@@ -138,7 +142,7 @@ describe("Telemetry", () => {
   test("traces a run whose route has no price", async () => {
     const { received, endpoint } = await openCollector();
     const { telemetry } = open({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint });
-    telemetry.run?.({ ...run, routes: run.routes.map((route) => ({ ...route, prices: [] })) });
+    telemetry.run?.({ ...run, run: { ...run.run, routes: routes.map((route) => ({ ...route, prices: [] })) } });
     await telemetry.flush();
     expect(received).toHaveLength(1);
   });
@@ -251,7 +255,7 @@ describe("Telemetry", () => {
       {
         level: "warn",
         event: "run",
-        run_id: run.runId,
+        run_id: run.run.run_id,
         status: "cancelled",
         input_tokens: 7,
         steps: 4,

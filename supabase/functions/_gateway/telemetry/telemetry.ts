@@ -1,7 +1,14 @@
-import type { Telemetry } from "./ended-run.ts";
+import type { EndedRequest } from "../http/router.ts";
+import type { EndedRun } from "../runs/ended-run.ts";
 import { createExporter, type ExporterSettings } from "./exporter.ts";
 import { needsAttention, requestLine, runLine } from "./log.ts";
 import { spansOf } from "./spans.ts";
+
+/** Receives ended calls and runs. Environment variables decide which are logged and traced. */
+export type Telemetry = {
+  run?: (run: EndedRun) => void;
+  request?: (request: EndedRequest) => void;
+};
 
 export type TelemetrySettings = { log: boolean; traces?: ExporterSettings };
 

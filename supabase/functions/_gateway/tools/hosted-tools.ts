@@ -24,7 +24,7 @@ const hostedToolTypes = [
   "web_search_preview",
   "web_search_preview_2025_03_11",
 ] as const;
-const hosted: ReadonlySet<unknown> = new Set(hostedToolTypes);
+const hostedTypes: ReadonlySet<unknown> = new Set(hostedToolTypes);
 
 /** Calls and results of hosted tools in a response's input (the type `ResponseInputItem` of openai-node). */
 const hostedItemTypes = [
@@ -82,36 +82,35 @@ type ToolFields = {
 
 /** Returns whether a provider would run the tool. */
 function isHosted(tool: Tool): tool is Exclude<Tool, string> {
-  if (typeof tool === "string" || !hosted.has(tool.type)) return false;
+  if (typeof tool === "string" || !hostedTypes.has(tool.type)) return false;
   return tool.type !== "tool_search" || tool.execution !== "client";
 }
 
 /** Returns the tools that are kept, and the types of the hosted tools that were left out. */
-export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { left: Listed[]; ignored: string[] } {
-  const left = tools.filter((tool) => !isHosted(tool));
+export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { tools: Listed[]; ignored: string[] } {
   const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));
-  return { left, ignored };
+  return { tools: tools.filter((tool) => !isHosted(tool)), ignored };
 }
 
 /**
- * Removes hosted tools from a request. If no tools are left, also removes all other tool settings. This includes an
+ * Removes hosted tools from a request's body. If no tools are left, also removes all other tool settings. This includes an
  * empty list, which Xcode sends with every call (github.com/local-inference-lab/vllm/pull/193).
  * @param allowed the tools to which an `allowed_tools` choice refers
  * @param options.hasOthers whether the request's input items define more tools
- * @returns the request, and the types that were left out
+ * @returns the body, and the types that were left out
  * @throws GatewayError `unsupported_parameter` if a tool call is required but only hosted tools are allowed
  */
 export function leaveOutHostedTools<Fields extends ToolFields>(
-  request: Fields,
+  body: Fields,
   allowed: readonly { type?: unknown }[] | undefined,
   { hasOthers = false } = {},
-): { request: Fields; ignored: string[] } {
-  const { tools = [], tool_choice: choice, platform: { tools: serverTools = [] } = {} } = request;
-  const { left, ignored } = withoutHosted(tools);
-  if (allowed?.some(({ type }) => hosted.has(type))) throw unsupported("tool_choice", toolChoiceCure);
-  if (ignored.length === 0 && (left.length > 0 || request.tools === undefined)) return { request, ignored };
-  if (left.length > 0 || serverTools.length > 0 || hasOthers) return { request: { ...request, tools: left }, ignored };
+): { body: Fields; ignored: string[] } {
+  const { tool_choice: choice, platform: { tools: serverTools = [] } = {} } = body;
+  const { tools, ignored } = withoutHosted(body.tools ?? []);
+  if (allowed?.some(({ type }) => hostedTypes.has(type))) throw unsupported("tool_choice", toolChoiceCure);
+  if (ignored.length === 0 && (tools.length > 0 || body.tools === undefined)) return { body, ignored };
+  if (tools.length > 0 || serverTools.length > 0 || hasOthers) return { body: { ...body, tools }, ignored };
   if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", toolChoiceCure);
-  const { tools: _, tool_choice, parallel_tool_calls, ...others } = request;
-  return { request: others as Fields, ignored };
+  const { tools: _, tool_choice, parallel_tool_calls, ...others } = body;
+  return { body: others as Fields, ignored };
 }

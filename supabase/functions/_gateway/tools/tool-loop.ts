@@ -1,23 +1,23 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
   answerFailure,
-  askForStream,
-  askWhole,
   endWhole,
-  guessedUse,
-  streamed,
+  estimateUse,
+  relayResponse,
+  requestStream,
+  requestWholeAnswer,
   wholeResponse,
 } from "../answers/answer-call.ts";
+import type { AnswerFormat } from "../answers/answer-format.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
 import type { StreamStep } from "../answers/stream-step.ts";
 import { readWholeAnswer, withPlatform } from "../answers/whole-answer.ts";
-import type { AdmittedCall } from "../call.ts";
-import type { Gateway } from "../gateway.ts";
+import type { Gateway } from "../calls/gateway.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import { ClientLeft } from "../providers/provider-failure.ts";
-import type { CallUse } from "../runs/run-cost.ts";
-import type { AnswerFormat, Asked } from "../surface.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { estimateTokens } from "../usage/estimate.ts";
-import type { UsageLimits } from "../usage/usage.ts";
+import type { CallUse, UsageLimits } from "../usage/usage.ts";
 import { runTool } from "./run-tool.ts";
 import type { ServerTools } from "./tool-request.ts";
 
@@ -25,18 +25,18 @@ import type { ServerTools } from "./tool-request.ts";
 export type ToolCall = { id: string; name: string; arguments: string };
 
 /** A model's output in one step, and the tool calls in that output. The next request includes the output. */
-export type Turn = { said: readonly object[]; toolCalls: readonly ToolCall[] };
+export type Turn = { output: readonly object[]; toolCalls: readonly ToolCall[] };
 
 /** One step of a conversation: whether it is the first or the last, and the usage of earlier steps. */
 export type Step = { first: boolean; last: boolean; earlier: TokenCounts; usageLimits: UsageLimits };
 
 /** Defines how conversations with tools work in one of the gateway's APIs. */
-export type ToolDialect<Request extends Asked> = {
-  format: Pick<AnswerFormat<Request>, "readAnswer">;
+export type ToolDialect<Parsed extends ParsedRequest> = {
+  format: Pick<AnswerFormat<Parsed>, "readAnswer">;
   /**
    * Returns the request of a step, including the messages added to the conversation. Disables tools on the last step.
    */
-  stepRequest: (asked: Request, step: { first: boolean; last: boolean; added: readonly object[] }) => Request;
+  stepRequest: (request: Parsed, step: { first: boolean; last: boolean; additions: readonly object[] }) => Parsed;
   /** Reads the model's output from a complete answer. */
   readTurn: (answer: unknown) => Turn;
   /** Returns a tool's result in the format that the model expects. */
@@ -47,7 +47,7 @@ export type ToolDialect<Request extends Asked> = {
    */
   wholeAnswer: (last: Record<string, unknown>, before: { answers: unknown[]; usage: TokenCounts }) => object;
   /** Creates the readers for the steps of a streamed conversation. */
-  createReaders: (call: AdmittedCall<Request>) => (step: Step) => StepReader;
+  createReaders: (call: AdmittedCall<Parsed>) => (step: Step) => StepReader;
 };
 
 /** Reads the stream of one step. After the stream has ended, `turn` returns the model's output. */
@@ -60,50 +60,47 @@ const maxToolCallsAStep = 32;
  * Answers with the gateway's own tools. Alternates between model and tools until the model calls no tool or has used
  * all its steps. For each step after the first, reserves credits before calling the model.
  */
-export async function answerWithTools<Request extends Asked>(
+export async function answerWithTools<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  { serverTools, dialect }: { serverTools: ServerTools; dialect: ToolDialect<Request> },
+  call: AdmittedCall<Parsed>,
+  { serverTools, dialect }: { serverTools: ServerTools; dialect: ToolDialect<Parsed> },
 ): Promise<Response> {
   const loop = createLoop(gateway, call, { ...serverTools, dialect });
   try {
-    return call.asked.stream
-      ? await streamedSteps(gateway, call, { loop, dialect })
-      : await whole(gateway, call, { loop, dialect });
+    return call.request.stream
+      ? await relaySteps(gateway, call, { loop, dialect })
+      : await answerWhole(gateway, call, { loop, dialect });
   } catch (error) {
     return answerFailure(error, loop.current());
   }
 }
 
-type Loop<Request extends Asked> = ReturnType<typeof createLoop<Request>>;
+type Loop<Parsed extends ParsedRequest> = ReturnType<typeof createLoop<Parsed>>;
 
 /**
  * Creates the state of the conversation, with the current step's call and a function that advances to the next step.
  */
-function createLoop<Request extends Asked>(
+function createLoop<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  { maxSteps, tools, dialect }: ServerTools & { dialect: ToolDialect<Request> },
+  call: AdmittedCall<Parsed>,
+  { maxSteps, tools, dialect }: ServerTools & { dialect: ToolDialect<Parsed> },
 ) {
-  const { open, asked } = call;
+  const { open, request } = call;
   const startedAt = gateway.now();
-  const added: object[] = [];
+  const additions: object[] = [];
   let step = 1;
   let addedBytes = 0;
 
   const isFirst = () => step === 1;
   const isLast = () => step >= maxSteps;
 
-  function current(): AdmittedCall<Request> {
-    const stepAsked = {
-      ...dialect.stepRequest(asked, { first: isFirst(), last: isLast(), added }),
-      inputBytes: asked.inputBytes + addedBytes,
-    };
-    const { inputEstimate } = asked;
+  function current(): AdmittedCall<Parsed> {
+    const stepRequest = dialect.stepRequest(request, { first: isFirst(), last: isLast(), additions });
+    const { inputEstimate } = request;
     const input_tokens = inputEstimate.input_tokens + estimateTokens(addedBytes);
     return {
       ...call,
-      asked: stepAsked,
+      request: { ...stepRequest, inputBytes: request.inputBytes + addedBytes },
       inputEstimate: { ...inputEstimate, input_tokens },
       mayContinue: !isLast(),
     };
@@ -116,24 +113,24 @@ function createLoop<Request extends Asked>(
   async function advance(turn: Turn, use: CallUse): Promise<void> {
     open.finishCall(use);
     const results = turn.toolCalls.map((toolCall, index) => {
-      const began = gateway.now();
+      const toolStartedAt = gateway.now();
       const time = new Date(Date.parse(open.run.created_at) + gateway.now() - startedAt);
-      const beyond = index >= maxToolCallsAStep;
-      const { succeeded, content } = runTool({ ...toolCall, offered: beyond ? [] : tools }, { time });
-      if (beyond) return dialect.toolResult(toolCall, content);
-      open.content.noteTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
+      const isRefused = index >= maxToolCallsAStep;
+      const { succeeded, content } = runTool({ ...toolCall, offered: isRefused ? [] : tools }, { time });
+      if (isRefused) return dialect.toolResult(toolCall, content);
+      open.content.recordTool({ name: toolCall.name, arguments: toolCall.arguments, result: content });
       // A name that the model invented could contain anything, so it is not recorded.
       const name = tools.find((tool) => tool === toolCall.name) ?? "unknown";
-      open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, began);
+      open.addStep({ type: "tool", name, status: succeeded ? "succeeded" : "failed" }, toolStartedAt);
       return dialect.toolResult(toolCall, content);
     });
-    const more = [...turn.said, ...results];
-    added.push(...more);
+    const more = [...turn.output, ...results];
+    additions.push(...more);
     addedBytes += new TextEncoder().encode(JSON.stringify(more)).length;
     step += 1;
     const { run } = open;
-    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit, hourWrites } = current().asked;
-    const { input_tokens = 0, output_tokens = 0 } = open.usedSoFar();
+    const { inputBytes, images, audio, audioSeconds, serviceTier, outputLimit, hourWrites } = current().request;
+    const { input_tokens = 0, output_tokens = 0 } = open.totalUsage();
     const reserved = await gateway.database.extendRun(run, {
       input_bytes: inputBytes,
       hour_writes: hourWrites !== undefined,
@@ -142,8 +139,8 @@ function createLoop<Request extends Asked>(
       audio_seconds: audioSeconds,
       service_tier: serviceTier,
       output_limit: outputLimit,
-      output_limit_assumed: asked.outputLimitAssumed || undefined,
-      size_fields: asked.sizeFields,
+      output_limit_assumed: request.outputLimitAssumed || undefined,
+      size_fields: request.sizeFields,
       used_tokens: input_tokens + output_tokens,
     });
     Object.assign(run, reserved);
@@ -152,23 +149,25 @@ function createLoop<Request extends Asked>(
   return { current, advance, isFirst, isLast };
 }
 
-async function whole<Request extends Asked>(
+async function answerWhole<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
+  call: AdmittedCall<Parsed>,
+  { loop, dialect }: { loop: Loop<Parsed>; dialect: ToolDialect<Parsed> },
 ): Promise<Response> {
   const answers: unknown[] = [];
   for (;;) {
     const step = loop.current();
-    const { answer, read } = await askWhole(gateway, step, (whole) => readWholeAnswer(whole, step, dialect.format));
+    const { answer, read } = await requestWholeAnswer(gateway, step, (whole) =>
+      readWholeAnswer(whole, step, dialect.format),
+    );
     const turn = dialect.readTurn(read.value);
     if (turn.toolCalls.length === 0 || loop.isLast()) {
-      const before = { answers, usage: call.open.usedSoFar() };
+      const before = { answers, usage: call.open.totalUsage() };
       const text = (platform: Record<string, unknown>) =>
         loop.isFirst() && turn.toolCalls.length === 0
           ? withPlatform(read, platform)
           : JSON.stringify({ ...dialect.wholeAnswer(read.value, before), platform });
-      const platform = endWhole(call, answer, { use: read.use, answer: { said: read.said, text } });
+      const platform = endWhole(call, answer, { use: read.use, answer: { texts: read.texts, text } });
       return wholeResponse(call, { text: text(platform), platform });
     }
     answers.push(read.value);
@@ -176,21 +175,21 @@ async function whole<Request extends Asked>(
   }
 }
 
-async function streamedSteps<Request extends Asked>(
+async function relaySteps<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Request>,
-  { loop, dialect }: { loop: Loop<Request>; dialect: ToolDialect<Request> },
+  call: AdmittedCall<Parsed>,
+  { loop, dialect }: { loop: Loop<Parsed>; dialect: ToolDialect<Parsed> },
 ): Promise<Response> {
   const { open, model } = call;
   const readerOf = dialect.createReaders(call);
   let reader: StepReader;
 
-  async function ask(): Promise<StreamStep> {
+  async function requestStep(): Promise<StreamStep> {
     const stepCall = loop.current();
     const { usageLimits, inputEstimate } = stepCall;
-    const asked = await askForStream(gateway, stepCall, dialect.format);
-    reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.usedSoFar(), usageLimits });
-    return { ...asked, reader, inputEstimate, usageLimits };
+    const stream = await requestStream(gateway, stepCall, dialect.format);
+    reader = readerOf({ first: loop.isFirst(), last: loop.isLast(), earlier: open.totalUsage(), usageLimits });
+    return { ...stream, reader, inputEstimate, usageLimits };
   }
 
   async function next({ answer }: StreamStep, use: CallUse): Promise<StreamStep | undefined> {
@@ -199,12 +198,12 @@ async function streamedSteps<Request extends Asked>(
     open.addStep({ type: "model", name: model, status: "succeeded" }, answer.startedAt, answer.attempt());
     await loop.advance(turn, use);
     try {
-      return await ask();
+      return await requestStep();
     } catch (error) {
-      if (error instanceof ClientLeft) error.use ??= guessedUse(loop.current());
+      if (error instanceof ClientLeft) error.use ??= estimateUse(loop.current());
       throw error;
     }
   }
 
-  return streamed(gateway, call, { step: await ask(), next });
+  return relayResponse(gateway, call, { step: await requestStep(), next });
 }

@@ -1,4 +1,4 @@
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
 import type { StatedCounts } from "./stated-counts.ts";
 
 /**

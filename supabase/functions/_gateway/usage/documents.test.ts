@@ -2,8 +2,8 @@ import { Buffer } from "node:buffer";
 import { describe, expect, test } from "vitest";
 import { readChat } from "../chat/request.ts";
 import { readMessages } from "../messages/request.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { readResponses } from "../responses/request.ts";
-import type { Asked } from "../surface.ts";
 import { documentTokens } from "./documents.ts";
 import { buildPdf } from "./pdf-fixtures.ts";
 
@@ -72,7 +72,7 @@ const readAsMessages = (body: object, bytes: number) => readMessages(body, bytes
 
 // Documents of each API: `DocumentBlockParam` and `ToolResultBlockParam` of github.com/anthropics/anthropic-sdk-typescript,
 // and https://developers.openai.com/api/docs/guides/file-inputs
-describe.for<[string, (body: object, bytes: number) => Asked, object]>([
+describe.for<[string, (body: object, bytes: number) => ParsedRequest, object]>([
   ["a Messages API document", readAsMessages, messages(document)],
   [
     "a document in a Messages API tool result",

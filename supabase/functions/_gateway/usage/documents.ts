@@ -50,9 +50,9 @@ function tokensOf(data: string, budget: ReadBudget): DocumentTokens {
   const begin = Buffer.from(base64.slice(0, Math.ceil(headBytes / 3) * 4), "base64");
   if (begin.includes("%PDF-") || /pdf/i.test(head)) {
     const pages = countPdfPages(base64, budget);
-    const most = Math.min(pages ?? Math.ceil(bytes / pageBytes.min), maxPages);
-    const usual = Math.min(pages ?? Math.ceil(bytes / pageBytes.usual), maxPages);
-    return { estimate: usual * page.estimate, maximum: most * page.maximum, isMeasured: pages !== undefined };
+    const maxCount = Math.min(pages ?? Math.ceil(bytes / pageBytes.min), maxPages);
+    const usualCount = Math.min(pages ?? Math.ceil(bytes / pageBytes.usual), maxPages);
+    return { estimate: usualCount * page.estimate, maximum: maxCount * page.maximum, isMeasured: pages !== undefined };
   }
   if (!begin.includes(0)) return textTokens(bytes);
   // Only the text of a packed document is read, and packed text has about one byte for each token.

@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { type CallCounts, marked, type UsageFacts, type UsageLimits } from "./usage.ts";
+import { addMarks, type CallCounts, type UsageFacts, type UsageLimits } from "./usage.ts";
 
 const bytesPerToken = 4;
 /** Number of tokens that the chat format adds to each message. */
@@ -48,7 +48,7 @@ const certainOverrun = 2;
 /** Marks usage if its estimated output shows that the provider ignored the output limit. */
 export function markOverrun<Facts extends UsageFacts>(facts: Facts, output: number, limits: UsageLimits): Facts {
   const limit = limits.outputLimit * limits.choices;
-  return output > limit * certainOverrun ? marked(facts, "above_output_limit") : facts;
+  return output > limit * certainOverrun ? addMarks(facts, "above_output_limit") : facts;
 }
 
 const quote = 0x22;

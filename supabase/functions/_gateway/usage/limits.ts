@@ -10,7 +10,7 @@ const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequest
  * Caps the stated input and output separately at the model's context window. A provider that fetches pages itself may
  * state an input far larger than the request, but never larger than the window.
  */
-export function holdWithinWindow(
+export function capToContextWindow(
   stated: CallCounts,
   { contextWindow, outputLimit, choices }: UsageLimits,
 ): { counts: CallCounts; marks: UsageMark[] } {
@@ -26,11 +26,11 @@ export function holdWithinWindow(
   if (input < input_tokens || output < output_tokens) {
     marks.push(contextWindow === undefined ? "implausible" : "above_context_window");
   } else if (fees === fee_requests) return { counts: stated, marks };
-  return { counts: partsWithin({ ...stated, input_tokens: input, output_tokens: output, fee_requests: fees }), marks };
+  return { counts: capParts({ ...stated, input_tokens: input, output_tokens: output, fee_requests: fees }), marks };
 }
 
 /** Drops an implausible cost, so that the counts are charged instead. */
-export function holdCost(statedUsd: string | undefined): { statedCostUsd?: string; marks: UsageMark[] } {
+export function capCost(statedUsd: string | undefined): { statedCostUsd?: string; marks: UsageMark[] } {
   return Number(statedUsd) > plausible.costUsd ? { marks: ["implausible"] } : { statedCostUsd: statedUsd, marks: [] };
 }
 
@@ -38,7 +38,7 @@ export function holdCost(statedUsd: string | undefined): { statedCostUsd?: strin
  * Limits each part, such as cache reads or reasoning, to the total input or output tokens. Cache reads and writes
  * together never exceed the input. Drops parts that are zero.
  */
-export function partsWithin(counts: CallCounts): CallCounts {
+export function capParts(counts: CallCounts): CallCounts {
   const { input_tokens: input, output_tokens: output } = counts;
   const reads = Math.min(counts.cached_input_tokens ?? 0, input);
   const hourWrites = Math.min(counts.cache_write_1h_tokens ?? 0, input - reads);

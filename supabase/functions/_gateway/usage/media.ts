@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 /** Byte rates that are typical of speech, used if the header states none. For WAV: 16 kHz, 16 bits, mono. */
 const usualWavBytesPerSecond = 32_000;
 const usualMp3BytesPerSecond = 16_000;
-const bytesPerSecondLimits = { least: 1_000, most: 400_000 } as const;
+const bytesPerSecondLimits = { min: 1_000, max: 400_000 } as const;
 /** How many base64 characters of a WAV file are searched for the `fmt ` chunk. Other chunks may precede that chunk. */
 const headerCharacters = 1_024;
 
@@ -21,9 +21,9 @@ export function audioSeconds({ data, format }: { data: string; format: "wav" | "
   const stated = isWav
     ? wavBytesPerSecond(Buffer.from(data.slice(0, headerCharacters), "base64"))
     : mp3BytesPerSecond(data);
-  const { least, most } = bytesPerSecondLimits;
+  const { min, max } = bytesPerSecondLimits;
   const usual = isWav ? usualWavBytesPerSecond : usualMp3BytesPerSecond;
-  const rate = stated !== undefined && stated >= least && stated <= most ? stated : usual;
+  const rate = stated !== undefined && stated >= min && stated <= max ? stated : usual;
   return base64Bytes(data) / rate;
 }
 

@@ -198,9 +198,9 @@ describe("readEmbeddingUsage", () => {
 
 describe("readGeminiUsage", () => {
   const speech = (stated: object) => {
-    const { usage, spoken } = readGeminiUsage({ promptTokenCount: 5, ...stated }, limits) ?? {};
+    const { usage, countsSpeech } = readGeminiUsage({ promptTokenCount: 5, ...stated }, limits) ?? {};
     const { output_tokens, reasoning_tokens, audio_output_tokens } = usage?.counts ?? {};
-    return [output_tokens, reasoning_tokens, audio_output_tokens, spoken];
+    return [output_tokens, reasoning_tokens, audio_output_tokens, countsSpeech];
   };
   const listed = (...candidatesTokensDetails: unknown[]) => ({ candidatesTokenCount: 30, candidatesTokensDetails });
 

@@ -1,9 +1,9 @@
 import { add, formatDecimal, multiply, parseDecimal } from "../../_shared/decimal.ts";
 import { JsonNumber, parseExactJson } from "../../_shared/exact-json.ts";
+import { isObject } from "../../_shared/json.ts";
 import { readDecimalText } from "../../_shared/usd-amount.ts";
-import { isObject } from "../structured/canonical.ts";
 import { attributeWrites } from "./cache-lifetimes.ts";
-import { holdCost, holdWithinWindow } from "./limits.ts";
+import { capCost, capToContextWindow } from "./limits.ts";
 import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
@@ -64,13 +64,13 @@ export function readEmbeddingUsage(value: unknown, limits: UsageLimits): StatedU
 
 /**
  * Reads the usage of speech in Gemini's format.
- * @returns undefined if the usage is too incomplete to charge by. `spoken` is false if the usage does not count the
+ * @returns undefined if the usage is too incomplete to charge by. `countsSpeech` is false if the usage does not count the
  * speech's tokens
  */
 export function readGeminiUsage(
   value: unknown,
   limits: UsageLimits,
-): { usage: StatedUsage; spoken: boolean } | undefined {
+): { usage: StatedUsage; countsSpeech: boolean } | undefined {
   const stated = readStatedCounts(value);
   const { input, total = 0 } = stated;
   if (!isObject(value) || input === undefined) return undefined;
@@ -78,7 +78,7 @@ export function readGeminiUsage(
   const { audioOutput = output } = stated;
   return {
     usage: statedUsage(value, { ...stated, input, output, audioOutput }, limits),
-    spoken: output > 0,
+    countsSpeech: output > 0,
   };
 }
 
@@ -93,13 +93,13 @@ function statedUsage(
     cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
-  const held = holdWithinWindow({ ...counts, ...feesOf(usage, stated) }, limits);
-  const { statedCostUsd, marks } = holdCost(readStatedCost(usage));
+  const capped = capToContextWindow({ ...counts, ...feesOf(usage, stated) }, limits);
+  const { statedCostUsd, marks } = capCost(readStatedCost(usage));
   const isUncertain = isAssumed && limits.hourWrites === "some";
-  const facts = withFacts(held.counts, {
+  const facts = withFacts(capped.counts, {
     statedCostUsd,
     servedTier: readTier(usage),
-    marks: [...new Set([...held.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
+    marks: [...new Set([...capped.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
   });
   return isAssumed ? { ...facts, assumesLifetimes: true } : facts;
 }
@@ -158,11 +158,11 @@ function readStatedCost(usage: Record<string, unknown>): string | undefined {
  * Maximum length of an amount. Any float or decimal with 12 places is shorter, and longer texts would slow down exact
  * sums.
  */
-const longestAmount = 100;
+const maxAmountLength = 100;
 
 /** Returns a non-negative amount as exact decimal text. */
 function readAmount(value: unknown): string | undefined {
   const text = value instanceof JsonNumber ? value.text : typeof value === "number" ? String(value) : value;
-  const decimal = typeof text === "string" && text.length <= longestAmount ? readDecimalText(text) : null;
+  const decimal = typeof text === "string" && text.length <= maxAmountLength ? readDecimalText(text) : null;
   return decimal === null || decimal.startsWith("-") ? undefined : decimal;
 }

@@ -1,4 +1,4 @@
-import { isObject } from "../structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
 
 /** A count that providers may state. */
 type StatedCount =

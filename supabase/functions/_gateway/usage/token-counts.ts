@@ -1,4 +1,4 @@
-import { partsWithin } from "./limits.ts";
+import { capParts } from "./limits.ts";
 import type { StatedCounts } from "./stated-counts.ts";
 import type { CallCounts } from "./usage.ts";
 
@@ -32,20 +32,19 @@ export function toTokenCounts(
   const audioInput = stated.audioInput ?? 0;
   const imageInput = stated.imageInput ?? 0;
   const audioOutput = stated.audioOutput ?? 0;
-  return partsWithin({
-    input_tokens:
-      allInput + separateWhere(audioInput > allInput, audioInput) + separateWhere(imageInput > allInput, imageInput),
+  return capParts({
+    input_tokens: allInput + countIf(audioInput > allInput, audioInput) + countIf(imageInput > allInput, imageInput),
     cached_input_tokens: reads,
     cache_write_tokens: writes - hourWrites,
     cache_write_1h_tokens: hourWrites,
     audio_input_tokens: audioInput,
     image_input_tokens: imageInput,
-    output_tokens: allOutput + separateWhere(audioOutput > allOutput, audioOutput),
+    output_tokens: allOutput + countIf(audioOutput > allOutput, audioOutput),
     reasoning_tokens: reasoning + unnamed,
     audio_output_tokens: audioOutput,
   });
 }
 
-function separateWhere(isLarger: boolean, count: number): number {
+function countIf(isLarger: boolean, count: number): number {
   return isLarger ? count : 0;
 }

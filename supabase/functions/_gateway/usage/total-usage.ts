@@ -1,5 +1,5 @@
+import { isObject } from "../../_shared/json.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
-import { isObject } from "../structured/canonical.ts";
 import { countNamed, readStatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 

@@ -1,3 +1,4 @@
+import type { ChargedCall } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import type { HourWrites } from "./cache-lifetimes.ts";
 
@@ -43,6 +44,14 @@ export type StatedUsage = UsageFacts & {
   /** Whether cache writes have no stated lifetime, so that the request's or the default one applies. */
   assumesLifetimes?: boolean;
 };
+
+/** What one provider call used. `basis` is the source: the final usage, an intermediate count, or an estimate. */
+export type CallUse = ChargedCall & UsageFacts & { basis: "final" | "partial" | "guess" };
+
+/** Returns whether a call's usage or stated cost is above zero. */
+export function isCharged({ usage, statedCostUsd = "0" }: CallUse): boolean {
+  return Number(statedCostUsd) > 0 || Object.values(usage).some((count) => count > 0);
+}
 
 /** The maximum usage of a call, and what the request says about its cache writes. */
 export type UsageLimits = {
@@ -95,7 +104,7 @@ export function unbilledUse(route: number) {
   return { route, usage: { input_tokens: 0, output_tokens: 0 }, basis: "final" } as const;
 }
 
-export function marked<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {
+export function addMarks<Facts extends UsageFacts>(facts: Facts, ...marks: readonly UsageMark[]): Facts {
   return marks.length > 0 ? { ...facts, marks: marksOf(facts, { marks }) } : facts;
 }
 

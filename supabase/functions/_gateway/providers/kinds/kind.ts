@@ -106,9 +106,9 @@ export type ModelLists = {
 };
 
 /** The {@link Hint} fields whose value the client chooses. The other hints can have only their default value. */
-export const tellingHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
+export const clientHints = ["metadata", "prompt_cache_key", "safety_identifier", "user"] as const;
 /** Fields of an OpenAI chat request that don't change the answer. */
-export type Hint = (typeof tellingHints)[number] | "modalities" | "service_tier" | "store";
+export type Hint = (typeof clientHints)[number] | "modalities" | "service_tier" | "store";
 
 export type AssistantTurn = {
   /** Supported members of the message, in addition to `role`, `content` and `tool_calls`. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import type { ProviderTarget } from "../calls/surface.ts";
 import { parseWithSource } from "../http/source-json.ts";
 import { kinds } from "../providers/kinds/registry.ts";
-import type { ProviderTarget } from "../surface.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { readChat } from "./request.ts";
 

@@ -1,7 +1,7 @@
 import { Socket } from "node:net";
 import pg from "pg";
-import { GatewayError } from "./http/errors.ts";
-import { startTimeLimit } from "./time-limit.ts";
+import { GatewayError, overloadError } from "../http/errors.ts";
+import { startTimeLimit } from "../http/time-limit.ts";
 
 /** Maximum number of statements that wait for a connection. More are refused. */
 const maxWaiting = 1_000;
@@ -39,15 +39,7 @@ const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
 
 /** The gateway's connections to its database. */
-export type Connections = {
-  /**
-   * Calls a database function that takes JSON, in one round trip.
-   * @param limitMs time limit for the answer, not counting the wait for a connection
-   * @throws GatewayError `service_unavailable` for every failure, with its cause
-   */
-  call: (name: string, argument: object, limitMs?: number) => Promise<string>;
-  close: () => Promise<void>;
-};
+export type Connections = ReturnType<typeof createConnections>;
 
 /**
  * Creates a connection pool that connects on the first call. Each statement is its own transaction, so any pooler
@@ -61,7 +53,7 @@ export function createConnections({
   url: string;
   connections?: number;
   waitMs?: number | undefined;
-}): Connections {
+}) {
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
@@ -125,7 +117,12 @@ export function createConnections({
   }
 
   return {
-    async call(name, argument, limitMs = answerTimeoutMs) {
+    /**
+     * Calls a database function that takes JSON, in one round trip.
+     * @param limitMs time limit for the answer, not counting the wait for a connection
+     * @throws GatewayError `service_unavailable` for every failure, with its cause
+     */
+    async call(name: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
       if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
       try {
         return await ask(`select ${name}($1)::text`, JSON.stringify(argument), limitMs);
@@ -150,8 +147,9 @@ function openSocket(): Socket {
 }
 
 /** Returns the error of a call whose statement did not answer in time, but may still be executed until it has ended. */
-export function unanswered(headers: Record<string, string>, statementEnd?: Promise<void>): GatewayError {
-  return new GatewayError("service_unavailable", { cause: new UnansweredError(noAnswer, statementEnd), headers });
+export function unansweredError(statementEnd?: Promise<void>): GatewayError {
+  const { code, options } = overloadError();
+  return new GatewayError(code, { ...options, cause: new UnansweredError(noAnswer, statementEnd) });
 }
 
 class UnansweredError extends Error {
@@ -176,21 +174,21 @@ export function isContended(error: unknown): boolean {
  * Returns whether Postgres itself reported the error and so has rolled back the statement. Returns false if the
  * connection to Postgres was lost, because Postgres may have committed the statement.
  */
-export function wasUndone(error: unknown): boolean {
+export function wasRolledBack(error: unknown): boolean {
   const state = sqlState(error);
   return state !== undefined && !(lostServerErrors.has(state) && isConnectionLost(error));
 }
 
 /** Returns whether the statement got no answer. Postgres may or may not have executed the statement. */
 export function isUnanswered(error: unknown): boolean {
-  return error instanceof GatewayError && error.cause !== undefined && !wasUndone(error);
+  return error instanceof GatewayError && error.cause !== undefined && !wasRolledBack(error);
 }
 
 /**
  * Returns whether a call failed because its caller's account could not be read: Postgres was unreachable, or failed
  * inside `ai.user_callers`. Returns false for overload, and for errors of what the call does after that.
  */
-export function isCallerUnread(error: unknown): boolean {
+export function isAccountUnreadable(error: unknown): boolean {
   const cause = error instanceof GatewayError ? error.cause : undefined;
   if (!(cause instanceof Error)) return false;
   if (!(cause instanceof pg.DatabaseError)) return cause.message !== noFreeConnection && cause.message !== noAnswer;

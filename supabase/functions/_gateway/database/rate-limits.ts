@@ -6,53 +6,56 @@ import type { TokenCounts } from "../../_shared/money.ts";
  * the key's tokens, the workspace's requests and the workspace's tokens. Counts include this call. A limit that does
  * not exist or was not checked is null.
  */
-export const toldLimits = z.object({ minute: z.string().nullable(), counts: z.array(z.number().nullable()).length(8) });
-export type ToldLimits = z.infer<typeof toldLimits>;
+export const limitReport = z.object({
+  minute: z.string().nullable(),
+  counts: z.array(z.number().nullable()).length(8),
+});
+export type LimitReport = z.infer<typeof limitReport>;
 
 /** What is left of a limit in its window, and whether the limit is the key's or the workspace's. */
-type Room = { scope: "key" | "workspace"; limit: number; remaining: number };
+type Remainder = { scope: "key" | "workspace"; limit: number; remaining: number };
 /** The limits reported to a caller, and when the window resets. */
-export type RateLimits = { requests?: Room; tokens?: Room; resetSeconds?: number };
+export type RateLimits = { requests?: Remainder; tokens?: Remainder; resetSeconds?: number };
 
 const minuteMs = 60_000;
 
 /** Returns what is left of each limit. @param at when the limits were read, by the database's clock */
-export function readRateLimits({ minute, counts }: ToldLimits, at: string): RateLimits {
-  const roomAt = (scope: Room["scope"], place: number): Room | undefined => {
+export function readRateLimits({ minute, counts }: LimitReport, at: string): RateLimits {
+  const remainderAt = (scope: Remainder["scope"], place: number): Remainder | undefined => {
     const limit = counts[place];
     const counted = counts[place + 1];
     if (limit == null || counted == null) return undefined;
     return { scope, limit, remaining: Math.max(limit - counted, 0) };
   };
   return {
-    requests: tighter(roomAt("key", 0), roomAt("workspace", 4)),
-    tokens: tighter(roomAt("key", 2), roomAt("workspace", 6)),
+    requests: chooseTighter(remainderAt("key", 0), remainderAt("workspace", 4)),
+    tokens: chooseTighter(remainderAt("key", 2), remainderAt("workspace", 6)),
     resetSeconds: minute === null ? undefined : Math.ceil((Date.parse(minute) + minuteMs - Date.parse(at)) / 1_000),
   };
 }
 
 /** Returns the limit with less remaining. */
-function tighter(ofKey: Room | undefined, ofWorkspace: Room | undefined): Room | undefined {
-  if (!ofKey || !ofWorkspace) return ofKey ?? ofWorkspace;
-  return ofKey.remaining <= ofWorkspace.remaining ? ofKey : ofWorkspace;
+function chooseTighter(key: Remainder | undefined, workspace: Remainder | undefined): Remainder | undefined {
+  if (!key || !workspace) return key ?? workspace;
+  return key.remaining <= workspace.remaining ? key : workspace;
 }
 
 /** Returns OpenAI's rate limit headers for the limits that exist. */
 export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits): Record<string, string> {
   const headers: Record<string, string> = {};
-  const tell = (of: string, room: Room | undefined) => {
-    if (!room) return;
-    headers[`x-ratelimit-limit-${of}`] = String(room.limit);
-    headers[`x-ratelimit-remaining-${of}`] = String(room.remaining);
+  const add = (of: string, limited: Remainder | undefined) => {
+    if (!limited) return;
+    headers[`x-ratelimit-limit-${of}`] = String(limited.limit);
+    headers[`x-ratelimit-remaining-${of}`] = String(limited.remaining);
     if (resetSeconds !== undefined) headers[`x-ratelimit-reset-${of}`] = `${resetSeconds}s`;
   };
-  tell("requests", requests);
-  tell("tokens", tokens);
+  add("requests", requests);
+  add("tokens", tokens);
   return headers;
 }
 
 /** The limits and the reserved tokens of a run, as of its admission. */
-type LimitedRun = { limits: ToldLimits; created_at: string; reserved_tokens?: number | null };
+type LimitedRun = { limits: LimitReport; created_at: string; reserved_tokens?: number | null };
 
 const tokenPlaces: readonly number[] = [3, 7];
 /**

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { stringifyWithSource } from "./http/source-json.ts";
-import { isObject } from "./structured/canonical.ts";
+import { isObject } from "../../_shared/json.ts";
+import { stringifyWithSource } from "../http/source-json.ts";
 
 /**
  * Output limits in tokens. `whole` applies to a non-streamed response whose request states no limit. Most models can
@@ -23,7 +23,7 @@ export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
 export const imageDetail = z.enum(["auto", "low", "high", "original"]);
 
-const storedFileCure = "A stored file may be another tenant's: send its content.";
+export const storedFileCure = "A stored file may be another tenant's: send its content.";
 /** Rejects a file that is stored at the provider. */
 export const storedFile = z.never({ error: storedFileCure }).optional();
 
@@ -86,11 +86,18 @@ export const jsonObject = z
   .refine(isObject, { message: "must be an object", abort: true })
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
-/** A JSON Schema that an answer must conform to. */
-export const jsonSchema = jsonObject.refine(
-  (schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters,
-  { message: `may have ${maxSchemaCharacters} characters at most` },
-);
+const named = { name: functionName, description: z.string().optional() };
+const strict = z.boolean().optional();
+/** A function that the client runs, a custom tool, and the JSON Schema that an answer must conform to. */
+export const functionFields = { ...named, parameters: jsonObject.optional(), strict };
+export const customToolFields = { ...named, format: jsonObject.optional() };
+export const answerSchemaFields = {
+  ...named,
+  schema: jsonObject.refine((schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters, {
+    message: `may have ${maxSchemaCharacters} characters at most`,
+  }),
+  strict,
+};
 
 /**
  * Returns whether an argument of a chat template (`apply_chat_template` of github.com/huggingface/transformers) is a
@@ -114,12 +121,11 @@ export function leaveOutTemplates(others: Record<string, unknown>): {
   const { chat_template_kwargs: switches, ...rest } = others;
   if (switches === undefined) return { others, ignored: [] };
   if (!isObject(switches)) return { others: rest, ignored: ["chat_template_kwargs"] };
-  const [kept, left] = [true, false].map((isKept) =>
-    Object.entries(switches).filter(([name, value]) => isTemplateSwitch(name, value) === isKept),
-  );
-  if (left?.length === 0) return { others, ignored: [] };
+  const ignored = Object.keys(switches).filter((name) => !isTemplateSwitch(name, switches[name]));
+  if (ignored.length === 0) return { others, ignored };
+  const allowed = Object.entries(switches).filter(([name]) => !ignored.includes(name));
   return {
-    others: { ...rest, chat_template_kwargs: Object.fromEntries(kept ?? []) },
-    ignored: (left ?? []).map(([name]) => `chat_template_kwargs.${name}`),
+    others: { ...rest, chat_template_kwargs: Object.fromEntries(allowed) },
+    ignored: ignored.map((name) => `chat_template_kwargs.${name}`),
   };
 }

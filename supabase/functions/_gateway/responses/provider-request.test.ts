@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { kinds } from "../providers/kinds/registry.ts";
-import { readResponses, responsesProviderRequest } from "./request.ts";
+import { responsesProviderRequest } from "./provider-request.ts";
+import { readResponses } from "./request.ts";
 
 const hello = { model: "m", input: "hello" };
 const route = { position: 1, provider: "demo", model: "upstream", prices: [] };

@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { StreamReader } from "./answers/stream-reader.ts";
-import { createAssembly } from "./chat/assembly.ts";
-import { createChatReader } from "./chat/events.ts";
-import { readChat } from "./chat/request.ts";
-import { createStepReader as createChatStep } from "./chat/tool-events.ts";
-import { GatewayError } from "./http/errors.ts";
-import { createMessageAssembly } from "./messages/assembly.ts";
-import { createMessagesReader } from "./messages/events.ts";
-import { readMessages } from "./messages/request.ts";
-import { createResponsesReader } from "./responses/events.ts";
-import { createProgress } from "./responses/progress.ts";
-import { readResponses } from "./responses/request.ts";
-import { createStepReader as createResponseStep } from "./responses/tool-events.ts";
-import type { Asked } from "./surface.ts";
+import type { StreamReader } from "../answers/stream-reader.ts";
+import { createAssembly } from "../chat/assembly.ts";
+import { createChatReader } from "../chat/events.ts";
+import { readChat } from "../chat/request.ts";
+import { createStepReader as createChatStep } from "../chat/tool-events.ts";
+import { GatewayError } from "../http/errors.ts";
+import { createMessageAssembly } from "../messages/assembly.ts";
+import { createMessagesReader } from "../messages/events.ts";
+import { readMessages } from "../messages/request.ts";
+import type { ParsedRequest } from "../requests/parsed-request.ts";
+import { createResponsesReader } from "../responses/events.ts";
+import { createProgress } from "../responses/progress.ts";
+import { readResponses } from "../responses/request.ts";
+import { createStepReader as createResponseStep } from "../responses/tool-events.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -138,7 +138,7 @@ describe("Hostile request bodies", { timeout: 30_000 }, () => {
     ["a chat", chat, readChat],
     ["a response", response, readResponses],
     ["a message", prompt, (body, bytes) => readMessages(body, bytes, new Headers())],
-  ] as [string, object, (body: unknown, bytes: number) => Asked][])(
+  ] as [string, object, (body: unknown, bytes: number) => ParsedRequest][])(
     "reads any request body for %s or refuses it with one of the gateway's own errors",
     ([, valid, read]) => {
       fc.assert(
@@ -161,14 +161,14 @@ describe("Hostile request bodies", { timeout: 30_000 }, () => {
 describe("Hostile provider streams", { timeout: 30_000 }, () => {
   const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
   const step = { first: true, last: false, earlier: { input_tokens: 1 }, usageLimits };
-  const conversation = () => ({ progress: createProgress(), nextIndex: 0, nextSequence: 0, shown: [] });
+  const conversation = () => ({ progress: createProgress(), nextIndex: 0, nextSequence: 0, earlierItems: [] });
   const readers: [string, object[], () => StreamReader][] = [
     [
       "a chat stream",
       chunks,
       () =>
         createChatReader({
-          usageAsked: false,
+          wantsUsage: false,
           usageLimits,
           assembly: createAssembly(),
           unnamed: { id: "x", model: "m" },
@@ -177,7 +177,7 @@ describe("Hostile provider streams", { timeout: 30_000 }, () => {
     [
       "a chat stream with tools",
       chunks,
-      () => createChatStep({ ...step, name: { created: 0, model: "m" }, usageAsked: true, assembly: createAssembly() }),
+      () => createChatStep({ ...step, name: { created: 0, model: "m" }, wantsUsage: true, assembly: createAssembly() }),
     ],
     ["a response stream", events, () => createResponsesReader({ usageLimits })],
     ["a response stream with tools", events, () => createResponseStep({ ...step, conversation: conversation() })],

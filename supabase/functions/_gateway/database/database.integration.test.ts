@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createBegin } from "../../functions/_gateway/admission/begin-runs.ts";
-import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "../../functions/_gateway/database.ts";
-import { createSettlements, type Outcome } from "../../functions/_gateway/runs/settlements.ts";
-import { openPool } from "../pools.ts";
-import { openLine as openRaceLine } from "../race-fixtures.ts";
-import { type DatabaseLine, openLine } from "./database-line.ts";
-import { books, createTenant, type Tenant } from "./fixtures.ts";
+import { books, createTenant, type Tenant } from "../../../tests/gateway/fixtures.ts";
+import { type DatabaseLine, openLine } from "../../../tests/gateway/database-line.ts";
+import { openPool } from "../../../tests/pools.ts";
+import { openLine as openRaceLine } from "../../../tests/race-fixtures.ts";
+import { createBegin } from "../admission/begin-runs.ts";
+import { createSettlements, type Outcome } from "../runs/settlements.ts";
+import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "./database.ts";
 
 let line: DatabaseLine;
 let database: GatewayDatabase;
@@ -63,7 +63,7 @@ function outcome(run: { created_at: string; run_id: string }): Outcome {
 
 async function beginRun(): Promise<Run> {
   const begun = await database.beginRun(request());
-  if ("kept" in begun) throw new Error("no new run");
+  if ("storedAnswer" in begun) throw new Error("no new run");
   return begun;
 }
 
@@ -168,7 +168,7 @@ describe("the gateway's database", () => {
     expect(line.flights() - flights).toBeLessThan(10);
     expect(answers.flatMap(({ status }, place) => (status === "rejected" ? [place] : []))).toEqual([7]);
     for (const [place, answer] of answers.entries()) {
-      if (answer.status !== "fulfilled" || "kept" in answer.value) continue;
+      if (answer.status !== "fulfilled" || "storedAnswer" in answer.value) continue;
       const { created_at, run_id } = answer.value;
       const sql = "select request_id from ai.runs where created_at = $1 and id = $2";
       expect(await owner.db.query(sql, [created_at, run_id])).toEqual([{ request_id: asked[place]?.request_id }]);

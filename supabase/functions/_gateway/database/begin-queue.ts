@@ -1,7 +1,8 @@
 import { setImmediate } from "node:timers";
-import { createBatchQueue, overloaded } from "../batch-queue.ts";
-import type { Connections } from "../connections.ts";
-import type { Caller, Run, RunRequest } from "../database.ts";
+import { overloadError } from "../http/errors.ts";
+import { createBatchQueue } from "./batch-queue.ts";
+import type { Connections } from "./connections.ts";
+import type { Caller, Run, RunRequest } from "./database.ts";
 import { isRefusal } from "./refusals.ts";
 
 /** The database rolls back what takes longer than the gateway waits, this much earlier so that the answer arrives. */
@@ -30,7 +31,7 @@ export function createBeginQueue(options: {
   const queue = createBatchQueue<RunRequest, unknown>({
     async send(calls, { waitMs, lockWaitMs }) {
       const answerMs = Math.floor(waitMs - answerMarginMs);
-      if (answerMs <= 0) throw overloaded();
+      if (answerMs <= 0) throw overloadError();
       const limits = { wait_ms: answerMs, lock_wait_ms: lockWaitMs && Math.ceil(lockWaitMs) };
       return JSON.parse(await options.call("ai.begin_runs", { ...limits, calls }, waitMs));
     },

@@ -1,6 +1,6 @@
-import { isConnectionLost, isContended, unanswered, wasUndone } from "./connections.ts";
-import { GatewayError } from "./http/errors.ts";
-import { startTimeLimit, type TimeLimit } from "./time-limit.ts";
+import { overloadError } from "../http/errors.ts";
+import { startTimeLimit, type TimeLimit } from "../http/time-limit.ts";
+import { isConnectionLost, isContended, unansweredError, wasRolledBack } from "./connections.ts";
 
 /**
  * Running one batch at a time makes batches largest. A batch that takes longer than this, for example because it waits
@@ -17,7 +17,6 @@ const recentBatches = 8;
 const firstBatchMs = 250;
 /** The part of the memory that one lane may use. */
 const lanePart = 3 / 4;
-const retryLater = { "retry-after": "5" };
 
 /** Groups concurrent calls into batches, with one statement for each batch. */
 export type BatchQueue<Call, Answer> = {
@@ -65,7 +64,13 @@ type Lane<Call, Answer> = {
   waiting: Waiting<Call, Answer>[];
 };
 
-type Batch<Call, Answer> = { calls: Waiting<Call, Answer>[]; lanes: Lane<Call, Answer>[]; isPatient: boolean };
+/** `prompt`: has run for less than `lateMs`, during which no other batch starts. `late`: has run for longer. */
+type Batch<Call, Answer> = {
+  calls: Waiting<Call, Answer>[];
+  lanes: Lane<Call, Answer>[];
+  isPatient: boolean;
+  state: "prompt" | "late";
+};
 
 /**
  * Creates a queue that sends calls in batches. Calls that arrive while their lane's batch is running are sent together
@@ -92,24 +97,20 @@ export function createBatchQueue<Call, Answer>(options: {
   /** The lanes with calls, the least recently served first. */
   const lanes = new Map<string, Lane<Call, Answer>>();
   const running = new Set<Batch<Call, Answer>>();
-  /** The latest batch, while it has run for less than `lateMs`. No other batch starts during this time. */
-  let promptBatch: Batch<Call, Answer> | undefined;
   let waitingCalls = 0;
   let usedBytes = 0;
-  let isGathering = false;
-  /** Whether the waiting calls are sent without waiting for more. */
-  let isDue = false;
+  /** `gathering`: waits for more calls. `due`: sends the waiting calls without waiting for more. */
+  let pace: "idle" | "gathering" | "due" = "idle";
   const recentMs = [firstBatchMs];
 
+  const mayStart = () => running.size < maxBatches && ![...running].some(({ state }) => state === "prompt");
+
   function schedule(): void {
-    while (waitingCalls > 0 && promptBatch === undefined && running.size < maxBatches) {
-      if (!isDue && waitingCalls < maxBatch) {
-        if (!isGathering) {
-          isGathering = true;
-          gather(() => {
-            isGathering = false;
-            flush();
-          });
+    while (waitingCalls > 0 && mayStart()) {
+      if (pace !== "due" && waitingCalls < maxBatch) {
+        if (pace === "idle") {
+          pace = "gathering";
+          gather(endGathering);
         }
         return;
       }
@@ -120,8 +121,12 @@ export function createBatchQueue<Call, Answer>(options: {
     }
   }
 
+  function endGathering(): void {
+    if (pace === "gathering") flush();
+  }
+
   function flush(): void {
-    isDue = waitingCalls > 0;
+    pace = waitingCalls > 0 ? "due" : "idle";
     schedule();
   }
 
@@ -135,7 +140,7 @@ export function createBatchQueue<Call, Answer>(options: {
 
   /** Takes the calls of the lane that was served least recently, and of other lanes if all of them may share a batch. */
   function takeBatch(): Batch<Call, Answer> | undefined {
-    const batch: Batch<Call, Answer> = { calls: [], lanes: [], isPatient: false };
+    const batch: Batch<Call, Answer> = { calls: [], lanes: [], isPatient: false, state: "prompt" };
     let size = maxBatch;
     for (const lane of [...lanes.values()]) {
       if (!isReady(lane) || (batch.calls.length > 0 && !isShared(lane))) continue;
@@ -156,18 +161,16 @@ export function createBatchQueue<Call, Answer>(options: {
       if (isAlone || batch.calls.length >= size) break;
     }
     waitingCalls -= batch.calls.length;
-    isDue &&= waitingCalls > 0;
+    if (waitingCalls === 0 && pace === "due") pace = "idle";
     return batch.calls.length > 0 ? batch : undefined;
   }
 
   async function run(batch: Batch<Call, Answer>): Promise<void> {
     running.add(batch);
-    promptBatch = batch;
-    function endPrompt(): void {
-      if (promptBatch === batch) promptBatch = undefined;
+    const promptness = startTimeLimit(lateMs, () => {
+      batch.state = "late";
       schedule();
-    }
-    const late = startTimeLimit(lateMs, endPrompt);
+    });
     const startedAt = performance.now();
     const limits: StatementLimits = {
       waitMs: Math.max(...batch.calls.map(({ expiresAt }) => expiresAt)) - startedAt,
@@ -186,26 +189,27 @@ export function createBatchQueue<Call, Answer>(options: {
     } catch (error) {
       fail(batch, error);
     }
-    late.end();
+    promptness.end();
     running.delete(batch);
     for (const lane of batch.lanes) {
       lane.isRunning = false;
       forgetEmpty(lane);
     }
-    endPrompt();
+    schedule();
   }
 
   /** Sends the calls of a failed batch again if Postgres rolled it back. */
-  function fail({ calls, lanes: failed }: Batch<Call, Answer>, error: unknown): void {
+  function fail({ calls, lanes: failedLanes }: Batch<Call, Answer>, error: unknown): void {
     const isContention = isContended(error);
-    if (isContention) for (const lane of failed) lane.state = failed.length > 1 ? "alone" : "patient";
+    if (isContention) for (const lane of failedLanes) lane.state = failedLanes.length > 1 ? "alone" : "patient";
     // Smaller batches find the bad call, but don't help if the connection is lost.
     const isLost = isConnectionLost(error);
     const retrySize = isLost ? calls.length : Math.ceil(calls.length / 2);
     // Puts the calls back in their order.
     for (const call of calls.toReversed()) {
       if (call.state === "ended") continue;
-      if (!isContention && (!wasUndone(error) || (call.hasFailed && (isLost || calls.length === 1)))) {
+      const isHopeless = !wasRolledBack(error) || (call.hasFailed && (isLost || calls.length === 1));
+      if (isHopeless && !isContention) {
         end(call);
         call.reject(error);
         continue;
@@ -217,7 +221,7 @@ export function createBatchQueue<Call, Answer>(options: {
       call.state = "waiting";
       call.lane.waiting.unshift(call);
       waitingCalls += 1;
-      isDue = true;
+      pace = "due";
     }
   }
 
@@ -239,7 +243,7 @@ export function createBatchQueue<Call, Answer>(options: {
       waitingCalls -= 1;
       forgetEmpty(lane);
     }
-    call.reject(state === "waiting" ? overloaded() : unanswered(retryLater, call.batchEnd));
+    call.reject(state === "waiting" ? overloadError() : unansweredError(call.batchEnd));
   }
 
   function forgetEmpty(lane: Lane<Call, Answer>): void {
@@ -261,7 +265,7 @@ export function createBatchQueue<Call, Answer>(options: {
       const bytes = memory?.bytesOf(call) ?? 0;
       if (memory && (usedBytes + bytes > memory.bytes || lane.bytes + bytes > memory.bytes * lanePart)) {
         forgetEmpty(lane);
-        return Promise.reject(overloaded());
+        return Promise.reject(overloadError());
       }
       usedBytes += bytes;
       lane.bytes += bytes;
@@ -285,9 +289,4 @@ export function createBatchQueue<Call, Answer>(options: {
     },
     flush,
   };
-}
-
-/** Returns the error of a call that did not reach the database in time. */
-export function overloaded(): GatewayError {
-  return new GatewayError("service_unavailable", { headers: retryLater });
 }

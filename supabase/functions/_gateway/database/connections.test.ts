@@ -1,12 +1,15 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { createConnections, isUnanswered, wasUndone } from "./connections.ts";
+import { heartbeatIntervalMs } from "../runs/open-runs.ts";
+import { answerTimeoutMs, createConnections, databaseWaitMs, isUnanswered, wasRolledBack } from "./connections.ts";
 
 let server: Server | undefined;
 let connections: ReturnType<typeof createConnections> | undefined;
 afterEach(async () => {
   await connections?.close();
+  connections = undefined;
   server?.close();
 });
 
@@ -86,7 +89,7 @@ test.each(["server conn crashed?", "query_wait_timeout", "pgbouncer cannot conne
     await listen((socket) => socket.end(error("FATAL", "08P01", text)));
     const failure = await failureOf(call());
     expect(isUnanswered(failure)).toBe(true);
-    expect(wasUndone(failure)).toBe(false);
+    expect(wasRolledBack(failure)).toBe(false);
   },
 );
 
@@ -101,7 +104,7 @@ test("treats a statement interrupted by a crash of Postgres as unanswered", asyn
 // Postgres never sends this error between a commit and its answer (ProcessInterrupts() in src/backend/tcop/postgres.c).
 test("treats a statement interrupted by a shutdown of Postgres as rolled back", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
-  expect(wasUndone(await failureOf(call()))).toBe(true);
+  expect(wasRolledBack(await failureOf(call()))).toBe(true);
 });
 
 test("treats a statement that Postgres rejects as rolled back", async () => {
@@ -109,7 +112,7 @@ test("treats a statement that Postgres rejects as rolled back", async () => {
     socket.write(Buffer.concat([error("ERROR", "57014", "canceling statement due to statement timeout"), ready])),
   );
   const failure = await failureOf(call());
-  expect(wasUndone(failure)).toBe(true);
+  expect(wasRolledBack(failure)).toBe(true);
   expect(isUnanswered(failure)).toBe(false);
 });
 
@@ -129,3 +132,42 @@ test.each([
     expect(names).toEqual(["select ai.begin_runs($1)::text", "", ""]);
   },
 );
+
+const supabase = new URL("../../../", import.meta.url);
+
+/** Returns the seconds that a pattern finds in a file of `supabase/`, in milliseconds. */
+function secondsIn(file: string, pattern: RegExp): number {
+  const seconds = Number(pattern.exec(readFileSync(new URL(file, supabase), "utf8"))?.[1]);
+  expect(seconds, `${pattern} in ${file}`).toBeGreaterThan(0);
+  return seconds * 1_000;
+}
+
+const sweep = "schemas/gateway/sweep.sql";
+const roles = "migrations/20260801090000_schemas_and_roles.sql";
+
+test("the sweep leaves a run open whose admission took as long as a call may wait, until its first heartbeat", () => {
+  const abandonedMs = secondsIn(sweep, /cutoff timestamptz := now\(\) - interval '(\d+) seconds'/);
+  expect(abandonedMs).toBeGreaterThanOrEqual(databaseWaitMs + heartbeatIntervalMs + 5_000);
+});
+
+test("the sweep's margin is longer than an admission may take to get its transaction id", () => {
+  const marginMs = secondsIn(sweep, /marked_at - interval '(\d+) seconds'/);
+  const startMs = secondsIn(
+    "schemas/gateway/admission.sql",
+    /clock_timestamp\(\) - now\(\) > interval '(\d+) seconds'/,
+  );
+  expect(marginMs).toBeGreaterThan(startMs);
+});
+
+test("orphaned runs are found however long the statement that releases them was under way", () => {
+  const lookBackMs = secondsIn(sweep, /now\(\) - interval '(\d+) seconds' - \(lost/);
+  expect(lookBackMs).toBeGreaterThan(answerTimeoutMs);
+});
+
+test("a statement of the gateway's role times out before the gateway gives up on it, and a lock before the statement", () => {
+  const statementMs = secondsIn(roles, /alter role gateway set statement_timeout = '(\d+)s'/);
+  const lockMs = secondsIn(roles, /alter role gateway set lock_timeout = '(\d+)s'/);
+  expect(lockMs).toBeLessThan(statementMs);
+  expect(statementMs).toBeLessThan(answerTimeoutMs);
+  expect(lockMs).toBeLessThan(databaseWaitMs);
+});

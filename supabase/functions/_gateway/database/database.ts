@@ -1,13 +1,13 @@
 import { z } from "zod";
-import type { Tariff } from "../_shared/money.ts";
-import { createBeginQueue } from "./admission/begin-queue.ts";
-import type { Credential } from "./admission/credentials.ts";
-import type { toldLimits } from "./admission/rate-limits.ts";
-import { admitted, isRefusal, refusalError } from "./admission/refusals.ts";
+import type { AiCredentialKind } from "../../_shared/ai-key.ts";
+import type { Claims } from "../../_shared/claims.ts";
+import type { Tariff } from "../../_shared/money.ts";
+import { GatewayError } from "../http/errors.ts";
 import { createBatchQueue } from "./batch-queue.ts";
-import { createConnections, databaseWaitMs, isCallerUnread } from "./connections.ts";
-import { GatewayError } from "./http/errors.ts";
-import type { SizeFields } from "./surface.ts";
+import { createBeginQueue } from "./begin-queue.ts";
+import { createConnections, databaseWaitMs, isAccountUnreadable } from "./connections.ts";
+import type { limitReport } from "./rate-limits.ts";
+import { isRefusal, refusalError, requireAnswer, type SizeFields } from "./refusals.ts";
 
 /** A route of a run, with its prices at the time the run began. */
 export type RunRoute = Tariff & {
@@ -38,7 +38,7 @@ export type Run = {
   output_limit?: number | null;
   cost_visible: boolean;
   capture: boolean;
-  limits: z.infer<typeof toldLimits>;
+  limits: z.infer<typeof limitReport>;
   /** Null if the caller does not use a key. */
   key_name?: string | null;
   /** Whether the key refuses calls with fields that would not reach the provider. */
@@ -47,8 +47,8 @@ export type Run = {
 const extendedRun = z.object({ reserved_usd: z.string(), reserved_credits: z.string() });
 const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
 const checkedCredential = z.object({ workspace_id: z.string() });
-const keptAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
-const undecided = z.array(z.string());
+const storedAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
+const tailList = z.array(z.string());
 const storedRecord = z.object({
   outcome: z.enum(["stored", "corrected", "unchanged", "stale"]).optional(),
   refused: z.string().optional(),
@@ -58,13 +58,22 @@ const storedRecord = z.object({
 const storedRecords = z.object({ results: z.array(storedRecord) });
 
 /** The answer of an earlier call with the same idempotency key, as JSON. */
-export type KeptAnswer = { kept: string };
+export type StoredAnswer = { storedAnswer: string };
 
 /** The result for one imported record: its outcome, or the reason why it was refused. */
 export type StoredRecord = z.infer<typeof storedRecord>;
 
 /** The purpose of a model in the catalogue. */
 export type ModelKind = "chat" | "embedding" | "speech";
+
+/**
+ * A credential as passed to the database. For a key or an app's token: the source, and the SHA-256 of the text in hex.
+ * For a person's own session: the claims of a verified token, and a proof of the session's mobile approval if our web
+ * server sent one.
+ */
+export type Credential = { source: AiCredentialKind; hash: string } | { source: "session"; claims: SessionClaims };
+
+type SessionClaims = Pick<Claims, "sub" | "session_id" | "aal" | "amr"> & { approval_proof: string | undefined };
 
 /** A caller's credential and IP address, and the workspace that the request names. */
 export type Caller = { credential: Credential; workspace?: string; address?: string };
@@ -142,69 +151,21 @@ type RunStep = Pick<
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
 
 /** The gateway's database functions. Each method is one statement and one round trip. */
-export type GatewayDatabase = {
-  beginRun: (request: RunRequest) => Promise<Run | KeptAnswer>;
-  /**
-   * Ends runs without a charge if the gateway never received the response to their admission.
-   * @param tails the last characters of the runs' ids
-   * @param askedMsAgo milliseconds since the oldest request for one of these runs
-   * @returns the tails of the runs whose admission is still in progress
-   */
-  releaseOrphanedRuns: (tails: readonly string[], askedMsAgo: number) => Promise<string[]>;
-  /**
-   * Reserves another provider call for a run.
-   * @throws GatewayError if the reservation is refused
-   */
-  extendRun: (
-    run: Pick<Run, "created_at" | "run_id" | "workspace_id">,
-    step: Omit<RunStep, "created_at" | "id">,
-  ) => Promise<z.infer<typeof extendedRun>>;
-  /** Stores the content of a run, if its workspace captures content. */
-  storeRunContent: (content: RunContent) => Promise<void>;
-  settleRuns: (outcomes: readonly object[]) => Promise<void>;
-  heartbeatRuns: (counts: readonly object[]) => Promise<void>;
-  /**
-   * Checks a credential.
-   * @returns the id of the credential's workspace
-   * @throws GatewayError if the credential is not valid now, or not valid for the workspace or kind that `caller` names
-   */
-  checkCredential: (caller: Caller & { kind?: ModelKind }) => Promise<string>;
-  /**
-   * Returns the models that a credential may use, or one named model, as JSON text with exact prices. Also returns the
-   * paths that serve each model, in the same order.
-   */
-  listModels: (
-    request: Caller & {
-      model?: string;
-      providers: string[];
-      paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
-    },
-  ) => Promise<{ listing: string; endpoints: string[][] }>;
-  /** Returns a credential's description, limits, spend and remaining budget, as JSON text with exact amounts. */
-  describeCredential: (caller: Caller) => Promise<string>;
-  /** Does the same as `checkCredential`, but accepts only registered apps. Used by the imports and the usage report. */
-  checkAppCaller: (caller: Caller) => Promise<string>;
-  /** Stores reported costs independently of each other. @returns one answer per record, in order */
-  importCosts: (call: Caller & { records: readonly object[] }) => Promise<StoredRecord[]>;
-  importInvoice: (call: Caller & { record: object }) => Promise<StoredRecord>;
-  /** Returns an app's usage in a time window, as JSON text with exact amounts. */
-  reportUsage: (call: Caller & { from?: string; to?: string; notes_use: boolean }) => Promise<string>;
-  close: () => Promise<void>;
-};
+export type GatewayDatabase = ReturnType<typeof createDatabase>;
 
 const maxExtensions = 2;
 /** Maximum length of a refusal, in characters. */
-const longestRefusal = 4_096;
+const maxRefusalLength = 4_096;
 
 /**
  * Waits for a statement that checks a caller.
  * @throws GatewayError `AUTH_UNAVAILABLE` if a person's account policy could not be read; a key depends on none
  */
-async function checking<Answer>({ credential }: Caller, statement: Promise<Answer>): Promise<Answer> {
+async function awaitCheck<Answer>({ credential }: Caller, statement: Promise<Answer>): Promise<Answer> {
   try {
     return await statement;
   } catch (error) {
-    if (credential.source === "key" || !isCallerUnread(error)) throw error;
+    if (credential.source === "key" || !isAccountUnreadable(error)) throw error;
     throw new GatewayError("AUTH_UNAVAILABLE", { cause: (error as GatewayError).cause });
   }
 }
@@ -214,17 +175,13 @@ async function checking<Answer>({ credential }: Caller, statement: Promise<Answe
  * @throws GatewayError `service_unavailable` from every method while the database is unavailable or
  * overloaded. Those that check a person's session or app token throw `AUTH_UNAVAILABLE` if the account can't be read.
  */
-export function createDatabase(options: {
-  url: string;
-  connections?: number;
-  waitMs?: number;
-  waitingBytes?: number;
-}): GatewayDatabase {
+export function createDatabase(options: { url: string; connections?: number; waitMs?: number; waitingBytes?: number }) {
   const { waitMs = databaseWaitMs, waitingBytes = Number.POSITIVE_INFINITY } = options;
   const { call, close } = createConnections(options);
-  const callAs = (name: string, caller: Caller) => checking(caller, call(name, caller));
+  const callAs = (name: string, caller: Caller) => awaitCheck(caller, call(name, caller));
+  const readAs = async (name: string, caller: Caller) => requireAnswer(JSON.parse(await callAs(name, caller)));
 
-  const begins = createBeginQueue({ call, waitMs, waitingBytes });
+  const begin = createBeginQueue({ call, waitMs, waitingBytes });
   const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: RunStep }, unknown>({
     send: async (steps, limits) => [JSON.parse(await call("ai.extend_run", steps[0]?.step ?? {}, limits.waitMs))],
     laneOf: ({ run }) => run.workspace_id,
@@ -234,59 +191,88 @@ export function createDatabase(options: {
   });
 
   return {
-    async beginRun(request) {
-      const answer = await checking(request, begins(request));
+    async beginRun(request: RunRequest): Promise<Run | StoredAnswer> {
+      const answer = await awaitCheck(request, begin(request));
       if (!isRefusal(answer)) return answer as Run;
-      const earlier = keptAnswer.safeParse(answer);
-      if (earlier.success) return { kept: earlier.data.answer };
+      const earlier = storedAnswer.safeParse(answer);
+      if (earlier.success) return { storedAnswer: earlier.data.answer };
       throw refusalError(answer, request.size_fields);
     },
-    async releaseOrphanedRuns(tails, askedMsAgo) {
+    /**
+     * Ends runs without a charge if the gateway never received the response to their admission.
+     * @param tails the last characters of the runs' ids
+     * @param ageMs milliseconds since the oldest request for one of these runs
+     * @returns the tails of the runs whose admission is still in progress
+     */
+    async releaseOrphanedRuns(tails: readonly string[], ageMs: number): Promise<string[]> {
       // The statement may wait for a connection first.
-      const lost = { tails, asked_ms_ago: Math.ceil(askedMsAgo + databaseWaitMs) };
-      return undecided.parse(JSON.parse(await call("ai.release_orphaned_runs", lost)));
+      const argument = { tails, asked_ms_ago: Math.ceil(ageMs + databaseWaitMs) };
+      return tailList.parse(JSON.parse(await call("ai.release_orphaned_runs", argument)));
     },
-    async extendRun(run, step) {
+    /**
+     * Reserves another provider call for a run.
+     * @throws GatewayError if the reservation is refused
+     */
+    async extendRun(
+      run: Pick<Run, "created_at" | "run_id" | "workspace_id">,
+      step: Omit<RunStep, "created_at" | "id">,
+    ): Promise<z.infer<typeof extendedRun>> {
       const answer = await extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
-      return extendedRun.parse(admitted(answer, step.size_fields));
+      return extendedRun.parse(requireAnswer(answer, step.size_fields));
     },
-    async storeRunContent(content) {
+    /** Stores the content of a run, if its workspace captures content. */
+    async storeRunContent(content: RunContent): Promise<void> {
       await call("ai.store_run_content", content);
     },
-    async settleRuns(outcomes) {
+    async settleRuns(outcomes: readonly object[]): Promise<void> {
       await call("ai.settle_runs", outcomes);
     },
-    async heartbeatRuns(counts) {
+    async heartbeatRuns(counts: readonly object[]): Promise<void> {
       await call("ai.heartbeat_runs", counts);
     },
-    async checkCredential(request) {
-      const answer = admitted(JSON.parse(await callAs("ai.check_credential", request)));
-      return checkedCredential.parse(answer).workspace_id;
+    /**
+     * Checks a credential.
+     * @returns the id of the credential's workspace
+     * @throws GatewayError if the credential is not valid now, or not valid for the workspace or kind that `caller` names
+     */
+    async checkCredential(caller: Caller & { kind?: ModelKind }): Promise<string> {
+      return checkedCredential.parse(await readAs("ai.check_credential", caller)).workspace_id;
     },
-    async listModels(request) {
-      return modelListing.parse(admitted(JSON.parse(await callAs("ai.list_models", request))));
+    /**
+     * Returns the models that a credential may use, or one named model, as JSON text with exact prices. Also returns the
+     * paths that serve each model, in the same order.
+     */
+    async listModels(
+      request: Caller & {
+        model?: string;
+        providers: string[];
+        paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
+      },
+    ): Promise<z.infer<typeof modelListing>> {
+      return modelListing.parse(await readAs("ai.list_models", request));
     },
-    async describeCredential(request) {
-      const text = await callAs("ai.describe_credential", request);
-      admitted(JSON.parse(text));
+    /** Returns a credential's description, limits, spend and remaining budget, as JSON text with exact amounts. */
+    async describeCredential(caller: Caller): Promise<string> {
+      const text = await callAs("ai.describe_credential", caller);
+      requireAnswer(JSON.parse(text));
       return text;
     },
-    async checkAppCaller(caller) {
-      const answer = admitted(JSON.parse(await callAs("ai.check_app_caller", caller)));
-      return checkedCredential.parse(answer).workspace_id;
+    /** Does the same as `checkCredential`, but accepts only registered apps. Used by the imports and the usage report. */
+    async checkAppCaller(caller: Caller): Promise<string> {
+      return checkedCredential.parse(await readAs("ai.check_app_caller", caller)).workspace_id;
     },
-    async importCosts(costs) {
-      const answer = admitted(JSON.parse(await callAs("ai.import_provider_costs", costs)));
-      return storedRecords.parse(answer).results;
+    /** Stores reported costs independently of each other. @returns one answer per record, in order */
+    async importCosts(costs: Caller & { records: readonly object[] }): Promise<StoredRecord[]> {
+      return storedRecords.parse(await readAs("ai.import_provider_costs", costs)).results;
     },
-    async importInvoice(invoice) {
-      const text = await callAs("ai.import_provider_invoice", invoice);
-      return storedRecord.parse(admitted(JSON.parse(text)));
+    async importInvoice(invoice: Caller & { record: object }): Promise<StoredRecord> {
+      return storedRecord.parse(await readAs("ai.import_provider_invoice", invoice));
     },
-    async reportUsage(window) {
+    /** Returns an app's usage in a time window, as JSON text with exact amounts. */
+    async reportUsage(window: Caller & { from?: string; to?: string; notes_use: boolean }): Promise<string> {
       const text = await callAs("ai.report_usage", window);
       // Parses only short results, which may be refusals. Longer results are reports, which would be slow to parse.
-      if (text.length < longestRefusal) admitted(JSON.parse(text));
+      if (text.length < maxRefusalLength) requireAnswer(JSON.parse(text));
       return text;
     },
     close,

@@ -1,7 +1,12 @@
 import { z } from "zod";
-import { GatewayError, isErrorCode } from "../http/errors.ts";
-import type { SizeFields } from "../surface.ts";
-import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from "./rate-limits.ts";
+import { GatewayError, isErrorCode, specificMessage } from "../http/errors.ts";
+
+import { limitReport, type RateLimits, rateLimitHeaders, readRateLimits } from "./rate-limits.ts";
+
+/**
+ * The fields that determine the size of a call: the input field, and the field with the client's output limit, if any.
+ */
+export type SizeFields = { input: string; output?: string };
 
 /**
  * A refusal by the database. If a limit was reached, the refusal includes what remains of each limit, and the time at
@@ -10,7 +15,7 @@ import { type RateLimits, rateLimitHeaders, readRateLimits, toldLimits } from ".
 const refusal = z.looseObject({
   refused: z.string(),
   param: z.string().optional(),
-  limits: toldLimits.optional(),
+  limits: limitReport.optional(),
   at: z.string().optional(),
   token_limit: z
     .object({ scope: z.enum(["key", "workspace"]), limit: z.number(), input: z.number(), counted: z.number() })
@@ -20,29 +25,8 @@ const refusal = z.looseObject({
   frees: z.boolean().optional(),
 });
 
-/** Messages by error code and parameter. Each says how to fix the request, which the code's general message doesn't. */
-const advice = new Map([
-  [
-    "unsupported_parameter messages",
-    "This model takes no audio. Send text, or choose a model whose prices in GET /v1/models have audio_input_usd_per_million.",
-  ],
-  [
-    "unsupported_parameter tools",
-    "A provider of this model has no price for searches. Leave out the web search tool, or choose a model whose prices in GET /v1/models have request_fee_usd.",
-  ],
-  [
-    "unsupported_parameter service_tier",
-    "A provider of this model has no price for the service tier. Leave it out, or name a tier with a price.",
-  ],
-  [
-    "invalid_request X-Platform-Entity-Id",
-    "The key has an entity label of its own. Send no X-Platform-Entity-Id header, or one with that label.",
-  ],
-  ["invalid_request voice", "The model does not have this voice. GET /v1/models lists the voices of each model."],
-]);
-
 /** Returns the database's answer. @throws GatewayError if it is a refusal */
-export function admitted(value: unknown, sizeFields?: SizeFields): unknown {
+export function requireAnswer(value: unknown, sizeFields?: SizeFields): unknown {
   if (isRefusal(value)) throw refusalError(value, sizeFields);
   return value;
 }
@@ -61,13 +45,13 @@ export function isRefusal(value: unknown): boolean {
  */
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
   const { refused: code, param, limits, at, token_limit, model_output_limit, frees, ...details } = refusal.parse(value);
-  if (token_limit) return new GatewayError("invalid_request", aboveTokenLimit(token_limit, sizeFields));
+  if (token_limit) return new GatewayError("invalid_request", tokenLimitFault(token_limit, sizeFields));
   if (model_output_limit !== undefined) {
-    return new GatewayError("invalid_request", aboveOutputLimit(model_output_limit, sizeFields));
+    return new GatewayError("invalid_request", outputLimitFault(model_output_limit, sizeFields));
   }
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
-  const message = code === "rate_limit_exceeded" ? reachedLimit(rate, sizeFields) : advice.get(`${code} ${param}`);
+  const message = code === "rate_limit_exceeded" ? rateLimitMessage(rate, sizeFields) : specificMessage(code, param);
   return new GatewayError(code, { message, param, details, isTransient: frees, headers: refusalHeaders(code, rate) });
 }
 
@@ -81,20 +65,20 @@ function refusalHeaders(code: string, rate: RateLimits): Record<string, string> 
  * Returns a message that names the limit that was reached and says what to do; undefined if the database didn't report
  * the limits.
  */
-function reachedLimit({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
+function rateLimitMessage({ requests, tokens, resetSeconds }: RateLimits, fields?: SizeFields): string | undefined {
   if (resetSeconds === undefined) return undefined;
   const wait = `Try again in ${resetSeconds} ${resetSeconds === 1 ? "second" : "seconds"}`;
   if (requests?.remaining === 0) {
-    return `The ${requests.scope}'s limit of ${grouped(requests.limit)} requests per minute is used up. ${wait}.`;
+    return `The ${requests.scope}'s limit of ${formatCount(requests.limit)} requests per minute is used up. ${wait}.`;
   }
   if (!tokens) return undefined;
   const lower = fields?.output ? ` or lower ${fields.output}` : "";
-  return `The ${tokens.scope}'s limit of ${grouped(tokens.limit)} tokens per minute has ${grouped(tokens.remaining)} left, too few for this call. ${wait}${lower}.`;
+  return `The ${tokens.scope}'s limit of ${formatCount(tokens.limit)} tokens per minute has ${formatCount(tokens.remaining)} left, too few for this call. ${wait}${lower}.`;
 }
 
-function aboveOutputLimit(limit: number, fields?: SizeFields): { param?: string; message: string } {
+function outputLimitFault(limit: number, fields?: SizeFields): { param?: string; message: string } {
   const param = fields?.output;
-  const message = `The model's output limit is ${grouped(limit)} tokens. Lower ${param ?? "the output limit"}.`;
+  const message = `The model's output limit is ${formatCount(limit)} tokens. Lower ${param ?? "the output limit"}.`;
   return { param, message };
 }
 
@@ -104,17 +88,19 @@ type TokenLimit = NonNullable<z.infer<typeof refusal>["token_limit"]>;
  * Returns a message with the limit, the number of tokens counted for the call, and the field to change. That field is
  * the input if the input alone exceeds the limit.
  */
-function aboveTokenLimit(
+function tokenLimitFault(
   { scope, limit, input, counted }: TokenLimit,
   fields: SizeFields = { input: "input" },
 ): { param: string; message: string } {
   const param = input > limit ? fields.input : (fields.output ?? fields.input);
-  const what = fields.output ? `${grouped(counted)} tokens (input and ${fields.output})` : `${grouped(counted)} tokens`;
+  const what = fields.output
+    ? `${formatCount(counted)} tokens (input and ${fields.output})`
+    : `${formatCount(counted)} tokens`;
   const change = param === fields.output ? `Lower ${param}` : `Shorten ${param}`;
-  const message = `This call counts ${what}, more than the ${scope}'s limit of ${grouped(limit)} tokens per minute. ${change} or raise the limit.`;
+  const message = `This call counts ${what}, more than the ${scope}'s limit of ${formatCount(limit)} tokens per minute. ${change} or raise the limit.`;
   return { param, message };
 }
 
-function grouped(count: number): string {
+function formatCount(count: number): string {
   return count.toLocaleString("en");
 }

@@ -1,8 +1,8 @@
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { GatewayError } from "../http/errors.ts";
 import { createBatchQueue, type StatementLimits } from "./batch-queue.ts";
 import { isUnanswered } from "./connections.ts";
-import { GatewayError } from "./http/errors.ts";
 
 // All limits of a process share a timer, so the tests of this file share the clock.
 beforeAll(() => void vi.useFakeTimers());

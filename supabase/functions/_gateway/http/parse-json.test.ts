@@ -1,16 +1,16 @@
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { cpuMs, slowness } from "../../../scripts/test/processor-time.ts";
-import { parseExactJson } from "../_shared/exact-json.ts";
-import { readChat } from "./chat/request.ts";
-import { embeddingsSurface } from "./embeddings/surface.ts";
-import { bodyLimits } from "./http/body.ts";
-import { GatewayError } from "./http/errors.ts";
-import { parseJson } from "./http/parse-json.ts";
-import { readCosts } from "./imports/costs.ts";
-import { readMessages } from "./messages/request.ts";
-import { readResponses } from "./responses/request.ts";
+import { cpuMs, slowness } from "../../../../scripts/test/processor-time.ts";
+import { parseExactJson } from "../../_shared/exact-json.ts";
+import { readChat } from "../chat/request.ts";
+import { embeddingsSurface } from "../embeddings/surface.ts";
+import { readCosts } from "../imports/costs.ts";
+import { readMessages } from "../messages/request.ts";
+import { readResponses } from "../responses/request.ts";
+import { bodyLimits } from "./body.ts";
+import { GatewayError } from "./errors.ts";
+import { parseJson } from "./parse-json.ts";
 
 const mebibyte = 1024 * 1024;
 /** How long a body may hold the event loop at a time, in milliseconds of processor time for each MiB. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { AdmittedCall } from "../call.ts";
+import type { AdmittedCall } from "../calls/surface.ts";
 import { createChatReader } from "../chat/events.ts";
 import { chatFormat } from "../chat/surface.ts";
 import { createMessagesReader } from "../messages/events.ts";
@@ -212,7 +212,7 @@ describe("A stream that its provider does not bill", () => {
       undefined,
     ],
   ])("ends like this in a chat: %s", ([, events, ending]) => {
-    const reader = createChatReader({ usageAsked: true, usageLimits, choices: 2, unnamed: { id: "i", model: "m" } });
+    const reader = createChatReader({ wantsUsage: true, usageLimits, choices: 2, unnamed: { id: "i", model: "m" } });
     expect(endingOf(reader, ...events)).toBe(ending);
   });
 
@@ -224,7 +224,7 @@ describe("A stream that its provider does not bill", () => {
     ["a failed response", [ofResponse("response.failed", { usage: responseUsage })], "error"],
     ["a failed response with a cost", [ofResponse("response.failed", { usage: responseCost })], undefined],
   ])("ends like this in the Responses API, also with server tools: %s", ([, events, ending]) => {
-    const conversation = { progress: createProgress(), nextIndex: 0, nextSequence: 0, shown: [] };
+    const conversation = { progress: createProgress(), nextIndex: 0, nextSequence: 0, earlierItems: [] };
     const readers = [
       createResponsesReader({ usageLimits }),
       createStepReader({ usageLimits, conversation, first: true } as never),

@@ -1,0 +1,26 @@
+import type { createBegin } from "../admission/begin-runs.ts";
+import type { CallerReader } from "../admission/labels.ts";
+import type { GatewayDatabase } from "../database/database.ts";
+import type { BodyReader } from "../http/body.ts";
+import type { Cooldowns } from "../providers/cooldowns.ts";
+import type { TimeLimits } from "../providers/limits.ts";
+import type { RunServices } from "../runs/run.ts";
+import type { Telemetry } from "../telemetry/telemetry.ts";
+
+/** The services that the gateway's handlers depend on. */
+export type Gateway = RunServices &
+  CallerReader & {
+    /** The public URL of the gateway's `/v1`, without a trailing slash. */
+    url: string;
+    database: GatewayDatabase;
+    /**
+     * Begins a run. If the database never answers, looks the run up in the background and ends it, which
+     * `database.beginRun` does not do.
+     */
+    beginRun: ReturnType<typeof createBegin>;
+    /** The routes that this process has set aside after failures. */
+    cooldowns: Cooldowns;
+    limits: TimeLimits;
+    readBody: BodyReader;
+    telemetry: Telemetry;
+  };

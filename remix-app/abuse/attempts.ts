@@ -60,17 +60,14 @@ export interface AttemptOptions {
    * passkey options); omitted otherwise.
    */
   botChallenge?: FormDataEntryValue | null;
-  /**
-   * Returns whether a recovery override lifts the email's own limits; the IP address's limits still apply. Called only
-   * after the user agent and bot challenge checks have passed.
-   */
-  isOverridden?: () => Promise<boolean>;
+  /** Whether a recovery override may lift the email's own limits. The IP address's limits apply in any case. */
+  allowOverride?: boolean;
 }
 
 export interface AdmittedAttempt {
   admitted: true;
-  /** Whether a recovery override lifted the email's own limits. */
-  overridden: boolean;
+  /** The recovery override that lifted the email's own limits, or null. */
+  overrideId: string | null;
   /** Whether the code was tried before. If so, don't try it again, and answer as if it was wrong. */
   repeated: boolean;
   /** Options for the call to the identity backend; empty if no bot challenge is configured. */
@@ -95,16 +92,17 @@ export interface RefusedAttempt {
 }
 
 /** Delay added to an attempt if a bot challenge is due but none is configured. */
-const slowedAttemptMs = 2_000;
+const slowdownMs = 2_000;
 const retryAfterOutageSeconds = 5;
 
-const answer = z.discriminatedUnion("allowed", [
+const beginResponse = z.discriminatedUnion("allowed", [
   z.object({
     allowed: z.literal(true),
     attemptId: z.uuid(),
     needsBotChallenge: z.boolean(),
     repeated: z.boolean().default(false),
     // Absent if the database is older than this server.
+    overrideId: z.uuid().nullable().default(null),
     mailWaitSeconds: z.number().int().nullable().default(null),
     mailPauseSeconds: z.number().int().optional(),
   }),
@@ -125,33 +123,32 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, mail, email, code, userId, botChallenge, isOverridden } = options;
-  if (isSuspiciousUserAgent(userAgent)) return refused("FORBIDDEN", 403, suspiciousProgram);
+  const { action, mail, email, code, userId, botChallenge, allowOverride = false } = options;
+  if (isSuspiciousUserAgent(userAgent)) return refuse("FORBIDDEN", 403, suspiciousProgram);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
-  if (challenged && captchaToken === "") return refused("BOT_CHALLENGE_REQUIRED", 403, challengeMissing);
+  if (challenged && captchaToken === "") return refuse("BOT_CHALLENGE_REQUIRED", 403, missingChallenge);
 
-  const overridden = (await isOverridden?.()) ?? false;
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
-    attempt: { action, mail, address: clientAddress, email, code, userId, challenged, overridden },
+    attempt: { action, mail, address: clientAddress, email, code, userId, challenged, allowOverride },
   });
-  const begun = answer.safeParse(data);
-  if (!begun.success) {
+  const response = beginResponse.safeParse(data);
+  if (!response.success) {
     console.error(`error request=${context.requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
     context.retryAfter(retryAfterOutageSeconds);
-    return refused("AUTH_UNAVAILABLE", 503, unavailable);
+    return refuse("AUTH_UNAVAILABLE", 503, unavailable);
   }
-  if (!begun.data.allowed) {
-    const { reason, retryAfterSeconds } = begun.data;
+  if (!response.data.allowed) {
+    const { reason, retryAfterSeconds } = response.data;
     context.retryAfter(retryAfterSeconds);
-    return refused("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
+    return refuse("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
   }
-  const { attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } = begun.data;
-  if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowedAttemptMs));
+  const { attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds, mailPauseSeconds } = response.data;
+  if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowdownMs));
   return {
     admitted: true,
-    overridden,
+    overrideId,
     repeated,
     challenge: captchaToken ? { captchaToken } : {},
     mailWaitSeconds,
@@ -180,7 +177,7 @@ export function outcomeOf(error: AuthError | null): AttemptOutcome {
   return generalFailure(error) ? "void" : "failed";
 }
 
-function refused(code: RefusedAttempt["code"], status: RefusedAttempt["status"], message: string): RefusedAttempt {
+function refuse(code: RefusedAttempt["code"], status: RefusedAttempt["status"], message: string): RefusedAttempt {
   return { admitted: false, code, status, message };
 }
 
@@ -188,7 +185,7 @@ const tooMany = {
   limited: "Too many attempts.",
   blocked: "Too many failed attempts from your network.",
 };
-const challengeMissing =
+const missingChallenge =
   "We couldn’t verify that you’re human. Make sure JavaScript is on, wait for the check to finish, then try again.";
 const unavailable = "Something went wrong on our side. Try again in a moment.";
 const suspiciousProgram =

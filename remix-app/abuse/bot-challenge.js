@@ -12,7 +12,7 @@ const retry = root.querySelector("[data-bot-challenge-retry]");
 const blocked = document.querySelectorAll("[data-needs-bot-challenge]");
 const host = new URL(root.dataset.script).host;
 
-const words = {
+const messages = {
   running: "Checking that you’re human…",
   expired: "The check that you’re human expired. Running it again…",
   blocked: `We couldn’t load the check that you’re human. If your browser or network blocks ${host}, allow it and try again.`,
@@ -24,12 +24,12 @@ const words = {
 };
 
 let widget;
-let waiting;
+let pendingSubmit;
 
 function show(token, reason, { again = false } = {}) {
   field.value = token ?? "";
   status.textContent = token ? "" : reason;
-  const broken = !token && (again || reason === words.unregistered || reason === words.misconfigured);
+  const broken = !token && (again || reason === messages.unregistered || reason === messages.misconfigured);
   status.classList.toggle("text-bad", broken);
   status.classList.toggle("text-muted", !broken);
   retry.hidden = !again;
@@ -40,22 +40,22 @@ function show(token, reason, { again = false } = {}) {
     else button.setAttribute("aria-describedby", status.id);
   }
   document.dispatchEvent(new CustomEvent("bot-challenge:change", { detail: { token, reason: token ? "" : reason } }));
-  if (token && waiting) {
-    const { form, submitter } = waiting;
-    waiting = undefined;
+  if (token && pendingSubmit) {
+    const { form, submitter } = pendingSubmit;
+    pendingSubmit = undefined;
     form.requestSubmit(submitter);
   }
 }
 
 // https://developers.cloudflare.com/turnstile/troubleshooting/client-side-errors/error-codes/
-function failed(code) {
-  const known = String(code);
-  if (known === "110200") show(null, words.unregistered);
-  else if (/^(1101|40002|40007)/.test(known)) show(null, words.misconfigured);
-  else if (known === "200100") show(null, words.clock, { again: true });
-  else if (known === "200500") show(null, words.blocked, { again: true });
-  else if (/^1106/.test(known)) show(null, words.timeout, { again: true });
-  else show(null, `${words.failed} (${known})`, { again: true });
+function showFailure(code) {
+  const errorCode = String(code);
+  if (errorCode === "110200") show(null, messages.unregistered);
+  else if (/^(1101|40002|40007)/.test(errorCode)) show(null, messages.misconfigured);
+  else if (errorCode === "200100") show(null, messages.clock, { again: true });
+  else if (errorCode === "200500") show(null, messages.blocked, { again: true });
+  else if (/^1106/.test(errorCode)) show(null, messages.timeout, { again: true });
+  else show(null, `${messages.failed} (${errorCode})`, { again: true });
   // Keeps the widget from also logging the error to the console.
   return true;
 }
@@ -73,7 +73,7 @@ function load() {
 }
 
 async function run() {
-  show(null, words.running);
+  show(null, messages.running);
   try {
     const turnstile = await load();
     if (widget !== undefined) return turnstile.reset(widget);
@@ -85,12 +85,12 @@ async function run() {
       retry: "never",
       "response-field": false,
       callback: (token) => show(token),
-      "expired-callback": () => show(null, words.expired),
-      "timeout-callback": () => show(null, words.timeout, { again: true }),
-      "error-callback": failed,
+      "expired-callback": () => show(null, messages.expired),
+      "timeout-callback": () => show(null, messages.timeout, { again: true }),
+      "error-callback": showFailure,
     });
   } catch {
-    show(null, words.blocked, { again: true });
+    show(null, messages.blocked, { again: true });
   }
 }
 
@@ -114,7 +114,7 @@ field.form?.addEventListener(
     if (field.value) return;
     event.preventDefault();
     event.stopImmediatePropagation();
-    waiting = { form: event.target, submitter: event.submitter };
+    pendingSubmit = { form: event.target, submitter: event.submitter };
     if (!retry.hidden) retry.focus();
   },
   { capture: true },

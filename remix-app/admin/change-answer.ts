@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
-import { takeForm } from "../session/kept-form.ts";
+import { takeForm } from "../session/saved-form.ts";
 import type { ConsoleRefusal } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 

@@ -82,7 +82,7 @@ export const cookies = {
     ofAccounts: true,
     purpose: "Whether this browser chose the password of an account that is not confirmed yet.",
   },
-  keptForm: {
+  savedForm: {
     name: "gh_kept_form",
     path: "/",
     maxAgeSeconds: 10 * minute,

@@ -29,8 +29,8 @@ export async function listAuthenticators({ env, requestId }: AppLoadContext, use
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("account_authenticators", { subject_id: userId });
-  const found = authenticators.safeParse(data);
-  if (!error && found.success) return found.data;
+  const result = authenticators.safeParse(data);
+  if (!error && result.success) return result.data;
   console.error(`error request=${requestId} the authenticators could not be read: ${error?.code ?? "answer"}`);
   throw problem("AUTH_UNAVAILABLE", { requestId });
 }

@@ -16,7 +16,7 @@ export interface Enrollment {
   qrCode: QrCode;
 }
 
-export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ started: false } & AuthFailure);
+export type EnrollmentResult = { started: true; enrollment: Enrollment } | ({ started: false } & AuthFailure);
 
 /**
  * Starts the enrollment of an authenticator app, and drops any unfinished enrollment.
@@ -26,28 +26,32 @@ export type StartedEnrollment = { started: true; enrollment: Enrollment } | ({ s
 export async function startEnrollment(
   context: AppLoadContext,
   { user, name }: { user: User; name: string | undefined },
-): Promise<StartedEnrollment> {
-  const known = await listAuthenticators(context, user.id);
-  const verified = known.filter((authenticator) => authenticator.verified);
+): Promise<EnrollmentResult> {
+  const existing = await listAuthenticators(context, user.id);
+  const verified = existing.filter((authenticator) => authenticator.verified);
   if (verified.length >= maxAuthenticators) {
-    return refused(`You can have at most ${maxAuthenticators} authenticator apps. Remove one first.`);
+    return refuse(`You can have at most ${maxAuthenticators} authenticator apps. Remove one first.`);
   }
-  if (verified.some((other) => other.name === name)) return refused(taken);
+  if (verified.some((other) => other.name === name)) return refuse(duplicateName);
   const issuer = context.env.BRAND_NAME;
-  const { mfa } = context.session.authClient().auth;
-  for (const { id } of known.filter((authenticator) => !authenticator.verified)) await mfa.unenroll({ factorId: id });
-  const friendlyName = name ?? freeName(verified);
+  const { mfa } = context.session.sessionClient().auth;
+  for (const { id } of existing.filter((authenticator) => !authenticator.verified))
+    await mfa.unenroll({ factorId: id });
+  const friendlyName = name ?? unusedName(verified);
   const { data, error } = await mfa.enroll({ factorType: "totp", friendlyName, issuer });
   if (error) {
     const failure = generalFailure(error);
     if (failure) return { started: false, ...failure };
-    return refused(error.code === "mfa_factor_name_conflict" ? taken : "We couldn’t set this up. Try again.");
+    return refuse(error.code === "mfa_factor_name_conflict" ? duplicateName : "We couldn’t set this up. Try again.");
   }
   const { secret } = data.totp;
-  return { started: true, enrollment: enrollmentOf({ factorId: data.id, secret, name: friendlyName, user, issuer }) };
+  return {
+    started: true,
+    enrollment: buildEnrollment({ factorId: data.id, secret, name: friendlyName, user, issuer }),
+  };
 }
 
-interface BegunEnrollment {
+interface EnrollmentFields {
   factorId: string;
   secret: string;
   name: string;
@@ -57,7 +61,7 @@ interface BegunEnrollment {
 }
 
 /** Rebuilds the page of a started enrollment from its form's fields. */
-export function enrollmentOf({ factorId, secret, name, user, issuer }: BegunEnrollment): Enrollment {
+export function buildEnrollment({ factorId, secret, name, user, issuer }: EnrollmentFields): Enrollment {
   const uri = keyUri(secret, { account: user.email, issuer });
   return { factorId, secret, name, uri, qrCode: qrCodeOf(uri) };
 }
@@ -69,15 +73,15 @@ function keyUri(secret: string, { account, issuer }: { account: string; issuer: 
   return `otpauth://totp/${label}?${query}`;
 }
 
-function freeName(known: readonly Authenticator[]): string {
-  const names = new Set(known.map(({ name }) => name));
+function unusedName(authenticators: readonly Authenticator[]): string {
+  const names = new Set(authenticators.map(({ name }) => name));
   let name = defaultName;
   for (let number = 2; names.has(name); number += 1) name = `${defaultName} ${number}`;
   return name;
 }
 
-const taken = "You already have an authenticator app with this name. Choose another name.";
+const duplicateName = "You already have an authenticator app with this name. Choose another name.";
 
-function refused(message: string): StartedEnrollment {
+function refuse(message: string): EnrollmentResult {
   return { started: false, status: 400, message };
 }

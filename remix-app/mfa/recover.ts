@@ -31,23 +31,23 @@ export async function recover(
   if (!attempt.admitted) return { outcome: "refused", status: attempt.status, message: attempt.message };
   const service = createServiceClient(context.env);
   const database = service.schema("private");
-  const { data: begun, error } = await database.rpc("begin_mfa_recovery", {
+  const { data: codeId, error } = await database.rpc("begin_mfa_recovery", {
     subject_id: user.id,
     current_session_id: user.sessionId,
     code_hash: code === null ? null : recoveryCodeHash(code, user.id),
   });
-  await attempt.settle(error ? "void" : begun === null ? "failed" : "succeeded");
+  await attempt.settle(error ? "void" : codeId === null ? "failed" : "succeeded");
   if (error) return { outcome: "refused", status: 503, message: unavailable };
-  if (begun === null) return { outcome: "refused", status: 400, message: noSuchCode };
+  if (codeId === null) return { outcome: "refused", status: 400, message: wrongCode };
   await recordEvent(context, { userId: user.id, kind: "recovery_code_used", method: "recovery_code" });
 
   const completed = await removeFactors(service, user.id);
-  const { data: done, error: notEnded } = await database.rpc("end_mfa_recovery", { code_id: begun, completed });
-  if (notEnded) console.error(`warning request=${context.requestId} a recovery stays open: ${notEnded.code}`);
+  const { data: done, error: failure } = await database.rpc("end_mfa_recovery", { code_id: codeId, completed });
+  if (failure) console.error(`warning request=${context.requestId} a recovery stays open: ${failure.code}`);
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 
-const noSuchCode = "That code is incorrect or was already used. Check it or try another one.";
+const wrongCode = "That code is incorrect or was already used. Check it or try another one.";
 const unavailable = "We can’t check recovery codes right now. Your code wasn’t used. Try again in a moment.";
 const unfinished =
   "Your code was accepted, but not all your authenticator apps are removed yet. Try again in a moment.";

@@ -6,7 +6,7 @@ import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { listAuthenticators } from "./authenticators.ts";
 
-const answered = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
+const deleteResult = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
 
 /**
  * Removes an authenticator of the signed-in user. If it is the last one, the recovery codes are deleted too, because
@@ -20,12 +20,14 @@ export async function removeAuthenticator(
   { user, factorId }: { user: User; factorId: string },
 ): Promise<boolean> {
   const { env, requestId, session } = context;
-  const removed = (await listAuthenticators(context, user.id)).find(({ id, verified }) => id === factorId && verified);
-  if (!removed) return true;
+  const authenticator = (await listAuthenticators(context, user.id)).find(
+    ({ id, verified }) => id === factorId && verified,
+  );
+  if (!authenticator) return true;
   const event = describedEvent(context, {
     userId: user.id,
     kind: "authenticator_removed",
-    details: { name: removed.name },
+    details: { name: authenticator.name },
   });
   const { data, error } = await createServiceClient(env).schema("private").rpc("delete_authenticator", {
     subject_id: user.id,
@@ -33,13 +35,13 @@ export async function removeAuthenticator(
     target_id: factorId,
     event,
   });
-  const answer = answered.safeParse(data);
-  if (error || !answer.success) {
+  const result = deleteResult.safeParse(data);
+  if (error || !result.success) {
     const why = error?.code || "no answer";
     console.error(`error request=${requestId} unknown whether an authenticator was removed: ${why}`);
     throw problem("UNAVAILABLE", { requestId });
   }
-  switch (answer.data.outcome) {
+  switch (result.data.outcome) {
     case "deleted":
       await renewToken(session);
       return true;

@@ -2,10 +2,11 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
+import { type StoredSession, storedSession } from "../session/cookies.ts";
 import { startEvenTiming } from "../session/even-answers.ts";
 import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, authFailure } from "../supabase/auth-errors.ts";
 
 /** The ways in which the user of an account can sign in again. */
 export interface WaysAgain {
@@ -32,25 +33,21 @@ export async function waysToSignInAgain(context: AppLoadContext, user: User): Pr
 }
 
 /**
- * Signs in the user of this request again by password. Sets the new session in the response's cookie. The new session
- * replaces the current one when `completeSignIn` is called.
- * @returns the message to show if the password sign-in failed
+ * Signs in the user of this request again by password.
+ * @returns the new session, for `completeSignIn`, or the error to show
  */
 export async function signInAgain(
   context: AppLoadContext,
   { user, password, botChallenge }: { user: User; password: string; botChallenge: FormDataEntryValue | null },
-): Promise<AuthFailure | null> {
+): Promise<{ session: StoredSession } | AuthFailure> {
   const { email } = user;
   const whenDue = startEvenTiming();
   const attempt = await guardAttempt(context, { action: "password", email, botChallenge });
   if (!attempt.admitted) return attempt;
-  const { error } = await context.session.authClient().auth.signInWithPassword({
-    email,
-    password,
-    options: attempt.challenge,
-  });
+  const { auth } = context.session.anonymousClient();
+  const { data, error } = await auth.signInWithPassword({ email, password, options: attempt.challenge });
   await attempt.settle(outcomeOf(error));
-  if (!error) return null;
+  if (!error) return { session: storedSession.parse(data.session) };
   await whenDue();
-  return generalFailure(error) ?? { status: 400, message: "That password is incorrect. Try again." };
+  return authFailure(error, "That password is incorrect. Try again.");
 }

@@ -1,20 +1,23 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { AuthError } from "@supabase/supabase-js";
 import { guardAttempt } from "../abuse/attempts.ts";
-import { requireKeptSession } from "../session/request-session.ts";
+import type { StoredSession } from "../session/cookies.ts";
+import { tooLargeForCookie } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 
-/** The result of verifying a code. A refused code has a status and the message for the form. */
-export type Verification = { verified: true } | { verified: false; status: 400 | 403 | 429 | 503; message: string };
+/** The session at AAL2, or the status and the message for the form. */
+export type Verification =
+  | { verified: true; session: StoredSession }
+  | { verified: false; status: 400 | 403 | 429 | 503; message: string };
 
 const wrongCodeError = "mfa_verification_failed";
 const wrongCode = "That code is incorrect. Codes change every 30 seconds: enter the current one.";
 const usedCode = "That code was already used. Wait for your app to show the next one, then enter that.";
 const unavailable = "We can’t check codes right now. Try again in a moment.";
-const gone = "This authenticator app was removed or its setup was restarted. Open the page again.";
-const ended = "Your session has ended. Sign in again.";
+const missingFactor = "This authenticator app was removed or its setup was restarted. Open the page again.";
+const endedSession = "Your session has ended. Sign in again.";
 
 /**
  * Verifies a code for the session of this request. If the code is right, the answer's cookie holds the session at AAL2,
@@ -28,33 +31,35 @@ export async function verifyCode(
   const attempt = await guardAttempt(context, { action: "code", userId: user.id });
   if (!attempt.admitted) return refusal(attempt.status, attempt.message);
   const use = { factorId, code, sessionId: user.sessionId };
-  const claimed = await claimCode(context, use);
-  if (!claimed) {
-    await attempt.settle(claimed === null ? "void" : "failed");
-    return claimed === null ? refusal(503, unavailable) : refusal(400, usedCode);
+  const isClaimed = await claimCode(context, use);
+  if (!isClaimed) {
+    await attempt.settle(isClaimed === null ? "void" : "failed");
+    return isClaimed === null ? refusal(503, unavailable) : refusal(400, usedCode);
   }
-  const { error } = await context.session.authClient().auth.mfa.challengeAndVerify({ factorId, code });
+  const { error } = await context.session.sessionClient().auth.mfa.challengeAndVerify({ factorId, code });
   const outcome = error ? outcomeOf(error) : "right";
   await Promise.all([
     releaseCode(context, { ...use, outcome }),
     attempt.settle(outcome === "right" ? "succeeded" : error?.code === wrongCodeError ? "failed" : "void"),
   ]);
   if (error) return refusalOf(error);
-  requireKeptSession(context);
-  return { verified: true };
+  // The client has stored the session that the backend rotated.
+  const { stored } = context.session;
+  if (!stored) throw tooLargeForCookie(context);
+  return { verified: true, session: stored };
 }
 
 function outcomeOf(error: AuthError): CodeOutcome {
-  const answered = error.status !== undefined && error.status >= 400 && error.status < 500;
-  return answered ? "wrong" : "unknown";
+  const isRejection = error.status !== undefined && error.status >= 400 && error.status < 500;
+  return isRejection ? "wrong" : "unknown";
 }
 
 function refusalOf(error: AuthError): Verification {
   const failure = generalFailure(error);
   if (failure) return refusal(failure.status, failure.message);
   if (error.code === wrongCodeError) return refusal(400, wrongCode);
-  if (error.code === "mfa_factor_not_found") return refusal(400, gone);
-  return error.status === 401 || error.status === 403 ? refusal(403, ended) : refusal(400, wrongCode);
+  if (error.code === "mfa_factor_not_found") return refusal(400, missingFactor);
+  return error.status === 401 || error.status === 403 ? refusal(403, endedSession) : refusal(400, wrongCode);
 }
 
 function refusal(status: 400 | 403 | 429 | 503, message: string): Verification {

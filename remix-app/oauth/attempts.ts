@@ -58,9 +58,9 @@ export async function inspectAttempt(
     code,
     challenge: values.challenge,
   });
-  const inspected = inspection.safeParse(data);
-  if (error || !inspected.success) throw unavailable(context, error?.code ?? "answer");
-  return inspected.data?.flow ?? null;
+  const result = inspection.safeParse(data);
+  if (error || !result.success) throw unavailable(context, error?.code ?? "answer");
+  return result.data?.flow ?? null;
 }
 
 /**

@@ -32,7 +32,7 @@ const tokenAnswer = z.object({
  * one of our pages, and the provider's URL is known before the browser goes there.
  * @returns the provider's URL
  */
-export async function askForProvider(
+export async function requestProviderUrl(
   context: AppLoadContext,
   visit: ProviderVisit,
 ): Promise<{ status: "ready"; url: string } | BackendFailure> {

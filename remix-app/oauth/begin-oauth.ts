@@ -4,7 +4,7 @@ import { findProvider, isTenantAddress, type OAuthProvider, providerOrigins } fr
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { beginAttempt } from "./attempts.ts";
-import { askForProvider } from "./backend.ts";
+import { requestProviderUrl } from "./backend.ts";
 import {
   createState,
   type OAuthState,
@@ -123,7 +123,7 @@ async function openVisit(
   await requireAttempt(context, { action: "oauth" });
   const values = createState(context.env);
   await beginAttempt(context, { values, payload });
-  const answer = await askForProvider(context, {
+  const answer = await requestProviderUrl(context, {
     ...visit,
     provider,
     redirectTo: redirectTo(values),

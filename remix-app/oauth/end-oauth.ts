@@ -34,9 +34,9 @@ export interface OAuthReturn {
  * @throws Response 503 AUTH_UNAVAILABLE if these checks could not be completed; the request can be retried
  */
 export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuthReturn): Promise<OAuthOutcome> {
-  const began = await readState(context, query.get("state"));
-  if (!began) return { status: "foreign" };
-  return endVisit(context, { ...began, query, agreed, visitor: await getUser(context) });
+  const start = await readState(context, query.get("state"));
+  if (!start) return { status: "foreign" };
+  return endVisit(context, { ...start, query, agreed, visitor: await getUser(context) });
 }
 
 /**
@@ -48,10 +48,10 @@ export async function endLinkOfPhone(
   context: AppLoadContext,
   { user, provider, state, code }: { user: User; provider: OAuthProviderName; state: string; code: string },
 ): Promise<OAuthFailure | null> {
-  const began = await openState(context.env, state);
-  if (began?.payload.purpose !== "link" || began.payload.provider !== provider) return "expired";
+  const start = await openState(context.env, state);
+  if (start?.payload.purpose !== "link" || start.payload.provider !== provider) return "expired";
   const query = new URLSearchParams({ code });
-  const outcome = await endVisit(context, { ...began, query, agreed: false, visitor: user });
+  const outcome = await endVisit(context, { ...start, query, agreed: false, visitor: user });
   if (outcome.status === "linked") return null;
   return outcome.status === "failed" ? outcome.failure : "failed";
 }
@@ -82,9 +82,9 @@ async function endVisit(
   });
   if (judgement.verdict === "ask" && visitor) return { status: "ask", payload, email: judgement.email, visitor };
   const verdict = judgement.verdict === "ask" ? "refuse" : judgement.verdict;
-  const ended = await settle(context, { values, code, verdict });
+  const isSettled = await settle(context, { values, code, verdict });
   if (judgement.verdict === "refuse") return fail(judgement.failure);
-  if (!ended) return fail("expired");
+  if (!isSettled) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
   // Linking doesn't exchange the code for a session, so the user keeps the current session.
   const details = {
@@ -97,9 +97,9 @@ async function endVisit(
 
 /** Ends the attempt in the database, and clears its state in the browser. */
 async function settle(context: AppLoadContext, options: Parameters<typeof settleAttempt>[1]): Promise<boolean> {
-  const ended = await settleAttempt(context, options);
+  const isSettled = await settleAttempt(context, options);
   clearStateCookie(context);
-  return ended;
+  return isSettled;
 }
 
 interface SignIn {
@@ -113,8 +113,8 @@ async function finishSignIn(context: AppLoadContext, { values, payload, code, fa
   const answer = await exchangeCode(context, { code, verifier: values.verifier });
   if (answer.status === "unavailable") return fail("unavailable");
   if (answer.status === "refused") return fail(failureOf(new URLSearchParams({ error_code: answer.code })));
-  context.session.store(answer.session);
   const response = await completeSignIn(context, {
+    session: answer.session,
     method: `oauth:${payload.provider}`,
     destination: payload.returnTo,
   });

@@ -57,7 +57,7 @@ const byCode: Record<string, OAuthFailure> = {
 };
 
 /** Provider errors (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6) for a user who canceled. */
-const turnedBack = ["access_denied", "user_cancelled_authorize", "consent_required", "interaction_required"];
+const cancellations = ["access_denied", "user_cancelled_authorize", "consent_required", "interaction_required"];
 
 /**
  * Returns the failure from the query with which the identity backend sent the browser back. The backend's own texts are
@@ -66,5 +66,5 @@ const turnedBack = ["access_denied", "user_cancelled_authorize", "consent_requir
 export function failureOf(query: URLSearchParams): OAuthFailure {
   const code = query.get("error_code");
   if (code) return byCode[code] ?? "failed";
-  return turnedBack.includes(query.get("error") ?? "") ? "cancelled" : "failed";
+  return cancellations.includes(query.get("error") ?? "") ? "cancelled" : "failed";
 }

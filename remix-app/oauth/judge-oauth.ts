@@ -2,7 +2,7 @@ import type { OAuthFlow, OAuthVerdict } from "./attempts.ts";
 import type { OAuthFailure } from "./failures.ts";
 import type { OAuthState } from "./state.ts";
 
-export interface Judged {
+export interface VisitFacts {
   payload: OAuthState;
   /** Null if the code is invalid. */
   flow: OAuthFlow | null;
@@ -27,7 +27,7 @@ export type Judgement =
  * Decides what to do with a visit to a provider before its code is exchanged. Considers the signed state, the backend's
  * result, and the account that is signed in here.
  */
-export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: Judged): Judgement {
+export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: VisitFacts): Judgement {
   if (!flow) return refuse("expired");
   if (payload.purpose !== "sign_in" && !isBoundTo(payload, visitor)) return refuse("expired");
   if (payload.provider === "azure" && (tenantIssuer === null || flow.identity.issuer !== tenantIssuer)) {
@@ -47,7 +47,7 @@ export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: Jud
   return { verdict: "sign_in" };
 }
 
-function isBoundTo(payload: Exclude<OAuthState, { purpose: "sign_in" }>, visitor: Judged["visitor"]): boolean {
+function isBoundTo(payload: Exclude<OAuthState, { purpose: "sign_in" }>, visitor: VisitFacts["visitor"]): boolean {
   return visitor?.id === payload.userId && visitor.sessionId === payload.sessionId;
 }
 

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { configuredProviders } from "../config/oauth-providers.ts";
-import { lastUsedFirst, readLastUsedMethod } from "../session/complete-sign-in.ts";
+import { lastUsedFirst, readLastUsedMethod } from "../session/last-used-method.ts";
 
 /** The providers whose buttons a sign-in page shows. */
 export interface OfferedProviders {

@@ -10,17 +10,17 @@ import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 /** The path to which the identity backend redirects browsers. It is also the path of the state cookie. */
 export const oauthCallbackPath = cookies.oauthState.path;
 
-const common = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
-const bound = { ...common, userId: z.uuid(), sessionId: z.uuid() };
+const visitFields = { provider: z.enum(oauthProviderNames), returnTo: z.string().max(2_048) };
+const sessionFields = { ...visitFields, userId: z.uuid(), sessionId: z.uuid() };
 
 /**
  * The data kept during a visit to a provider. For a sign-in, it is bound only to this browser. For a link or a
  * reauthentication, it is also bound to the signed-in account and its session.
  */
 const oauthState = z.discriminatedUnion("purpose", [
-  z.strictObject({ purpose: z.literal("sign_in"), ...common }),
-  z.strictObject({ purpose: z.literal("reauthenticate"), ...bound }),
-  z.strictObject({ purpose: z.literal("link"), ...bound }),
+  z.strictObject({ purpose: z.literal("sign_in"), ...visitFields }),
+  z.strictObject({ purpose: z.literal("reauthenticate"), ...sessionFields }),
+  z.strictObject({ purpose: z.literal("link"), ...sessionFields }),
 ]);
 
 export type OAuthState = z.infer<typeof oauthState>;
@@ -62,7 +62,7 @@ function valuesOf(env: StateContext["env"], state: string): StateValues {
 }
 
 /** The state and payload that a browser or phone keeps while its user visits a provider. */
-interface KeptState {
+interface VisitState {
   values: StateValues;
   payload: OAuthState;
 }
@@ -82,7 +82,7 @@ export async function signState(
 }
 
 /** Returns the state and payload that {@link signState} signed, or null if they are not ours or have expired. */
-export async function openState(env: StateContext["env"], signed: string): Promise<KeptState | null> {
+export async function openState(env: StateContext["env"], signed: string): Promise<VisitState | null> {
   const [state = "", ...token] = signed.split(".");
   if (!stateForm.test(state)) return null;
   try {
@@ -91,9 +91,9 @@ export async function openState(env: StateContext["env"], signed: string): Promi
       audience: oauthCallbackPath,
       requiredClaims: ["exp", "iat"],
     });
-    const { state: named, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
+    const { state: signedState, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
     const parsed = oauthState.safeParse(payload);
-    return named === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
+    return signedState === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
   } catch (error) {
     if (error instanceof errors.JOSEError) return null;
     throw error;
@@ -116,13 +116,13 @@ export function clearStateCookie(context: StateContext): void {
 /**
  * Returns the state that this browser started with. The cookie and the query must match before the signature is
  * checked.
- * @param given the query's `state`
+ * @param queryState the query's `state`
  * @returns null if the visit did not start in this browser, or started too long ago
  */
-export async function readState(context: StateContext, given: string | null): Promise<KeptState | null> {
+export async function readState(context: StateContext, queryState: string | null): Promise<VisitState | null> {
   const signed = readCookie(context, cookies.oauthState);
   const [state = ""] = signed.split(".");
-  return sameText(state, given ?? "") ? openState(context.env, signed) : null;
+  return sameText(state, queryState ?? "") ? openState(context.env, signed) : null;
 }
 
 function sameText(one: string, other: string): boolean {

@@ -7,7 +7,7 @@ import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { backendError, passkeyProblem, registeredPasskey } from "./passkey-problem.ts";
+import { duplicatePasskey, passkeyProblem, requireBackendError } from "./passkey-problem.ts";
 import { noSuchPasskey, type Passkey, passkeyExists } from "./passkeys.ts";
 import type { finishRegistrationSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
@@ -17,7 +17,7 @@ import { requireRelyingParty } from "./require-relying-party.ts";
  * @throws Response a problem, see {@link passkeyProblem}
  */
 export async function startRegistration(context: AppLoadContext) {
-  const { data, error } = await context.session.authClient().auth.passkey.startRegistration();
+  const { data, error } = await context.session.sessionClient().auth.passkey.startRegistration();
   if (error) throw passkeyProblem(error, context);
   requireRelyingParty(context, data.options.rp.id);
   const { rp } = data.options;
@@ -35,13 +35,13 @@ export async function finishRegistration(
   { challengeId, credential, userId }: z.infer<typeof finishRegistrationSchema> & { userId: string },
 ): Promise<void> {
   await announceAddition(context, { userId, target: Buffer.from(credential.id, "base64url").toString("hex") });
-  const { data, error: given } = await context.session
-    .authClient()
+  const { data, error: failure } = await context.session
+    .sessionClient()
     .auth.passkey.verifyRegistration({ challengeId, credential });
-  const error = backendError(given);
+  const error = requireBackendError(failure);
   // For a passkey that is already added, the backend returns only a generic failure.
   if (error && generalFailure(error)?.status === 503 && (await passkeyExists(context.env, credential.id))) {
-    throw registeredPasskey(context.requestId);
+    throw duplicatePasskey(context.requestId);
   }
   if (error) throw passkeyProblem(error, context);
   const device = deviceName(context.userAgent);
@@ -60,7 +60,7 @@ interface Renaming {
 export async function renamePasskey(context: AppLoadContext, change: Renaming): Promise<void> {
   const { userId, passkey, name } = change;
   const { error } = await context.session
-    .authClient()
+    .sessionClient()
     .auth.passkey.update({ passkeyId: passkey.id, friendlyName: name });
   if (error) throw passkeyProblem(error, context);
   await recordEvent(context, { userId, kind: "passkey_renamed", details: { from: passkey.name, to: name } });

@@ -16,23 +16,23 @@ const generalCodes = {
 
 type Refusal = { code: ProblemCode; detail: string };
 
-const ranOut: Refusal = { code: "GONE", detail: "The request timed out. Try again." };
-const registered: Refusal = {
+const timedOut: Refusal = { code: "GONE", detail: "The request timed out. Try again." };
+const duplicate: Refusal = {
   code: "CONFLICT",
   detail: "This passkey is already added. Use another device or password manager to add a new one.",
 };
 const signedOut: Refusal = { code: "UNAUTHENTICATED", detail: "You’ve been signed out. Sign in again." };
-const switchedOff: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are turned off right now." };
-const unverified: Refusal = {
+const disabled: Refusal = { code: "UNAVAILABLE", detail: "Passkeys are turned off right now." };
+const unverifiable: Refusal = {
   code: "INVALID_REQUEST",
   detail: "We couldn’t verify this passkey. Try again, or use another way to sign in.",
 };
 
 /** Maps the identity backend's error codes to our answers. */
 const refusals: Record<string, Refusal> = {
-  webauthn_challenge_not_found: ranOut,
-  webauthn_challenge_expired: ranOut,
-  webauthn_credential_exists: registered,
+  webauthn_challenge_not_found: timedOut,
+  webauthn_challenge_expired: timedOut,
+  webauthn_credential_exists: duplicate,
   too_many_passkeys: {
     code: "CONFLICT",
     detail: `You have ${maxPasskeys} passkeys, the maximum. Delete one you no longer use first.`,
@@ -43,7 +43,7 @@ const refusals: Record<string, Refusal> = {
   },
   user_banned: { code: "FORBIDDEN", detail: "This account can’t sign in right now." },
   insufficient_aal: { code: "MFA_REQUIRED", detail: "Confirm with your authenticator app first." },
-  passkey_disabled: switchedOff,
+  passkey_disabled: disabled,
   bad_jwt: signedOut,
   no_authorization: signedOut,
   session_not_found: signedOut,
@@ -55,7 +55,7 @@ const refusals: Record<string, Refusal> = {
  * occur on our server.
  * @throws any other error
  */
-export function backendError(error: Error | null): AuthError | null {
+export function requireBackendError(error: Error | null): AuthError | null {
   if (error === null || isAuthError(error)) return error;
   throw error;
 }
@@ -70,15 +70,15 @@ export function passkeyProblem(error: AuthError, { requestId }: { requestId: str
       headers: failure.status === 429 ? { "Retry-After": retryAfterSeconds } : {},
     });
   }
-  const { code, detail } = refusals[error.code ?? ""] ?? unverified;
+  const { code, detail } = refusals[error.code ?? ""] ?? unverifiable;
   if (code === "UNAVAILABLE")
     console.error(`error request=${requestId} the identity backend has passkeys switched off`);
   return problem(code, { requestId, detail });
 }
 
 /** Answers a registration of a passkey that an account already has. */
-export function registeredPasskey(requestId: string): Response {
-  return problem(registered.code, { requestId, detail: registered.detail });
+export function duplicatePasskey(requestId: string): Response {
+  return problem(duplicate.code, { requestId, detail: duplicate.detail });
 }
 
 /**

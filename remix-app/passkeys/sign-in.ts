@@ -1,7 +1,8 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { z } from "zod";
 import { outcomeOf, requireAttempt } from "../abuse/attempts.ts";
-import { backendError, passkeyProblem, unknownPasskey } from "./passkey-problem.ts";
+import { type StoredSession, storedSession } from "../session/cookies.ts";
+import { passkeyProblem, requireBackendError, unknownPasskey } from "./passkey-problem.ts";
 import { passkeyExists } from "./passkeys.ts";
 import type { finishSignInSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
@@ -13,7 +14,7 @@ import { requireRelyingParty } from "./require-relying-party.ts";
 export async function startSignIn(context: AppLoadContext, { captchaToken }: { captchaToken?: string | undefined }) {
   const attempt = await requireAttempt(context, { action: "passkey", botChallenge: captchaToken ?? null });
   const { data, error } = await context.session
-    .authClient()
+    .anonymousClient()
     .auth.passkey.startAuthentication({ options: attempt.challenge });
   // Every visit of the sign-in page requests a challenge for autofill, so this does not count as an attempt.
   await attempt.settle("void");
@@ -23,22 +24,22 @@ export async function startSignIn(context: AppLoadContext, { captchaToken }: { c
 }
 
 /**
- * Verifies the browser's answer to a challenge through the identity backend, and stores the new session in the
- * request's cookies.
+ * Verifies the browser's answer to a challenge through the identity backend.
+ * @returns the new session, for `completeSignIn`
  * @throws Response a problem, see {@link passkeyProblem}, with `unknownPasskey: true` if no account has the passkey
  */
 export async function finishSignIn(
   context: AppLoadContext,
   { challengeId, credential }: Omit<z.infer<typeof finishSignInSchema>, "returnUrl">,
-): Promise<void> {
+): Promise<StoredSession> {
   const attempt = await requireAttempt(context, { action: "passkey" });
-  const { error: given } = await context.session
-    .authClient()
+  const response = await context.session
+    .anonymousClient()
     .auth.passkey.verifyAuthentication({ challengeId, credential });
-  const error = backendError(given);
+  const error = requireBackendError(response.error);
   // An expired challenge is not a guess at a credential.
   await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : outcomeOf(error));
-  if (!error) return;
+  if (!error) return storedSession.parse(response.data?.session);
   // If the lookup fails, the passkey counts as existing, because the browser would forget an unknown passkey.
   if (error.code === "webauthn_verification_failed" && (await passkeyExists(context.env, credential.id)) === false) {
     throw unknownPasskey(context.requestId);

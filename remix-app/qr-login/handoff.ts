@@ -5,13 +5,13 @@ import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 import { claimsFor } from "../session/approval-proof.ts";
 import {
-  type BegunChallenge,
   beginChallenge,
   type ChallengeKey,
+  failedCall,
   isChallengeId,
+  type NewChallenge,
   refusalOf,
   secretHashOf,
-  unanswered,
 } from "../session/challenge.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { mintSession } from "../session/mint-session.ts";
@@ -25,7 +25,7 @@ const noEmail = "This account has no email, so a phone can’t sign it in to a b
  * Asks the account's phones to approve a fresh session for a browser that is already signed in.
  * @throws Response 409 CONFLICT if the account has no email, which is required to mint a session; 429, 503
  */
-export async function beginHandoff(context: AppLoadContext, user: User): Promise<BegunChallenge> {
+export async function beginHandoff(context: AppLoadContext, user: User): Promise<NewChallenge> {
   if (user.email !== "") return beginChallenge(context, { kind: "qr", user });
   throw problem("CONFLICT", { requestId: context.requestId, detail: noEmail });
 }
@@ -104,7 +104,7 @@ export async function consumeChallenge(
   const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
   const { data, error } = await database.rpc("claim_qr_challenge", { claim });
   const outcome = claimed.safeParse(data);
-  if (error || !outcome.success) throw unanswered(context, { asked: "claim_qr_challenge", error });
+  if (error || !outcome.success) throw failedCall(context, { call: "claim_qr_challenge", error });
   if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
   if (outcome.data !== "claimed") return { status: outcome.data, session: null };
 
@@ -121,7 +121,7 @@ export async function consumeChallenge(
   const end = completed.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
     await discardSession(context, minted.session);
-    if (failed || !end.success) throw unanswered(context, { asked: "complete_qr_challenge", error: failed });
+    if (failed || !end.success) throw failedCall(context, { call: "complete_qr_challenge", error: failed });
     return { status: end.data, session: null };
   }
   return { status: "consumed", session: await renew(context, minted.session) };

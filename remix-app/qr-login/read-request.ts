@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { type ChallengeKey, isChallengeId, refusalOf, secretHashOf, unanswered } from "../session/challenge.ts";
+import { type ChallengeKey, failedCall, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";
 import { type HandoffRequest, handoffProgress } from "../session/challenge-operations.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
@@ -40,7 +40,7 @@ export async function readRequest(
       },
     });
   const read = answer.safeParse(data);
-  if (error || !read.success) throw unanswered(context, { asked: "read_qr_request", error });
+  if (error || !read.success) throw failedCall(context, { call: "read_qr_request", error });
   if (read.data.outcome !== "known") throw refusalOf(read.data.outcome, context);
   const { outcome: _, metadata, ...request } = read.data;
   return { ...request, ...metadata };

@@ -2,24 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { storedSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
-
-/**
- * Returns whether an admin's override lets this email bypass its blocks and rate limits at the sign-in page. False if
- * the lookup fails.
- */
-export async function hasLoginOverride(context: AppLoadContext, email: string): Promise<boolean> {
-  return (await findLoginOverride(context, email)) !== null;
-}
-
-async function findLoginOverride({ env }: AppLoadContext, email: string): Promise<string | null> {
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("active_login_override", { of_email: email });
-  return !error && typeof data === "string" ? data : null;
-}
 
 const proven = z.object({
   outcome: z.literal("proven"),
@@ -33,34 +17,36 @@ const proven = z.object({
  * Finishes a sign-in for which an override lifted the limits, and records the identity backend's answer. If the account
  * is banned or its email unconfirmed, verifies the password, lifts the block, and signs in again. The second attempt
  * uses our secret key, because the first attempt has used up the bot challenge's token.
- * @returns the error to show, or null on success. On success, the response's cookie has the session.
+ * @param options.response the identity backend's answer to the first attempt
+ * @returns the answer to the last attempt that was made
  */
 export async function signInUnderOverride(
   context: AppLoadContext,
-  { email, password, tried }: { email: string; password: string; tried: AuthTokenResponsePassword },
-): Promise<AuthError | null> {
-  const refused = tried.error;
-  if (refused?.code !== "user_banned" && refused?.code !== "email_not_confirmed") {
-    await recordSignInUnderOverride(context, { email, error: refused, userId: tried.data.user?.id });
-    return refused;
+  {
+    email,
+    password,
+    overrideId,
+    response,
+  }: { email: string; password: string; overrideId: string; response: AuthTokenResponsePassword },
+): Promise<AuthTokenResponsePassword> {
+  const refusal = response.error;
+  if (refusal?.code !== "user_banned" && refusal?.code !== "email_not_confirmed") {
+    await recordSignInUnderOverride(context, { email, overrideId, error: refusal, userId: response.data.user?.id });
+    return response;
   }
-  const { env, clientAddress, userAgent, requestId, session } = context;
+  const { env, clientAddress, userAgent, requestId } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("verify_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
   const proof = proven.safeParse(data);
-  if (error || !proof.success) return refused;
+  if (error || !proof.success) return response;
   await liftBlocks(context, { ...proof.data, email, provenBy: "password" });
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   const { auth } = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });
-  const signedIn = await auth.signInWithPassword({ email, password });
-  if (signedIn.error) return signedIn.error;
-  const { access_token, refresh_token, expires_in, expires_at } = signedIn.data.session;
-  session.store(storedSession.parse({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" }));
-  return null;
+  return auth.signInWithPassword({ email, password });
 }
 
 /**
@@ -69,13 +55,17 @@ export async function signInUnderOverride(
  */
 export async function recordSignInUnderOverride(
   context: AppLoadContext,
-  { email, error, userId }: { email: string; error: AuthError | null; userId: string | undefined },
+  {
+    email,
+    overrideId,
+    error,
+    userId,
+  }: { email: string; overrideId: string; error: AuthError | null; userId: string | undefined },
 ): Promise<void> {
   if (error && error.code !== "invalid_credentials" && error.code !== "otp_expired") return;
-  const overrideId = await findLoginOverride(context, email);
   await recordRecovery(context, {
     email,
-    ...(overrideId ? { overrideId } : {}),
+    overrideId,
     ...(userId ? { userId } : {}),
     ...(error ? { kind: "reject", outcome: "login_wrong" } : { kind: "login_bypass", outcome: "signed_in" }),
   });

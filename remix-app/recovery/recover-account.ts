@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
+import type { StoredSession } from "../session/cookies.ts";
 import { startEvenTiming } from "../session/even-answers.ts";
 import { mintSession } from "../session/mint-session.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -17,6 +18,8 @@ export type Proof = { token: string } | { email: string; code: string };
 export type AccountRecovery =
   | {
       outcome: "recovered";
+      /** A new session at AAL1, for `completeSignIn`. */
+      session: StoredSession;
       /** Whether the account existed before the recovery. */
       known: boolean;
       passwordReplaced: boolean;
@@ -38,10 +41,10 @@ const consumed = z.object({
 const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
 
 /**
- * Signs a person in with the credential from a recovery email, and stores an AAL1 session in the response's cookie.
- * Consuming the credential ends every other session, app session and app token of the account. A ban is lifted, an
- * unconfirmed email is confirmed, and a missing account is created. If the response is lost, the same browser can use
- * the credential again. Errors do not reveal whether the email, the link or the code was wrong, used or expired.
+ * Starts a session for a person with the credential from a recovery email. Consuming the credential ends every other
+ * session, app session and app token of the account. A ban is lifted, an unconfirmed email is confirmed, and a missing
+ * account is created. If the response is lost, the same browser can use the credential again. Errors do not reveal
+ * whether the email, the link or the code was wrong, used or expired.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
@@ -92,13 +95,12 @@ async function enter(
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {
-    context.session.store(minted.session);
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
     const existed = known.userId !== null;
     const passwordReplaced = replacedPassword || (existed && !confirmed);
     await allowRepeat(context, { credentialId, sessionId, passwordReplaced });
-    return { outcome: "recovered", known: existed, passwordReplaced };
+    return { outcome: "recovered", session: minted.session, known: existed, passwordReplaced };
   }
   if (minted?.status !== "unknown") {
     const { error } = await createServiceClient(context.env)

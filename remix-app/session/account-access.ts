@@ -36,7 +36,7 @@ const listedWay = z.object({
   unconfirmed: z.boolean(),
 });
 
-const way = listedWay.transform(({ userAgent, ...found }) => ({ ...found, name: nameOf({ userAgent, ...found }) }));
+const way = listedWay.transform(({ userAgent, ...item }) => ({ ...item, name: nameOf({ userAgent, ...item }) }));
 
 function nameOf({ kind, name, userAgent, provider, device }: z.output<typeof listedWay>): string | null {
   if (kind === "session") return name ?? deviceName(userAgent ?? "");
@@ -106,24 +106,24 @@ export async function readAccessState(
  * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed.
  * The current session and what the account needs to remain usable are never among them.
  */
-export function preselected(
+export function preselect(
   { env }: Pick<AppLoadContext, "env">,
   { access: { ways, otherSessions }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
 ): string[] {
   const suspect = ways.filter(
     ({ kind, id, isNew, unconfirmed }) => (isNew || unconfirmed) && !(kind === "session" && id === user.sessionId),
   );
-  const kept = ways.filter((way) => !suspect.includes(way));
+  const remaining = ways.filter((way) => !suspect.includes(way));
   const signsIn = ({ kind, provider }: AccessWay) =>
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
     // Keeps a password that the owner set in this session. Also keeps the password if no other sign-in method is kept,
     // because the owner can change the password instead.
-    (way.kind === "password" && (way.bySession === user.sessionId || !kept.some(signsIn))) ||
+    (way.kind === "password" && (way.bySession === user.sessionId || !remaining.some(signsIn))) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
-      !kept.some(({ kind }) => kind === "authenticator"));
+      !remaining.some(({ kind }) => kind === "authenticator"));
   const selected = suspect.filter((way) => !needed(way)).map(({ key }) => key);
   return otherSessions.isNew ? [...selected, otherSessions.key] : selected;
 }

@@ -16,13 +16,13 @@ export const switchRequest = z.strictObject({
   targetRoute: z.string().optional(),
   currentRoute: z.string().optional(),
 });
-export const switched = z.object({ accountId: z.uuid(), redirectTo: z.string() });
-export type Switched = z.output<typeof switched>;
+export const switchResponse = z.object({ accountId: z.uuid(), redirectTo: z.string() });
+export type SwitchResponse = z.output<typeof switchResponse>;
 
 export const currentRouteRequest = z.strictObject({ route: z.string() });
 
-export const signedOut = z.object({ activeAccountId: z.uuid().nullable(), redirectTo: z.string() });
-export type SignedOutAnswer = z.output<typeof signedOut>;
+export const signOutResponse = z.object({ activeAccountId: z.uuid().nullable(), redirectTo: z.string() });
+export type SignOutResponse = z.output<typeof signOutResponse>;
 
 export const sessionAnswer = z.object({
   user: z.object({
@@ -80,7 +80,11 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     credentials: ["session"],
     body: { schema: switchRequest, example: { accountId, targetRoute: "/workspaces" } },
     answers: [
-      { status: 200, description: "The account is now active. Redirect the browser to redirectTo.", schema: switched },
+      {
+        status: 200,
+        description: "The account is now active. Redirect the browser to redirectTo.",
+        schema: switchResponse,
+      },
     ],
     problems: ["INVALID_REQUEST", "REAUTH_REQUIRED", "NOT_FOUND"],
   },
@@ -107,7 +111,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
       {
         status: 200,
         description: "The account is signed out. The response names the account that is active now.",
-        schema: signedOut,
+        schema: signOutResponse,
       },
     ],
     problems: ["NOT_FOUND"],
@@ -124,7 +128,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
       {
         status: 200,
         description: "The account is signed out. The response names the account that is active now.",
-        schema: signedOut,
+        schema: signOutResponse,
       },
     ],
     problems: ["NOT_FOUND"],
@@ -136,7 +140,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     tag,
     summary: "Sign out of all accounts in this browser",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "All accounts in this browser are signed out.", schema: signedOut }],
+    answers: [{ status: 200, description: "All accounts in this browser are signed out.", schema: signOutResponse }],
     problems: [],
   },
   {
@@ -148,7 +152,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     description:
       "Ends every session of the account on every device, including this one, and revokes its app sessions and app tokens. Requires a recent identity confirmation.",
     credentials: ["session", "bearer"],
-    answers: [{ status: 200, description: "The account is signed out everywhere.", schema: signedOut }],
+    answers: [{ status: 200, description: "The account is signed out everywhere.", schema: signOutResponse }],
     problems: ["MFA_REQUIRED", "STEP_UP_REQUIRED"],
   },
 ];

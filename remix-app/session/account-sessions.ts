@@ -23,7 +23,7 @@ const rows = z.array(
   }),
 );
 
-const listed = z.object({
+const listedSession = z.object({
   id: z.uuid(),
   /** Whether this is the requesting session. */
   current: z.boolean(),
@@ -38,13 +38,13 @@ const listed = z.object({
 
 /** A page of an account's sessions, as returned by the API. */
 export const sessionList = z.object({
-  sessions: z.array(listed),
+  sessions: z.array(listedSession),
   /** The cursor of the next page, or null at the end. */
   nextCursor: z.string().nullable(),
 });
 export type SessionList = z.output<typeof sessionList>;
 
-export interface AccountSession extends z.output<typeof listed> {
+export interface AccountSession extends z.output<typeof listedSession> {
   /** A readable name: "Chrome on macOS". */
   device: string;
   method: string | null;
@@ -66,7 +66,7 @@ export async function listSessions(
   context: AppLoadContext,
   { user, limit, cursor }: { user: Pick<User, "id" | "sessionId">; limit: number; cursor?: string | undefined },
 ): Promise<{ sessions: AccountSession[]; nextCursor: string | null }> {
-  const found = await callFunction(context, {
+  const sessionRows = await callFunction(context, {
     name: "private.account_sessions",
     args: {
       subject_id: user.id,
@@ -76,7 +76,7 @@ export async function listSessions(
     },
     schema: rows,
   });
-  const { records, nextCursor } = pageOf(found, {
+  const { records, nextCursor } = pageOf(sessionRows, {
     limit,
     cursorOf: ({ id, refreshed_at }) =>
       writeCursor(id === user.sessionId ? afterFirst : { createdAt: refreshed_at, id }),
@@ -117,8 +117,8 @@ export async function endSession(
   { user, sessionId }: { user: User; sessionId: string },
 ): Promise<boolean> {
   if (!z.uuid().safeParse(sessionId).success) return false;
-  const asked = { user: { id: user.id, sessionId }, limit: 1 };
-  const ended = (await listSessions(context, asked)).sessions.find(({ id }) => id === sessionId);
+  const query = { user: { id: user.id, sessionId }, limit: 1 };
+  const session = (await listSessions(context, query)).sessions.find(({ id }) => id === sessionId);
   const { data, error } = await createServiceClient(context.env)
     .schema("private")
     .rpc("end_account_session", { subject_id: user.id, target_id: sessionId });
@@ -128,7 +128,7 @@ export async function endSession(
   await recordEvent(context, {
     userId: user.id,
     kind: current ? "sign_out" : "session_revoked",
-    ...(ended && !current ? { details: { device: ended.device } } : {}),
+    ...(session && !current ? { details: { device: session.device } } : {}),
   });
   return true;
 }
@@ -140,8 +140,8 @@ export async function endSession(
  */
 export async function endOtherSessions(context: AppLoadContext, user: User): Promise<void> {
   const args = { subject_id: user.id, actor_session_id: user.sessionId };
-  const ended = await callFunction(context, { name: "private.end_other_sessions", args, schema: z.number() });
-  if (ended > 0) await recordEvent(context, { userId: user.id, kind: "other_sessions_revoked" });
+  const count = await callFunction(context, { name: "private.end_other_sessions", args, schema: z.number() });
+  if (count > 0) await recordEvent(context, { userId: user.id, kind: "other_sessions_revoked" });
 }
 
 /**
@@ -150,8 +150,8 @@ export async function endOtherSessions(context: AppLoadContext, user: User): Pro
  */
 export async function signOutEverywhere(context: AppLoadContext, user: User): Promise<void> {
   const args = { subject_id: user.id, actor_session_id: user.sessionId };
-  const ended = await callFunction(context, { name: "private.sign_out_everywhere", args, schema: z.number() });
-  if (ended > 0) await recordEvent(context, { userId: user.id, kind: "all_sessions_revoked" });
+  const count = await callFunction(context, { name: "private.sign_out_everywhere", args, schema: z.number() });
+  if (count > 0) await recordEvent(context, { userId: user.id, kind: "all_sessions_revoked" });
 }
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {

@@ -29,31 +29,31 @@ test("the cookie of an added account is host-only, HttpOnly, Secure on https, an
 });
 
 test("after an account is added, its cookie works only with earlier device secrets, and expires a minute after the first use of the new secret", () => {
-  const shown = open();
+  const start = open();
   const one = addition();
-  writeAddition(shown, one);
+  writeAddition(start, one);
   const next = { id: device.id, secret: newSecret() };
-  const settle = (from: ReturnType<typeof open>, options: { shown: string; taken: string[] }) => {
+  const settle = (from: ReturnType<typeof open>, options: { cookieSecret: string; merged: string[] }) => {
     const context = open(headerOf(from));
     settleAdditions(context, { device: next, ...options });
     return context;
   };
-  const taken = settle(shown, { shown: device.secret, taken: [one.secret] });
-  expect(taken.jar.setCookieHeaders()).toEqual([
+  const merged = settle(start, { cookieSecret: device.secret, merged: [one.secret] });
+  expect(merged.jar.setCookieHeaders()).toEqual([
     expect.stringMatching(/^__Host-gh_added_\w+=[^;]+; Max-Age=86400; Path=\//),
   ]);
-  const arrived = settle(taken, { shown: next.secret, taken: [] });
-  expect(arrived.jar.setCookieHeaders()).toEqual([
+  const confirmed = settle(merged, { cookieSecret: next.secret, merged: [] });
+  expect(confirmed.jar.setCookieHeaders()).toEqual([
     expect.stringMatching(/^__Host-gh_added_\w+=[^;]+; Max-Age=60; Path=\//),
   ]);
-  for (const later of [taken, arrived]) {
+  for (const later of [merged, confirmed]) {
     expect(readAdditions(open(headerOf(later)), next)).toEqual([]);
     expect(readAdditions(open(headerOf(later)), device)).toEqual([one.secret]);
     // The browser sends its earlier device cookie again. The addition's cookie still names the new device secret.
-    const back = settle(later, { shown: device.secret, taken: [one.secret] });
+    const back = settle(later, { cookieSecret: device.secret, merged: [one.secret] });
     expect(readAdditions(open(headerOf(back)), next)).toEqual([]);
   }
-  expect(settle(arrived, { shown: next.secret, taken: [] }).jar.setCookieHeaders()).toEqual([]);
+  expect(settle(confirmed, { cookieSecret: next.secret, merged: [] }).jar.setCookieHeaders()).toEqual([]);
 });
 
 test("the cookie of an added account is ignored and removed if it is another device's or lacks our signature", async () => {
@@ -68,7 +68,7 @@ test("the cookie of an added account is ignored and removed if it is another dev
     ].join("; "),
   );
   expect(readAdditions(context, device)).toEqual([]);
-  settleAdditions(context, { device, taken: [] });
+  settleAdditions(context, { device, merged: [] });
   expect(context.jar.getAll().map((pair) => pair.name)).toEqual(["gh_added_4"]);
 });
 
@@ -84,7 +84,7 @@ test.each(["é", "a b", "\u0001", "", "[x]"])(
   (suffix) => {
     const context = open(`__Host-gh_added_${suffix}=${deviceCookieValue(addition(), cookie)}`);
     expect(readAdditions(context, device)).toEqual([]);
-    settleAdditions(context, { device: null, taken: [] });
+    settleAdditions(context, { device: null, merged: [] });
     expect(context.jar.setCookieHeaders()).toEqual([]);
   },
 );

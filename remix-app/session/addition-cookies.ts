@@ -14,8 +14,8 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
 
 type Context = CookieContext & { cookie: KeyRing };
 
-const takenSeconds = 24 * 60 * 60;
-const shownSeconds = 60;
+const mergedSeconds = 24 * 60 * 60;
+const confirmedSeconds = 60;
 const markLength = 8;
 const suffix = /\.([0-9a-f]{8})(~?)$/;
 
@@ -30,8 +30,8 @@ function markOf(device: Device): string {
 export function readAdditions(context: Context, device: Device): string[] {
   const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
     const value = readCookie(context, cookie);
-    const [, settledUnder] = suffix.exec(value) ?? [];
-    if (settledUnder === markOf(device)) return [];
+    const [, mark] = suffix.exec(value) ?? [];
+    if (mark === markOf(device)) return [];
     const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
     return addition?.id === device.id ? [addition.secret] : [];
   });
@@ -47,22 +47,27 @@ export function writeAddition(context: Context, addition: Device): void {
 /**
  * Marks the cookies of merged additions with a hash of the device's current secret, and clears all other addition
  * cookies.
- * @param options.shown the secret in the browser's own device cookie
+ * @param options.cookieSecret the secret in the browser's own device cookie
+ * @param options.merged the secrets of the merged additions
  */
 export function settleAdditions(
   context: Context,
-  { device, shown, taken }: { device: Device | null; shown?: string | undefined; taken: readonly string[] },
+  {
+    device,
+    cookieSecret,
+    merged,
+  }: { device: Device | null; cookieSecret?: string | undefined; merged: readonly string[] },
 ): void {
   for (const cookie of cookiesNamed(context, cookies.addition)) {
     const value = readCookie(context, cookie);
     const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
-    const [, mark, ending] = suffix.exec(value) ?? [];
+    const [, mark, confirmation] = suffix.exec(value) ?? [];
     if (device && mark === markOf(device)) {
-      const arrived = shown === device.secret && !ending;
-      if (arrived) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: shownSeconds });
-    } else if (device && addition?.id === device.id && taken.includes(addition.secret)) {
-      const marked = `${deviceCookieValue(addition, context.cookie)}.${markOf(device)}`;
-      writeCookie(context, cookie, { value: marked, maxAgeSeconds: takenSeconds });
+      const isConfirmed = cookieSecret === device.secret && !confirmation;
+      if (isConfirmed) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: confirmedSeconds });
+    } else if (device && addition?.id === device.id && merged.includes(addition.secret)) {
+      const markedValue = `${deviceCookieValue(addition, context.cookie)}.${markOf(device)}`;
+      writeCookie(context, cookie, { value: markedValue, maxAgeSeconds: mergedSeconds });
     } else clearCookie(context, cookie);
   }
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { clearApprovalCookie, heldApproval, writeApprovalCookie } from "./cookies.ts";
+import { clearApprovalCookie, readApproval, writeApprovalCookie } from "./cookies.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
 const validUntil = new Date(now + 12 * 3_600_000).toISOString();
@@ -24,8 +24,8 @@ function written(): { value: string; header: string } {
   return { header, value: /^ttr_mfa_mobile_approval=([^;]*)/.exec(header)?.[1] ?? "" };
 }
 
-const held = (value: string, session = sessionId) =>
-  heldApproval(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
+const validityOf = (value: string, session = sessionId) =>
+  readApproval(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
 
 test("the approval cookie is host-only, HttpOnly, and lasts as long as the approval", () => {
   expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
@@ -33,23 +33,23 @@ test("the approval cookie is host-only, HttpOnly, and lasts as long as the appro
 
 test("a stored approval is valid in its own session until the moment it expires", () => {
   const { value } = written();
-  expect(held(value)).toBe("held");
+  expect(validityOf(value)).toBe("valid");
   vi.setSystemTime(now + 12 * 3_600_000 - 1);
-  expect(held(value)).toBe("held");
+  expect(validityOf(value)).toBe("valid");
   vi.setSystemTime(now + 12 * 3_600_000);
-  expect(held(value)).toBe("stale");
+  expect(validityOf(value)).toBe("stale");
 });
 
 test.each([
-  ["from another session", (value: string) => held(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
-  ["altered to expire later", (value: string) => held(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
-  ["one character short", (value: string) => held(value.slice(0, -1))],
-  ["signed incorrectly", (value: string) => held(value.replace(/\..*/, `.${"A".repeat(43)}`))],
-  ["empty", () => held("")],
+  ["from another session", (value: string) => validityOf(value, "0c0c0c0c-0c0c-4c0c-8c0c-0c0c0c0c0c0c")],
+  ["altered to expire later", (value: string) => validityOf(value.replace(/^\d+/, String(now + 99 * 3_600_000)))],
+  ["one character short", (value: string) => validityOf(value.slice(0, -1))],
+  ["signed incorrectly", (value: string) => validityOf(value.replace(/\..*/, `.${"A".repeat(43)}`))],
+  ["empty", () => validityOf("")],
   [
     "signed by another server",
     (value: string) =>
-      heldApproval(
+      readApproval(
         { ...contextOf(`ttr_mfa_mobile_approval=${value}`), env: { ...env, SUPABASE_SECRET_KEY: "another" } },
         sessionId,
       ),
@@ -59,7 +59,7 @@ test.each([
 });
 
 test("a request without an approval cookie has no stored approval", () => {
-  expect(heldApproval(contextOf(null), sessionId)).toBe("none");
+  expect(readApproval(contextOf(null), sessionId)).toBe("none");
 });
 
 test("clearing an approval expires this host's cookie and the cookie that a sibling host set for the domain", () => {
@@ -69,5 +69,5 @@ test("clearing an approval expires this host's cookie and the cookie that a sibl
   expect(headers).toHaveLength(2);
   for (const header of headers) expect(header).toMatch(/^ttr_mfa_mobile_approval=; Max-Age=0;/);
   expect(headers.filter((header) => header.includes("Domain=example.com"))).toHaveLength(1);
-  expect(heldApproval(context, sessionId)).toBe("none");
+  expect(readApproval(context, sessionId)).toBe("none");
 });

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { Claims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { derivedKey, hmac } from "../crypto/derived-key.ts";
-import { type ApprovalContext, heldApproval } from "./cookies.ts";
+import { type ApprovalContext, readApproval } from "./cookies.ts";
 
 /** Returns the key for the approval proofs of a session. The database stores this key with the approval. */
 export function approvalProofKey(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: string): Uint8Array {
@@ -19,8 +19,8 @@ export function proveApproval(env: Pick<Env, "SUPABASE_SECRET_KEY">, sessionId: 
 }
 
 /** Returns a proof of the session's mobile approval, or null if the browser does not hold the approval's cookie. */
-export function heldApprovalProof(context: ApprovalContext, sessionId: string): string | null {
-  return heldApproval(context, sessionId) === "held" ? proveApproval(context.env, sessionId) : null;
+export function readApprovalProof(context: ApprovalContext, sessionId: string): string | null {
+  return readApproval(context, sessionId) === "valid" ? proveApproval(context.env, sessionId) : null;
 }
 
 /**

@@ -8,13 +8,13 @@ import { approvingDevice } from "./challenge.ts";
 /** The query that authenticates a poll. */
 const challengeQuery = z.object({ secret: z.string() });
 
-const begun = { id: z.uuid(), secret: z.string(), expiresAt: z.iso.datetime() };
+const newChallenge = { id: z.uuid(), secret: z.string(), expiresAt: z.iso.datetime() };
 /** `payload` is the text of the QR code: a link with the secret in its fragment. */
-export const handoffBegun = z.object({ ...begun, payload: z.url() });
-export type HandoffBegun = z.output<typeof handoffBegun>;
+export const newHandoff = z.object({ ...newChallenge, payload: z.url() });
+export type NewHandoff = z.output<typeof newHandoff>;
 /** `pairCode` is only for the requesting page. */
-export const approvalBegun = z.object({ ...begun, pairCode: z.string().regex(/^\d{6}$/) });
-export type ApprovalBegun = z.output<typeof approvalBegun>;
+export const newApprovalRequest = z.object({ ...newChallenge, pairCode: z.string().regex(/^\d{6}$/) });
+export type NewApprovalRequest = z.output<typeof newApprovalRequest>;
 
 const secret = z.string().min(1).max(128);
 export const handoffApproval = z.strictObject({ secret, device: approvingDevice });
@@ -81,7 +81,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     description:
       "Asks a phone to renew the browser's session. Show the payload as a QR code. The challenge expires after 2 minutes, and an earlier pending one expires now.",
     credentials: ["session"],
-    answers: [{ status: 201, description: "The challenge, with its secret.", schema: handoffBegun }],
+    answers: [{ status: 201, description: "The challenge, with its secret.", schema: newHandoff }],
     problems: ["FORBIDDEN", "MFA_REQUIRED", "CONFLICT", "RATE_LIMITED"],
   },
   {
@@ -136,7 +136,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     summary: "Ask a phone to approve the second step",
     description: "Show the pair code only on the page. The request expires after 5 minutes.",
     credentials: ["session"],
-    answers: [{ status: 201, description: "The request, with its secret and pair code.", schema: approvalBegun }],
+    answers: [{ status: 201, description: "The request, with its secret and pair code.", schema: newApprovalRequest }],
     problems: ["FORBIDDEN", "CONFLICT", "RATE_LIMITED"],
   },
   {

@@ -25,7 +25,7 @@ const status = z.enum(["created", "approved", "consumed", "bound", "rejected", "
 export type ChallengeStatus = z.infer<typeof status>;
 
 const time = z.coerce.date().transform((date) => date.toISOString());
-const answer = z.discriminatedUnion("outcome", [
+const readResult = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("known"),
     status,
@@ -67,7 +67,7 @@ export async function readChallenge(
 ): Promise<ChallengeProgress | "not_found" | "forbidden"> {
   if (!isChallengeId(key.id)) return "not_found";
   const args = { challenge: { id: key.id, kind, secretHash: secretHashOf(key.secret), sessionId } };
-  const call = { name: "private.read_login_challenge", args, schema: answer } as const;
+  const call = { name: "private.read_login_challenge", args, schema: readResult } as const;
   const read = await callFunction(context, call);
   if (read.outcome !== "known") return read.outcome;
   const { outcome: _, ...progress } = read;
@@ -88,11 +88,11 @@ export async function requireChallenge(
 }
 
 /** Logs a call that the database did not answer as expected. Returns 503 UNAVAILABLE. */
-export function unanswered(
+export function failedCall(
   { requestId }: Pick<AppLoadContext, "requestId">,
-  { asked, error }: { asked: string; error: { code: string } | null },
+  { call, error }: { call: string; error: { code: string } | null },
 ): Response {
-  console.error(`error request=${requestId} ${asked}: ${error?.code || "answer"}`);
+  console.error(`error request=${requestId} ${call}: ${error?.code || "answer"}`);
   return problem("UNAVAILABLE", { requestId });
 }
 
@@ -115,7 +115,7 @@ export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoad
 const part = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Stores in a cookie the challenge that a page waits for, with the other data that the page shows. */
-export function keepChallenge(
+export function writeChallengeCookie(
   context: CookieContext,
   cookie: CookieDefinition,
   { key, shown = "" }: { key: ChallengeKey; shown?: string },
@@ -124,7 +124,7 @@ export function keepChallenge(
 }
 
 /** Reads the challenge that the browser's cookie names. The database checks whose challenge it is. */
-export function keptChallenge(
+export function readChallengeCookie(
   context: CookieContext,
   cookie: CookieDefinition,
 ): (ChallengeKey & { shown: string }) | null {
@@ -134,7 +134,7 @@ export function keptChallenge(
 }
 
 /** A new challenge with its secret. The browser that begins the challenge receives the secret only once. */
-export interface BegunChallenge {
+export interface NewChallenge {
   id: string;
   secret: string;
   /** An RFC 3339 timestamp. */
@@ -142,7 +142,7 @@ export interface BegunChallenge {
 }
 
 const secretBytes = 32;
-const begunAnswer = z.discriminatedUnion("outcome", [
+const beginResult = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.literal("begun"), expiresAt: z.coerce.date() }),
   z.object({ outcome: z.literal("limited"), retryAfterSeconds: z.number().int().positive() }),
 ]);
@@ -155,7 +155,7 @@ const begunAnswer = z.discriminatedUnion("outcome", [
 export async function beginChallenge(
   context: AppLoadContext,
   { kind, user, pairCodeHash }: { kind: ChallengeKind; user: User; pairCodeHash?: (id: string) => string },
-): Promise<BegunChallenge> {
+): Promise<NewChallenge> {
   const { requestId, clientAddress, userAgent } = context;
   const id = randomUUID();
   const secret = randomBytes(secretBytes).toString("base64url");
@@ -168,11 +168,11 @@ export async function beginChallenge(
     pairCodeHash: pairCodeHash?.(id),
     metadata: { device: deviceName(userAgent), address: clientAddress },
   };
-  const call = { name: "private.begin_login_challenge", args: { challenge }, schema: begunAnswer } as const;
-  const begun = await callFunction(context, call);
-  if (begun.outcome === "begun") return { id, secret, expiresAt: begun.expiresAt.toISOString() };
+  const call = { name: "private.begin_login_challenge", args: { challenge }, schema: beginResult } as const;
+  const result = await callFunction(context, call);
+  if (result.outcome === "begun") return { id, secret, expiresAt: result.expiresAt.toISOString() };
   const detail = "You’ve requested too many codes. Wait a few minutes, then try again.";
-  const headers = { "Retry-After": String(begun.retryAfterSeconds) };
+  const headers = { "Retry-After": String(result.retryAfterSeconds) };
   throw problem("RATE_LIMITED", { requestId, detail, headers });
 }
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, authFailure, generalFailure, mailFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { newPasswordSchema } from "./credentials.ts";
 import { findPasswordFault } from "./password-fault.ts";
@@ -35,17 +35,11 @@ export type PasswordChange =
       ask: PasswordProof | null;
     };
 
-type FieldRefusal = { field: "password" | PasswordProof; message: string };
-
-const refusals: Record<string, FieldRefusal> = {
-  weak_password: { field: "password", message: "Choose a password that’s harder to guess." },
-  same_password: { field: "password", message: "Choose a different password from your current one." },
-  current_password_required: { field: "currentPassword", message: "Enter your current password." },
-  current_password_invalid: { field: "currentPassword", message: "This isn’t your current password." },
-  reauthentication_not_valid: {
-    field: "code",
-    message: "This code isn’t the newest one, or it has expired. Check the email.",
-  },
+/** The fields of errors that are not about the new password. */
+const proofFields: Record<string, PasswordProof> = {
+  current_password_required: "currentPassword",
+  current_password_invalid: "currentPassword",
+  reauthentication_not_valid: "code",
 };
 
 /** The backend's error codes for a wrong proof. */
@@ -74,7 +68,7 @@ export async function changePassword(
     await attempt.settle("void");
     return { status: "refused", httpStatus: 400, fieldErrors: { password: [fault] }, ask: null };
   }
-  const { auth } = context.session.authClient();
+  const { auth } = context.session.sessionClient();
   const { error } = await auth.updateUser({
     password,
     ...(currentPassword ? { current_password: currentPassword } : {}),
@@ -87,20 +81,16 @@ export async function changePassword(
     return { status: "changed" };
   }
   if (error.code === "reauthentication_needed") return mailCode(context);
-  const failure = generalFailure(error);
-  if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
-  const { field, message } = refusals[error.code ?? ""] ?? {
-    field: "password" as const,
-    message: "This password wasn’t accepted. Choose another one.",
-  };
-  const ask = field === "password" ? null : field;
-  return { status: "refused", httpStatus: 400, fieldErrors: { [field]: [message] }, ask };
+  const { status: httpStatus, message } = authFailure(error, "This password wasn’t accepted. Choose another one.");
+  if (generalFailure(error)) return { status: "refused", httpStatus, formErrors: [message], ask: null };
+  const ask = proofFields[error.code ?? ""] ?? null;
+  return { status: "refused", httpStatus, fieldErrors: { [ask ?? "password"]: [message] }, ask };
 }
 
 /** Requests an emailed code from the identity backend. A recently sent code remains valid. */
 async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
-  const { error } = await context.session.authClient().auth.reauthenticate();
-  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  const { error } = await context.session.sessionClient().auth.reauthenticate();
+  const failure = mailFailure(error);
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
   const message = "You signed in more than a day ago, so we emailed you a code. Enter it with your new password.";
   return { status: "refused", httpStatus: 400, formErrors: [message], ask: "code" };

@@ -25,6 +25,11 @@ export const storedSession = z.object({
 
 export type StoredSession = z.infer<typeof storedSession>;
 
+/** Returns whether two sessions have the same tokens. */
+export function isSameSession(one: StoredSession, other: StoredSession): boolean {
+  return one.refresh_token === other.refresh_token && one.access_token === other.access_token;
+}
+
 /** The name and scope of this project's canonical auth cookie for one request. */
 export interface SessionCookieScope {
   name: string;
@@ -85,9 +90,18 @@ export function hasSessionCookie(jar: CookieJar, { name }: SessionCookieScope): 
   return jar.getAll().some((cookie) => isChunkLike(cookie.name, name));
 }
 
+function cookieValueOf(session: StoredSession): string {
+  return encodingPrefix + stringToBase64URL(JSON.stringify(session));
+}
+
+/** Returns whether a session is small enough for the cookie. Servers refuse requests with larger headers. */
+export function fitsCookie(session: StoredSession): boolean {
+  return cookieValueOf(session).length <= maxSessionCookieBytes;
+}
+
 /**
  * Writes the session and expires leftover parts of earlier cookies. If the session is too large, clears the cookie
- * instead, because servers refuse requests with such large headers.
+ * instead.
  * @returns the session that the browser holds afterwards, or null
  */
 export function writeSessionCookie(
@@ -95,12 +109,11 @@ export function writeSessionCookie(
   scope: SessionCookieScope,
   session: StoredSession,
 ): StoredSession | null {
-  const value = encodingPrefix + stringToBase64URL(JSON.stringify(session));
-  if (value.length > maxSessionCookieBytes) {
+  if (!fitsCookie(session)) {
     clearSessionCookie(jar, scope);
     return null;
   }
-  const chunks = createChunks(scope.name, value);
+  const chunks = createChunks(scope.name, cookieValueOf(session));
   const written = new Set(chunks.map((chunk) => chunk.name));
   for (const name of staleNames(jar, scope)) {
     if (!written.has(name)) expire(jar, scope, name);
@@ -202,7 +215,7 @@ export type ApprovalContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_
  * The validity of a request's approval cookie. A `stale` cookie belongs to another session, has expired, or is not
  * ours.
  */
-export type HeldApproval = "none" | "held" | "stale";
+export type ApprovalValidity = "none" | "valid" | "stale";
 
 /** Stores an approval in the browser, for one session and until it expires. It is not a remember-me token. */
 export function writeApprovalCookie(
@@ -217,12 +230,12 @@ export function writeApprovalCookie(
 }
 
 /** Returns whether the browser holds this session's approval. The database decides whether it is still valid. */
-export function heldApproval(context: ApprovalContext, sessionId: string): HeldApproval {
+export function readApproval(context: ApprovalContext, sessionId: string): ApprovalValidity {
   if (context.jar.get(cookies.mobileApproval.name) === undefined) return "none";
   const value = readCookie(context, cookies.mobileApproval);
   const [, until = "", signature = ""] = /^(\d{1,15})\.([\w-]{43})$/.exec(value) ?? [];
   const genuine = isSignature(signature, signatureOf(context, { sessionId, until: Number(until) }));
-  return genuine && Number(until) > Date.now() ? "held" : "stale";
+  return genuine && Number(until) > Date.now() ? "valid" : "stale";
 }
 
 /** Removes the approval from the browser, including a cookie that a sibling host set for the whole domain. */

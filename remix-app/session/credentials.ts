@@ -95,7 +95,7 @@ export async function keepsPassword(
 ): Promise<boolean> {
   if (!created?.identities?.length) return false;
   if (wasJustCreated(created)) return true;
-  const { error } = await context.session.mailClient().auth.signInWithPassword({ email, password });
+  const { error } = await context.session.anonymousClient().auth.signInWithPassword({ email, password });
   return error?.code === "email_not_confirmed";
 }
 
@@ -129,7 +129,7 @@ export async function replaceForeignPassword(
 ): Promise<void> {
   const { session, requestId } = context;
   if (!wasJustConfirmed(user) || remembersPassword(context, user.email ?? "")) return;
-  const { auth } = session.authClient();
+  const { auth } = session.sessionClient();
   const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
   if (error) {
     if (session.stored) await discardSession(context, session.stored);

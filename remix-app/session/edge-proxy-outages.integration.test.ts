@@ -30,7 +30,7 @@ beforeEach(async () => {
     verifyClaims: createClaimsVerifier({ supabaseUrl, now }),
     refreshSession,
     vault,
-    fetchState: (token, asked) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, ...asked }),
+    fetchState: (token, options) => fetchDeviceSessionState(token, { supabaseUrl, publishableKey, ...options }),
     now,
   });
   services = { proxy, refreshSession, vault };

@@ -68,7 +68,7 @@ async function startProxy() {
     verifyClaims: createClaimsVerifier({ supabaseUrl: url }),
     refreshSession,
     vault,
-    fetchState: (token, asked) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, ...asked }),
+    fetchState: (token, options) => fetchDeviceSessionState(token, { supabaseUrl: url, publishableKey, ...options }),
   });
   return {
     calls,

@@ -1,7 +1,7 @@
 import { type Claims, type ClaimsVerifier, createClaimsVerifier, expiryOf } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { bearerToken } from "../http/authorization.ts";
-import { type Device, type StoredSession, successorOf } from "./cookies.ts";
+import { type Device, isSameSession, type StoredSession, successorOf } from "./cookies.ts";
 import { createSessionRefresher, refreshMarginSeconds, type SessionRefresher } from "./refresh.ts";
 import type { SessionServices } from "./request-session.ts";
 import { type DeviceSessionState, fetchDeviceSessionState, type SessionState } from "./session-state.ts";
@@ -11,7 +11,7 @@ import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUn
  * Maximum number of times that a request reads its session from the vault. The request reads again if the session has
  * changed or was refused.
  */
-const maxVerdicts = 4;
+const maxVaultReads = 4;
 
 /**
  * How a request authenticates. `unavailable` means that its session could not be verified. The browser then keeps its
@@ -22,7 +22,7 @@ export type RequestAuth =
   | { status: "authenticated"; via: "cookie" | "bearer"; accessToken: string; claims: Claims }
   | { status: "unavailable" };
 
-interface Judgement {
+interface Decision {
   auth: RequestAuth;
   /** The session's state in the database, if it was read. */
   state?: SessionState;
@@ -30,16 +30,16 @@ interface Judgement {
   device: { device: Device; view: DeviceView } | null;
 }
 
-export interface Verdict extends Judgement {
+export interface Verdict extends Decision {
   /** The session that the browser holds from now on. */
   session: StoredSession | null;
   /** The device to write to the browser's cookie; null leaves the cookie unchanged. */
   deviceCookie: Device | null;
   /**
-   * The browser's device. The sign-ins in the request's cookies are already added to its accounts. Null if the device
-   * is unknown or could not be checked.
+   * The browser's device, once the sign-ins in the request's cookies are merged into its accounts. Null if the device is
+   * unknown or could not be checked.
    */
-  taken: Device | null;
+  mergedDevice: Device | null;
 }
 
 export interface EdgeProxyOptions {
@@ -71,7 +71,7 @@ export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
 const anonymous = { status: "anonymous" } as const;
 const unavailable = { status: "unavailable" } as const;
 
-function unanswered(error: unknown): "unavailable" {
+function requireUnavailable(error: unknown): "unavailable" {
   if (error instanceof VaultUnavailable) return "unavailable";
   throw error;
 }
@@ -86,7 +86,7 @@ function unanswered(error: unknown): "unavailable" {
 export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   const { verifyClaims, refreshSession, vault, fetchState, now = Date.now } = options;
 
-  async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<Judgement> {
+  async function fromBearer(authorization: string, identityHeaders: Record<string, string>): Promise<Decision> {
     const accessToken = bearerToken(authorization);
     if (accessToken === null) return { auth: anonymous, device: null };
     const result = await verifyClaims(accessToken, { identityHeaders });
@@ -97,35 +97,35 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   }
 
   /** Adds the sign-ins in the browser's cookies to its accounts. Makes no call if there are none. */
-  async function take({ device, additions }: RequestCredentials): Promise<Device | null | "unavailable"> {
+  async function mergeAdditions({ device, additions }: RequestCredentials): Promise<Device | null | "unavailable"> {
     if (!device || additions.length === 0) return device;
-    return vault.takeAdditions(device, additions).catch(unanswered);
+    return vault.takeAdditions(device, additions).catch(requireUnavailable);
   }
 
   async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
-    const { session: brought, approvalProof, identityHeaders } = credentials;
-    const taken = await take(credentials);
-    if (taken === "unavailable") {
-      return { auth: unavailable, device: null, session: brought, deviceCookie: null, taken: null };
+    const { session: cookieSession, approvalProof, identityHeaders } = credentials;
+    const mergedDevice = await mergeAdditions(credentials);
+    if (mergedDevice === "unavailable") {
+      return { auth: unavailable, device: null, session: cookieSession, deviceCookie: null, mergedDevice: null };
     }
-    const device = taken ?? credentials.device;
-    let held = brought;
+    const device = mergedDevice ?? credentials.device;
+    let session = cookieSession;
     /** Tokens refused before their expiry. The backend decides whether their sessions are still active. */
-    const refused = new Set<string>();
-    let renewed = false;
+    const refusedTokens = new Set<string>();
+    let isRefreshed = false;
 
-    function signedOut(view: DeviceView | null): Judgement {
-      held = null;
+    function signOut(view: DeviceView | null): Decision {
+      session = null;
       return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
     }
 
     /** @returns null if the vault must be read to decide */
-    async function judge(session: StoredSession, owner: Device): Promise<Judgement | null> {
-      const { access_token: accessToken } = session;
+    async function check(candidate: StoredSession, owner: Device): Promise<Decision | null> {
+      const { access_token: accessToken } = candidate;
       const result = await verifyClaims(accessToken, { identityHeaders });
       if (result.status === "unavailable") return { auth: unavailable, device: null };
       if (result.status === "refused") {
-        refused.add(accessToken);
+        refusedTokens.add(accessToken);
         return null;
       }
       const { claims } = result;
@@ -134,16 +134,16 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         approvalProof: approvalProof(claims.session_id),
       });
       const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
-      if (state.status === "refused") refused.add(accessToken);
+      if (state.status === "refused") refusedTokens.add(accessToken);
       if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
-      if (!view?.active) return signedOut(view);
+      if (!view?.active) return signOut(view);
       const { active } = view;
-      const agrees =
+      const isActive =
         active.userId === claims.sub &&
         active.sessionId === claims.session_id &&
-        active.tag === tagOf(session, vault.keys);
-      if (!agrees || state.status === "refused") return null;
-      if (state.status === "over") return signedOut(view);
+        active.tag === tagOf(candidate, vault.keys);
+      if (!isActive || state.status === "refused") return null;
+      if (state.status === "over") return signOut(view);
       return { auth, device: { device: owner, view }, state };
     }
 
@@ -152,30 +152,31 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
      * @returns the session, a verdict if the session is missing or unusable, or `"again"` if the vault's entry has
      * changed meanwhile
      */
-    async function fromVault(owner: Device): Promise<StoredSession | Judgement | "again"> {
+    async function fromVault(owner: Device): Promise<StoredSession | Decision | "again"> {
       const opened = await vault.open(owner);
-      if (!opened?.active || !opened.vault) return signedOut(opened);
+      if (!opened?.active || !opened.vault) return signOut(opened);
       const entry = opened.vault;
-      const session = await vault.unseal(owner, entry);
-      if (!session) {
-        return (await vault.lose(owner, { entry, listed: false })) ? signedOut(opened) : "again";
+      const vaultSession = await vault.unseal(owner, entry);
+      if (!vaultSession) {
+        return (await vault.discard(owner, { entry, listed: false })) ? signOut(opened) : "again";
       }
-      const secondsLeft = (expiryOf(session.access_token) ?? 0) - now() / 1000;
-      if (secondsLeft > refreshMarginSeconds && !refused.has(session.access_token)) {
-        await reseal(owner, { entry, session });
-        return session;
+      const secondsLeft = (expiryOf(vaultSession.access_token) ?? 0) - now() / 1000;
+      const isRefused = refusedTokens.has(vaultSession.access_token);
+      if (secondsLeft > refreshMarginSeconds && !isRefused) {
+        await reseal(owner, { entry, session: vaultSession });
+        return vaultSession;
       }
-      const result = await refreshSession(session.refresh_token, { identityHeaders });
+      const result = await refreshSession(vaultSession.refresh_token, { identityHeaders });
       if (result.status === "refused") {
-        return (await vault.lose(owner, { entry, listed: true })) ? signedOut(opened) : "again";
+        return (await vault.discard(owner, { entry, listed: true })) ? signOut(opened) : "again";
       }
       if (result.status === "refreshed") {
         // Stores the session before using it, so that no browser gets a rotated session that the vault lacks.
-        renewed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
-        return renewed ? result.session : "again";
+        isRefreshed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
+        return isRefreshed ? result.session : "again";
       }
-      return secondsLeft > 0 && !refused.has(session.access_token)
-        ? session
+      return secondsLeft > 0 && !isRefused
+        ? vaultSession
         : { auth: unavailable, device: { device: owner, view: opened } };
     }
 
@@ -185,53 +186,57 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
     }
 
-    async function judgement(): Promise<Judgement> {
-      if (!device) return signedOut(null);
-      const expiry = brought && expiryOf(brought.access_token);
-      const usable = brought && expiry !== null && expiry - now() / 1000 > refreshMarginSeconds ? brought : null;
-      let judged = usable && (await judge(usable, device));
-      for (let tries = 0; !judged && tries < maxVerdicts; tries += 1) {
-        const session = await fromVault(device);
-        if (session === "again") continue;
-        if ("auth" in session) return session;
-        const same = session.refresh_token === brought?.refresh_token && session.access_token === brought.access_token;
-        if (!same) held = session;
-        judged = await judge(session, device);
+    async function decide(): Promise<Decision> {
+      if (!device) return signOut(null);
+      const expiry = cookieSession && expiryOf(cookieSession.access_token);
+      const isUsable = expiry !== null && expiry - now() / 1000 > refreshMarginSeconds;
+      let decision = cookieSession && isUsable ? await check(cookieSession, device) : null;
+      for (let tries = 0; !decision && tries < maxVaultReads; tries += 1) {
+        const result = await fromVault(device);
+        if (result === "again") continue;
+        if ("auth" in result) return result;
+        if (!cookieSession || !isSameSession(result, cookieSession)) session = result;
+        decision = await check(result, device);
       }
-      return judged ?? { auth: unavailable, device: null };
+      return decision ?? { auth: unavailable, device: null };
     }
 
     /**
      * Returns the device cookie that the browser still needs. Also records the first request in which the browser sends
      * its newest secret.
      */
-    function deviceCookieFor({ device: known }: Judgement): Device | null {
-      if (!known) return null;
-      const { view } = known;
+    function deviceCookieFor({ device: current }: Decision): Device | null {
+      if (!current) return null;
+      const { view } = current;
       if (view.secret === "previous") {
-        known.device = successorOf(known.device, vault.keys);
-        return known.device;
+        current.device = successorOf(current.device, vault.keys);
+        return current.device;
       }
       // If adding accounts gave the device a new secret, the browser has not sent that secret yet.
-      const shown = known.device.secret === credentials.device?.secret;
-      if (shown && !view.arrived) void vault.noteArrival(known.device);
+      const wasSent = current.device.secret === credentials.device?.secret;
+      if (wasSent && !view.arrived) void vault.confirmSecret(current.device);
       // Extends the cookie's expiry only rarely, because a late response could overwrite the cookie of a newer sign-in
       // with an earlier secret.
-      return renewed && view.old ? known.device : null;
+      return isRefreshed && view.old ? current.device : null;
     }
 
-    const judged = await judgement().catch((error: unknown): Judgement => {
-      unanswered(error);
+    const decision = await decide().catch((error: unknown): Decision => {
+      requireUnavailable(error);
       return { auth: unavailable, device: null };
     });
-    const next = taken && taken.secret !== credentials.device?.secret ? taken : null;
-    return { ...judged, session: held, deviceCookie: deviceCookieFor(judged) ?? next, taken };
+    const next = mergedDevice && mergedDevice.secret !== credentials.device?.secret ? mergedDevice : null;
+    return { ...decision, session, deviceCookie: deviceCookieFor(decision) ?? next, mergedDevice };
   }
 
   return async (credentials) => {
     const { authorization, identityHeaders } = credentials;
     if (authorization === null) return fromCookie(credentials);
-    return { ...(await fromBearer(authorization, identityHeaders)), session: null, deviceCookie: null, taken: null };
+    return {
+      ...(await fromBearer(authorization, identityHeaders)),
+      session: null,
+      deviceCookie: null,
+      mergedDevice: null,
+    };
   };
 }
 
@@ -244,7 +249,8 @@ export async function openSessionServices(env: Env): Promise<SessionServices> {
     verifyClaims: createClaimsVerifier({ supabaseUrl }),
     refreshSession,
     vault,
-    fetchState: (accessToken, asked) => fetchDeviceSessionState(accessToken, { supabaseUrl, publishableKey, ...asked }),
+    fetchState: (accessToken, options) =>
+      fetchDeviceSessionState(accessToken, { supabaseUrl, publishableKey, ...options }),
   });
   return { proxy, refreshSession, vault };
 }

@@ -8,9 +8,9 @@ import type { LinkedEmailChange } from "./email-change.ts";
 import { maskEmail } from "./mailed-link.ts";
 
 /** A change of email as shown to anyone who has the link, with the account's own email masked. */
-export type ShownEmailChange = Omit<LinkedEmailChange, "userId">;
+export type MaskedEmailChange = Omit<LinkedEmailChange, "userId">;
 
-export function shownEmailChange({ userId: _, email, ...change }: LinkedEmailChange): ShownEmailChange {
+export function maskEmailChange({ userId: _, email, ...change }: LinkedEmailChange): MaskedEmailChange {
   return { ...change, email: email === null ? null : maskEmail(email) };
 }
 
@@ -25,7 +25,7 @@ export function ConfirmEmailChange({
   message,
   otherAccount,
 }: {
-  change: ShownEmailChange;
+  change: MaskedEmailChange;
   /** Hidden inputs with the values of the emailed link. */
   fields: ReactNode;
   message: string | null;
@@ -77,7 +77,7 @@ export function EmailChangeConfirmed({
   complete,
   mailboxUrl,
 }: {
-  change: ShownEmailChange;
+  change: MaskedEmailChange;
   complete: boolean;
   mailboxUrl: string | null;
 }) {

@@ -14,14 +14,14 @@ import type { User } from "./user.ts";
  * How long a link waits while another link of its account is being redeemed, and the pause between two tries, in
  * milliseconds.
  */
-const patienceMs = 5_000;
+const maxWaitMs = 5_000;
 const retryMs = 100;
 const pause = () => new Promise((resolve) => setTimeout(resolve, retryMs));
 const busy = "We can’t open this link right now. Nothing has changed. Try again in a moment.";
 
 export const changeEmailSchema = z.object({ email: emailSchema });
 
-const pending = z.object({
+const pendingChange = z.object({
   /** Null if the account has no email yet. Then only the new mailbox has to confirm. */
   email: z.string().nullable(),
   newEmail: z.string(),
@@ -29,13 +29,13 @@ const pending = z.object({
   /** The mailbox that has already confirmed the change. Null if neither has. */
   agreed: z.enum(["current", "new"]).nullable(),
 });
-const ofLink = pending.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
+const linkedChange = pendingChange.extend({ userId: z.uuid(), mailbox: z.enum(["current", "new"]) });
 
 /** An email change that one or both mailboxes still have to confirm. */
-export type PendingEmailChange = z.infer<typeof pending>;
+export type PendingEmailChange = z.infer<typeof pendingChange>;
 
 /** A {@link PendingEmailChange} found by the link from one of its emails. */
-export type LinkedEmailChange = z.infer<typeof ofLink>;
+export type LinkedEmailChange = z.infer<typeof linkedChange>;
 
 export type EmailChangeAnswer =
   | { status: "sent" }
@@ -46,7 +46,7 @@ export type EmailChangeAnswer =
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function pendingEmailChange(context: AppLoadContext, userId: string): Promise<PendingEmailChange | null> {
-  return pending.nullable().parse(await ask(context, "pending_email_change", { subject_id: userId }));
+  return pendingChange.nullable().parse(await callDatabase(context, "pending_email_change", { subject_id: userId }));
 }
 
 /**
@@ -54,7 +54,7 @@ export async function pendingEmailChange(context: AppLoadContext, userId: string
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function emailChangeOfLink(context: AppLoadContext, tokenHash: string): Promise<LinkedEmailChange | null> {
-  return ofLink.nullable().parse(await ask(context, "email_change_of_link", { token_hash: tokenHash }));
+  return linkedChange.nullable().parse(await callDatabase(context, "email_change_of_link", { token_hash: tokenHash }));
 }
 
 /** Requests emails to both mailboxes from the identity backend. Each mailbox has to confirm. */
@@ -70,15 +70,15 @@ export async function requestEmailChange(
   if (attempt.mailWaitSeconds !== null) {
     await attempt.settle("succeeded");
     context.retryAfter(attempt.mailWaitSeconds);
-    return { status: "refused", httpStatus: 429, formErrors: [tooSoon(attempt.mailWaitSeconds)] };
+    return { status: "refused", httpStatus: 429, formErrors: [waitMessage(attempt.mailWaitSeconds)] };
   }
   const { stored } = context.session;
   if (!stored) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   // This client sends no PKCE challenge, so no verifier stays in the browser.
-  const { auth } = context.session.mailClient();
-  const opened = await auth.setSession(stored);
-  const { error } = opened.error
-    ? opened
+  const { auth } = context.session.anonymousClient();
+  const sessionResponse = await auth.setSession(stored);
+  const { error } = sessionResponse.error
+    ? sessionResponse
     : await auth.updateUser({ email }, { emailRedirectTo: `${context.origin}/settings/profile` });
   const failure = error && generalFailure(error);
   await attempt.settle(failure ? "void" : "succeeded");
@@ -101,7 +101,7 @@ export async function requestEmailChange(
   };
 }
 
-function tooSoon(seconds: number): string {
+function waitMessage(seconds: number): string {
   return `We just sent links. You can request new ones in ${waitInWords(seconds)}.`;
 }
 
@@ -125,7 +125,7 @@ export async function resendEmailChange(
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function cancelEmailChange(context: AppLoadContext, { user }: { user: User }): Promise<boolean> {
-  return z.boolean().parse(await ask(context, "cancel_email_change", { subject_id: user.id }));
+  return z.boolean().parse(await callDatabase(context, "cancel_email_change", { subject_id: user.id }));
 }
 
 export type ConfirmedEmailChange =
@@ -145,8 +145,8 @@ export async function confirmEmailChange(
 ): Promise<ConfirmedEmailChange> {
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) return { status: "refused", httpStatus: attempt.status, message: attempt.message };
-  const { auth } = context.session.mailClient();
-  const redeemed = await redeemAlone(context, tokenHash, () =>
+  const { auth } = context.session.anonymousClient();
+  const redeemed = await redeemExclusively(context, tokenHash, () =>
     auth.verifyOtp({ token_hash: tokenHash, type: "email_change" }),
   );
   if (!redeemed) {
@@ -179,8 +179,8 @@ export async function confirmEmailChange(
  * has only one link.
  * @returns the change that the link confirms, if any, and the backend's answer; null if no lease was available in time
  */
-async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
-  for (const deadline = Date.now() + patienceMs; Date.now() < deadline; await pause()) {
+async function redeemExclusively<Answer>(context: AppLoadContext, tokenHash: string, redeem: () => Promise<Answer>) {
+  for (const deadline = Date.now() + maxWaitMs; Date.now() < deadline; await pause()) {
     const change = await emailChangeOfLink(context, tokenHash);
     if (!change || change.email === null) return { change, answer: await redeem() };
     const lease = await takeMintLease(context, change.userId);
@@ -195,7 +195,11 @@ async function redeemAlone<Answer>(context: AppLoadContext, tokenHash: string, r
   return null;
 }
 
-async function ask({ env, requestId }: AppLoadContext, name: string, values: Record<string, string>): Promise<unknown> {
+async function callDatabase(
+  { env, requestId }: AppLoadContext,
+  name: string,
+  values: Record<string, string>,
+): Promise<unknown> {
   const { data, error } = await createServiceClient(env).schema("private").rpc(name, values);
   if (!error) return data;
   console.error(`error request=${requestId} the change of address could not be reached: ${error.code}`);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { emailCodeSchema, rememberRequest, requestedFor } from "./email-code.ts";
+import { emailCodeSchema, readCodeRequest, saveCodeRequest } from "./email-code.ts";
 
 const env = { SUPABASE_SECRET_KEY: "a secret key" };
 const origin = "https://app.example.com";
@@ -11,7 +11,7 @@ describe("the remembered email of a code request", () => {
   beforeEach(() => {
     vi.useFakeTimers();
     const context = contextOf(null);
-    rememberRequest(context, "ada@example.com");
+    saveCodeRequest(context, "ada@example.com");
     [cookie = ""] = (context.jar.setCookieHeaders()[0] ?? "").split(";");
   });
   afterEach(() => {
@@ -20,7 +20,7 @@ describe("the remembered email of a code request", () => {
 
   test("the email for which a code was requested is remembered in a host-only, HttpOnly cookie", () => {
     const context = contextOf(null);
-    rememberRequest(context, "ada@example.com");
+    saveCodeRequest(context, "ada@example.com");
     expect(context.jar.setCookieHeaders()).toEqual([
       expect.stringMatching(/^__Host-gh_code=[\w.-]+; Max-Age=900; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
     ]);
@@ -31,7 +31,7 @@ describe("the remembered email of a code request", () => {
     [15 * 60_000, null],
   ])("the remembered email is valid for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
     vi.advanceTimersByTime(elapsedMs);
-    expect(requestedFor(contextOf(cookie))).toBe(expected);
+    expect(readCodeRequest(contextOf(cookie))).toBe(expected);
   });
 
   test("the remembered email is not read from a cookie that we did not sign", () => {
@@ -40,9 +40,9 @@ describe("the remembered email of a code request", () => {
     const until = Date.now() + 60_000;
     const other = Buffer.from(JSON.stringify({ email: "eve@example.com", until })).toString("base64url");
     for (const planted of ["", "x", ".", `${other}.${signature}`, `${other}.`, `${value}x`]) {
-      expect(requestedFor(contextOf(`${name}=${planted}`)), planted).toBeNull();
+      expect(readCodeRequest(contextOf(`${name}=${planted}`)), planted).toBeNull();
     }
-    expect(requestedFor({ ...contextOf(cookie), env: { SUPABASE_SECRET_KEY: "another" } })).toBeNull();
+    expect(readCodeRequest({ ...contextOf(cookie), env: { SUPABASE_SECRET_KEY: "another" } })).toBeNull();
   });
 });
 

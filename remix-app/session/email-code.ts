@@ -6,8 +6,9 @@ import type { Env } from "../config/env.server.ts";
 import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
-import { holdMailBack, startEvenTiming } from "./even-answers.ts";
+import { type AuthFailure, authFailure, mailFailure } from "../supabase/auth-errors.ts";
+import { type StoredSession, storedSession } from "./cookies.ts";
+import { startEvenTiming, withholdMail } from "./even-answers.ts";
 
 // Sign-in with a code that the identity backend emails (its OTP). It works only for existing accounts, but no answer
 // reveals whether an account exists. The backend keeps one token for sign-in codes and password resets, so emails of
@@ -21,17 +22,28 @@ export const emailCodeSchema = z.object({
     .pipe(z.string().regex(/^\d{6,10}$/, "Enter the digits from the email.")),
 });
 
-const wrongCode: AuthFailure = {
-  status: 400,
-  message: "That code is incorrect, was already used or has expired. Check the newest email, or request another code.",
-};
+const wrongCode =
+  "That code is incorrect, was already used or has expired. Check the newest email, or request another code.";
 
 export interface CodeRequest {
   email: string;
-  /** Whether a recovery override lifts the email's rate limits. Omitted if the page has no overrides. */
-  isOverridden?: () => Promise<boolean>;
-  /** Called with the result of verifying a code, if an override lifted the rate limits for the attempt. */
-  recordOverride?: (answer: { error: AuthError | null; userId: string | undefined }) => Promise<void>;
+  botChallenge: FormDataEntryValue | null;
+  /** Whether a recovery override may lift the email's rate limits. */
+  allowOverride?: boolean;
+}
+
+export interface CodeEntry {
+  email: string;
+  code: string;
+  /**
+   * Set if a recovery override may lift the email's rate limits. Called with the result of verifying the code if one
+   * did.
+   */
+  recordOverride?: (result: {
+    overrideId: string;
+    error: AuthError | null;
+    userId: string | undefined;
+  }) => Promise<void>;
 }
 
 /**
@@ -39,84 +51,72 @@ export interface CodeRequest {
  * ago. Then lets this browser enter a code.
  * @returns the error to show, or null. Known and unknown emails get the same result, after the same time.
  */
-export async function mailCode(
-  context: AppLoadContext,
-  {
-    email,
-    isOverridden,
-    botChallenge,
-  }: Pick<CodeRequest, "email" | "isOverridden"> & { botChallenge: FormDataEntryValue | null },
-): Promise<AuthFailure | null> {
+export async function mailCode(context: AppLoadContext, request: CodeRequest): Promise<AuthFailure | null> {
+  const { email } = request;
   const whenDue = startEvenTiming();
-  const override = isOverridden ? { isOverridden } : {};
-  const attempt = await guardAttempt(context, {
-    action: "mail",
-    mail: "recovery_mail",
-    email,
-    botChallenge,
-    ...override,
-  });
+  const attempt = await guardAttempt(context, { action: "mail", mail: "recovery_mail", ...request });
   if (!attempt.admitted) return attempt;
   const options = { shouldCreateUser: false, ...attempt.challenge };
   const { error } =
     attempt.mailWaitSeconds === null
-      ? await context.session.mailClient().auth.signInWithOtp({ email, options })
-      : await holdMailBack(context, attempt);
-  // The backend returns this rate limit only for known emails, and rejects only unknown emails. The answer must not
-  // reveal either error.
-  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+      ? await context.session.anonymousClient().auth.signInWithOtp({ email, options })
+      : await withholdMail(context, attempt);
+  // The backend rejects only unknown emails, so the answer must not reveal an error about the account either.
+  const failure = mailFailure(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
-  if (!failure) rememberRequest(context, email);
+  if (!failure) saveCodeRequest(context, email);
   return failure;
 }
 
 /**
- * Redeems an emailed code and stores a session at AAL1 in the response's cookie. A code works only once, even with
- * concurrent requests.
- * @returns the account, or the error to show: the same for unknown emails and for wrong, used and expired codes
+ * Redeems an emailed code. A code works only once, even with concurrent requests.
+ * @returns the account and its new session at AAL1, or the error to show: the same for unknown emails and for wrong,
+ * used and expired codes
  */
 export async function redeemCode(
   context: AppLoadContext,
-  { email, isOverridden, recordOverride, code }: CodeRequest & { code: string },
-): Promise<{ user: AuthUser } | AuthFailure> {
+  { email, code, recordOverride }: CodeEntry,
+): Promise<{ user: AuthUser; session: StoredSession } | AuthFailure> {
   const whenDue = startEvenTiming();
-  const override = isOverridden ? { isOverridden } : {};
-  const attempt = await guardAttempt(context, { action: "sign_in_code", email, code, ...override });
+  const allowOverride = recordOverride !== undefined;
+  const attempt = await guardAttempt(context, { action: "sign_in_code", email, code, allowOverride });
   if (!attempt.admitted) return attempt;
   if (attempt.repeated) {
     await attempt.settle("void");
     await whenDue();
-    return wrongCode;
+    return { status: 400, message: wrongCode };
   }
-  const { data, error } = await context.session.authClient().auth.verifyOtp({ email, token: code, type: "email" });
+  const { auth } = context.session.anonymousClient();
+  const { data, error } = await auth.verifyOtp({ email, token: code, type: "email" });
   await attempt.settle(outcomeOf(error));
-  if (attempt.overridden) await recordOverride?.({ error, userId: data.user?.id });
+  const { overrideId } = attempt;
+  if (overrideId) await recordOverride?.({ overrideId, error, userId: data.user?.id });
   if (data.user && data.session) {
     clearCookie(context, cookies.codeRequest);
-    return { user: data.user };
+    return { user: data.user, session: storedSession.parse(data.session) };
   }
   await whenDue();
-  return (error && generalFailure(error)) ?? wrongCode;
+  return error ? authFailure(error, wrongCode) : { status: 400, message: wrongCode };
 }
 
-const remembered = z.object({ email: z.string(), until: z.number() });
+const codeRequest = z.object({ email: z.string(), until: z.number() });
 
 /**
  * Remembers the email that this browser requested a code for. Only this browser can enter the code, so an attacker
  * cannot sign a victim's browser in to the attacker's account.
  */
-export function rememberRequest(context: CookieContext & KeyContext, email: string): void {
+export function saveCodeRequest(context: CookieContext & KeyContext, email: string): void {
   const until = Date.now() + cookies.codeRequest.maxAgeSeconds * 1_000;
   const text = Buffer.from(JSON.stringify({ email, until })).toString("base64url");
   writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });
 }
 
 /** Returns the email that this browser requested a code for in the last 15 minutes, or null. */
-export function requestedFor(context: CookieContext & KeyContext): string | null {
+export function readCodeRequest(context: CookieContext & KeyContext): string | null {
   const [text = "", signature = ""] = readCookie(context, cookies.codeRequest).split(".");
   if (!isSignature(signature, signatureOf(context, text))) return null;
-  const { email, until } = remembered.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  const { email, until } = codeRequest.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
   return until > Date.now() ? email : null;
 }
 

@@ -48,10 +48,10 @@ const unknownEmail = "unknown@gatehouse.invalid";
  * unknown address instead, so that the backend sends nothing but still checks the bot challenge. Without that check,
  * the response to a wrong challenge would reveal which emails are known.
  */
-export async function holdMailBack(
+export async function withholdMail(
   { session }: Pick<AppLoadContext, "session">,
   { challenge }: Pick<AdmittedAttempt, "challenge">,
 ): Promise<{ error: AuthError | null }> {
-  const { error } = await session.mailClient().auth.resetPasswordForEmail(unknownEmail, challenge);
+  const { error } = await session.anonymousClient().auth.resetPasswordForEmail(unknownEmail, challenge);
   return { error: error && generalFailure(error) ? error : null };
 }

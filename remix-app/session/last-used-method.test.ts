@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { lastUsedFirst, readLastUsedMethod, rememberMethod } from "./complete-sign-in.ts";
+import { lastUsedFirst, readLastUsedMethod, rememberMethod } from "./last-used-method.ts";
 
 const https = "https://app.example.com";
 

@@ -11,7 +11,7 @@ import { type StoredSession, storedSession } from "./cookies.ts";
  * for example for a banned account. `unavailable` means that a backend did not answer. After these outcomes, no session
  * was minted. `unknown` means that the last call was sent and not answered, so a session may exist.
  */
-export type Minted =
+export type MintResult =
   | { status: "minted"; session: StoredSession; claims: Claims }
   | { status: "busy" | "no_email" | "no_account" | "refused" | "unavailable" | "unknown" };
 
@@ -21,7 +21,7 @@ export type Minted =
  * at AAL1, with the method `otp` at the current time. Invalidates the account's pending reset email, because both use
  * one token.
  */
-export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<Minted> {
+export async function mintSession(context: AppLoadContext, { userId }: { userId: string }): Promise<MintResult> {
   const lease = await takeMintLease(context, userId);
   if (typeof lease === "string") return { status: lease };
   try {
@@ -34,29 +34,24 @@ export async function mintSession(context: AppLoadContext, { userId }: { userId:
 async function generateAndVerify(
   { session }: AppLoadContext,
   { service, userId, email }: { service: SupabaseClient; userId: string; email: string },
-): Promise<Minted> {
+): Promise<MintResult> {
   // A recovery link, because with a sign-up link the backend would create an account for an unknown email.
   const { data: link, error } = await service.auth.admin.generateLink({ type: "recovery", email });
-  if (error) return { status: isAnswer(error.status) ? "refused" : "unavailable" };
+  if (error) return { status: isRejection(error.status) ? "refused" : "unavailable" };
   // The email has moved to another account in the meantime.
   if (link.user.id !== userId) return { status: "refused" };
-  const { data, error: unverified } = await session
-    .mailClient()
+  const { data, error: refusal } = await session
+    .anonymousClient()
     .auth.verifyOtp({ token_hash: link.properties.hashed_token, type: "recovery" });
-  if (unverified) return { status: isAnswer(unverified.status) ? "refused" : "unknown" };
+  if (refusal) return { status: isRejection(refusal.status) ? "refused" : "unknown" };
   if (!data.session) return { status: "unknown" };
-  const { access_token, refresh_token, expires_in, expires_at } = data.session;
-  const claims = claimsOfIssued(access_token);
+  const claims = claimsOfIssued(data.session.access_token);
   if (claims.sub !== userId) return { status: "refused" };
-  return {
-    status: "minted",
-    session: storedSession.parse({ access_token, refresh_token, expires_in, expires_at, token_type: "bearer" }),
-    claims,
-  };
+  return { status: "minted", session: storedSession.parse(data.session), claims };
 }
 
 /** Returns whether the status means that the backend rejected the call (4xx). Any other error status is a failure. */
-function isAnswer(status: number | undefined): boolean {
+function isRejection(status: number | undefined): boolean {
   return status !== undefined && status >= 400 && status < 500;
 }
 
@@ -66,7 +61,7 @@ export interface MintLease {
   release(): Promise<void>;
 }
 
-const answer = z.discriminatedUnion("outcome", [
+const leaseResult = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.literal("taken"), leaseId: z.uuid(), email: z.string() }),
   z.object({ outcome: z.enum(["busy", "no_email", "no_account"]) }),
 ]);
@@ -81,15 +76,15 @@ export async function takeMintLease(
 ): Promise<MintLease | "busy" | "no_email" | "no_account" | "unavailable"> {
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("take_mint_lease", { subject_id: userId });
-  const taken = answer.safeParse(data);
-  if (error || !taken.success) return "unavailable";
-  if (taken.data.outcome !== "taken") return taken.data.outcome;
-  const { leaseId, email } = taken.data;
+  const result = leaseResult.safeParse(data);
+  if (error || !result.success) return "unavailable";
+  if (result.data.outcome !== "taken") return result.data.outcome;
+  const { leaseId, email } = result.data;
   return {
     email,
     async release() {
-      const { error: kept } = await database.rpc("release_mint_lease", { lease_id: leaseId });
-      if (kept) console.error(`warning request=${requestId} a mint lease runs out by itself: ${kept.code}`);
+      const { error: failure } = await database.rpc("release_mint_lease", { lease_id: leaseId });
+      if (failure) console.error(`warning request=${requestId} a mint lease runs out by itself: ${failure.code}`);
     },
   };
 }

@@ -10,8 +10,8 @@ import { identityList } from "./sign-in-methods.ts";
 /** The request to link an account at a provider. */
 export const linkRequest = z.strictObject({ returnTo: z.string().max(2_048).optional() });
 /** `state` is only for a phone, which sends it back to complete the link. */
-const linkBegun = z.object({ url: z.url(), state: z.string().optional() });
-export type LinkBegun = z.output<typeof linkBegun>;
+const linkStart = z.object({ url: z.url(), state: z.string().optional() });
+export type LinkStart = z.output<typeof linkStart>;
 
 /**
  * The request that completes a link on a phone: the link's state, and the code that the identity backend sent to the
@@ -65,7 +65,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     pathExamples: { provider: "github" },
     body: { schema: linkRequest, example: { returnTo: "/settings/security" }, optional: true },
     answers: [
-      { status: 200, description: "The URL to open in the browser and, for a phone, the state.", schema: linkBegun },
+      { status: 200, description: "The URL to open in the browser and, for a phone, the state.", schema: linkStart },
       {
         status: 303,
         description: "A redirect to the provider, for a form.",

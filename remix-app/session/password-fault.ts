@@ -21,9 +21,9 @@ export interface NewPassword {
  * product's name, the person's own email or name, and passwords known from a breach (NIST SP 800-63B, section 3.1.1.2).
  * If the list of breached passwords is unreachable, the password is accepted and the failure is logged.
  */
-export async function findPasswordFault(context: AppLoadContext, given: NewPassword): Promise<string | null> {
-  if (isEasyToGuess(given, { product: context.env.BRAND_NAME })) return easyToGuess;
-  return (await isBreached(context, given.password)) ? breached : null;
+export async function findPasswordFault(context: AppLoadContext, candidate: NewPassword): Promise<string | null> {
+  if (isEasyToGuess(candidate, { product: context.env.BRAND_NAME })) return easyToGuess;
+  return (await isBreached(context, candidate.password)) ? breached : null;
 }
 
 /** Returns whether a password is common, or is little more than the product's name or the person's name or email. */

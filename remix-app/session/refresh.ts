@@ -4,7 +4,7 @@ import type { StoredSession } from "./cookies.ts";
 /** A session this close to its expiry is refreshed before use. */
 export const refreshMarginSeconds = 90;
 /** How long requests with the old refresh token still get the result of its refresh. */
-const refreshResultKeptMs = 30_000;
+const resultTtlMs = 30_000;
 /** Together with the policy timeout and the timeouts of #shared/claims.ts, keeps a request's total wait below 10 s. */
 const refreshTimeoutMs = 4_000;
 
@@ -50,7 +50,7 @@ const definitiveCodes = new Set([
  */
 export function createSessionRefresher(options: SessionRefresherOptions): SessionRefresher {
   const { supabaseUrl, fetch = globalThis.fetch, now = Date.now } = options;
-  const flights = new Map<string, { result: Promise<RefreshResult>; keptUntil: number }>();
+  const flights = new Map<string, { result: Promise<RefreshResult>; expiresAtMs: number }>();
 
   async function call(refreshToken: string, identityHeaders: Record<string, string>): Promise<RefreshResult> {
     try {
@@ -83,14 +83,14 @@ export function createSessionRefresher(options: SessionRefresherOptions): Sessio
   }
 
   return (refreshToken, { identityHeaders }) => {
-    for (const [token, flight] of flights) if (flight.keptUntil <= now()) flights.delete(token);
-    const known = flights.get(refreshToken);
-    if (known) return known.result;
-    const flight = { result: call(refreshToken, identityHeaders), keptUntil: Number.POSITIVE_INFINITY };
+    for (const [token, flight] of flights) if (flight.expiresAtMs <= now()) flights.delete(token);
+    const current = flights.get(refreshToken);
+    if (current) return current.result;
+    const flight = { result: call(refreshToken, identityHeaders), expiresAtMs: Number.POSITIVE_INFINITY };
     flights.set(refreshToken, flight);
     void flight.result.then(({ status }) => {
       if (status === "unavailable") flights.delete(refreshToken);
-      else flight.keptUntil = now() + refreshResultKeptMs;
+      else flight.expiresAtMs = now() + resultTtlMs;
     });
     return flight.result;
   };

@@ -1,17 +1,18 @@
 import type { AppLoadContext } from "@remix-run/server-runtime";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 import { readAdditions, settleAdditions, writeAddition } from "./addition-cookies.ts";
-import { heldApprovalProof } from "./approval-proof.ts";
+import { readApprovalProof } from "./approval-proof.ts";
 import {
   clearApprovalCookie,
   clearSessionCookie,
   type Device,
   hasSessionCookie,
+  isSameSession,
   readDeviceCookie,
   readSessionCookie,
   type SessionCookieScope,
@@ -24,7 +25,7 @@ import {
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import { fetchSessionState, type SessionState } from "./session-state.ts";
-import { type Account, type DeviceView, tagOf, type Vault, VaultUnavailable } from "./vault.ts";
+import { type Account, type DeviceView, retryOnce, tagOf, type Vault, VaultUnavailable } from "./vault.ts";
 
 export const authCallTimeoutMs = 8_000;
 
@@ -37,8 +38,8 @@ export interface RequestSession {
   readonly accounts: readonly Account[];
   /** Returns the session's state in the database, read at most once per request. */
   state(): Promise<SessionState>;
-  /** Reads the state of the session that this response leaves in the browser. */
-  issuedState(): Promise<SessionState>;
+  /** Reads the database's state of a session that the identity backend returned during this request. */
+  stateOf(session: StoredSession): Promise<SessionState>;
   /**
    * Returns a fresh proof that the browser holds the session's mobile approval. Returns null if the browser holds no
    * approval, or if the request has a bearer token.
@@ -64,10 +65,16 @@ export interface RequestSession {
    * example for a second factor, is stored in the vault before the browser gets it.
    */
   settle(): Promise<void>;
-  /** Returns a client of the identity backend with the request's session. */
-  authClient(): SupabaseClient;
-  /** Returns a client of the identity backend without a session, for calls that send an email. */
-  mailClient(): SupabaseClient;
+  /**
+   * Returns a client of the identity backend that acts with the request's session, for example to verify a second
+   * factor. A session that the backend rotates is stored in the browser.
+   */
+  sessionClient(): SupabaseClient;
+  /**
+   * Returns a client of the identity backend without a session, for sign-ins and for calls that send an email. It stores
+   * nothing: a new session reaches the browser when its sign-in completes.
+   */
+  anonymousClient(): SupabaseClient;
 }
 
 /** The services that a process uses to check the session of each request. */
@@ -98,39 +105,39 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   });
   const headers = identityHeaders(env, clientAddress);
   const byCookie = authorization === null;
-  const brought = byCookie ? await readSessionCookie(jar, scope) : null;
+  const cookieSession = byCookie ? await readSessionCookie(jar, scope) : null;
   let deviceCookie = byCookie ? readDeviceCookie(jar, { origin, cookie: vault.keys.cookie }) : null;
-  const approvalProof = (sessionId: string) => (byCookie ? heldApprovalProof({ env, jar, origin }, sessionId) : null);
+  const approvalProof = (sessionId: string) => (byCookie ? readApprovalProof({ env, jar, origin }, sessionId) : null);
   const additionContext = { jar, origin, cookie: vault.keys.cookie };
   const additions = deviceCookie ? readAdditions(additionContext, deviceCookie) : [];
-  const shown = deviceCookie?.secret;
+  const cookieSecret = deviceCookie?.secret;
   const verdict = await proxy({
     authorization,
-    session: brought,
+    session: cookieSession,
     device: deviceCookie,
     approvalProof,
     additions,
     identityHeaders: headers,
   });
   const { auth, device } = verdict;
-  const judged = verdict.session;
-  let stored = judged;
-  if (stored && stored !== brought) setSession(stored);
+  const verifiedSession = verdict.session;
+  let stored = verifiedSession;
+  if (stored && stored !== cookieSession) setSession(stored);
   if (verdict.deviceCookie) storeDevice(verdict.deviceCookie);
   // Keeps the cookies of sign-ins that have yet to join the browser's accounts if the device's secret is unknown. The
   // browser may not have received its new secret yet.
-  if (verdict.taken || (byCookie && !deviceCookie)) {
-    settleAdditions(additionContext, { device: verdict.taken, shown, taken: additions });
+  if (verdict.mergedDevice || (byCookie && !deviceCookie)) {
+    settleAdditions(additionContext, { device: verdict.mergedDevice, cookieSecret, merged: additions });
   }
   // Also clears cookie chunks that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
-  const ask = (accessToken: string) =>
+  const fetchState = (accessToken: string) =>
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
       publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
       approvalProof: approvalProof(claimsOfIssued(accessToken).session_id),
     });
-  let asked: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
+  let state: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
 
   function setSession(session: StoredSession | null): void {
     if (session) stored = writeSessionCookie(jar, scope, storedSession.parse(session));
@@ -140,31 +147,27 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     }
   }
 
-  function storeDevice(known: Device): void {
-    deviceCookie = known;
-    writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device: known });
+  function storeDevice(device: Device): void {
+    deviceCookie = device;
+    writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device });
   }
 
   async function settle(): Promise<void> {
-    const kept = stored;
-    if (!judged || !kept || auth.status !== "authenticated" || !device) return;
-    if (kept.refresh_token === judged.refresh_token && kept.access_token === judged.access_token) return;
+    const session = stored;
+    if (!verifiedSession || !session || auth.status !== "authenticated" || !device) return;
+    if (isSameSession(session, verifiedSession)) return;
     // A session with another id comes from a new sign-in, which adds the session to the vault when it completes.
-    if (claimsOfIssued(kept.access_token).session_id !== auth.claims.session_id) return;
+    if (claimsOfIssued(session.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
-    const keepInPlaceOf = (tag: string) => {
+    const replace = (tag: string) => {
       const entry = { userId, sessionId, sealed: null, keyId: null, tag };
-      const keep = () => vault.keep({ device: device.device, entry, session: kept });
-      return keep().catch((error: unknown) => {
-        if (error instanceof VaultUnavailable) return keep();
-        throw error;
-      });
+      return retryOnce(() => vault.keep({ device: device.device, entry, session }));
     };
     try {
-      const answer = await keepInPlaceOf(tagOf(judged, vault.keys));
+      const outcome = await replace(tagOf(verifiedSession, vault.keys));
       // Another tab has refreshed the same session meanwhile, without the factor that this request has proven.
-      const current = answer.kept ? null : answer.current;
-      if (current?.sessionId === sessionId && current.tag !== null) await keepInPlaceOf(current.tag);
+      const current = outcome.kept ? null : outcome.current;
+      if (current?.sessionId === sessionId && current.tag !== null) await replace(current.tag);
     } catch (error) {
       if (!(error instanceof VaultUnavailable)) throw error;
       console.error(`warning a rotated session was not kept: ${error.message}`);
@@ -176,9 +179,11 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     device,
     accounts: device?.view.accounts ?? [],
     state: () => {
-      asked ??=
-        auth.status === "authenticated" ? ask(auth.accessToken) : Promise.resolve<SessionState>({ status: "over" });
-      return asked;
+      state ??=
+        auth.status === "authenticated"
+          ? fetchState(auth.accessToken)
+          : Promise.resolve<SessionState>({ status: "over" });
+      return state;
     },
     get stored() {
       return stored;
@@ -187,7 +192,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       return deviceCookie;
     },
     approvalProof: () => (auth.status === "authenticated" ? approvalProof(auth.claims.session_id) : null),
-    issuedState: async () => (stored ? ask(stored.access_token) : { status: "over" }),
+    stateOf: ({ access_token }) => fetchState(access_token),
     clear: () => {
       setSession(null);
       clearApprovalCookie({ env, jar, origin });
@@ -198,20 +203,15 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),
     vault,
     settle,
-    mailClient: () => createMailClient({ env, clientAddress }),
-    authClient: () => createAuthClient({ env, clientAddress, session: { get: () => stored, set: setSession } }),
+    sessionClient: () => createAuthClient({ env, clientAddress, session: { get: () => stored, set: setSession } }),
+    anonymousClient: () => createAuthClient({ env, clientAddress }),
   };
 }
 
-/**
- * Returns the session of a completed sign-in and its token's claims.
- * @throws Response 403 FORBIDDEN if the session was too large for a cookie
- */
-export function requireKeptSession({ session, requestId }: AppLoadContext): { session: StoredSession; claims: Claims } {
-  const { stored } = session;
-  if (stored) return { session: stored, claims: claimsOfIssued(stored.access_token) };
+/** Returns the refusal of a session that is too large for a cookie: 403 FORBIDDEN. */
+export function tooLargeForCookie({ requestId }: Pick<AppLoadContext, "requestId">): Response {
   const detail = "This account’s profile data is too large for a browser session. Contact support to have it reduced.";
-  throw problem("FORBIDDEN", { requestId, detail });
+  return problem("FORBIDDEN", { requestId, detail });
 }
 
 /**
@@ -230,44 +230,23 @@ export function identityHeaders(env: Env, clientAddress: string): Record<string,
 export interface AuthClientOptions {
   env: Env;
   clientAddress: string;
-  /** Reads and replaces the request's session. Null signs out. */
-  session: { get: () => StoredSession | null; set: (session: StoredSession | null) => void };
-}
-
-/**
- * Creates the client for calls that send an email: sign-up, resend, recovery. It stores nothing and sends no PKCE
- * challenge, because our emails carry a token that the server redeems itself. So the browser needs no verifier.
- */
-function createMailClient({ env, clientAddress }: Pick<AuthClientOptions, "env" | "clientAddress">): SupabaseClient {
-  const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
-  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
-    auth: { flowType: "implicit", persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
-  });
+  /** Reads and replaces the request's session; null signs out. Absent for a client without a session. */
+  session?: { get: () => StoredSession | null; set: (session: StoredSession | null) => void };
 }
 
 const sessionKey = "session";
 
-/** Creates the client for sign-in, confirmation and sign-out, with the request's session. */
+/**
+ * Creates a client of the identity backend. It sends no PKCE challenge, because our emails carry a token that the server
+ * redeems itself. So the browser needs no verifier.
+ */
 export function createAuthClient({ env, clientAddress, session }: AuthClientOptions): SupabaseClient {
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
-  const storage = {
-    isServer: true,
-    getItem: (key: string) => (key === sessionKey && session.get() ? JSON.stringify(session.get()) : null),
-    // Keeps only the fields of storedSession. auth-js passes everything that the backend returned, including an
-    // identity provider's own tokens.
-    setItem: (key: string, value: string) => {
-      if (key === sessionKey) session.set(storedSession.parse(JSON.parse(value)));
-    },
-    removeItem: (key: string) => {
-      if (key === sessionKey) session.set(null);
-    },
-  };
   return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
     auth: {
+      flowType: "implicit",
       storageKey: sessionKey,
-      storage,
-      persistSession: true,
+      ...(session ? { persistSession: true, storage: storageOf(session) } : { persistSession: false }),
       autoRefreshToken: false,
       detectSessionInUrl: false,
       skipAutoInitialize: true,
@@ -276,6 +255,20 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
     },
     global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
   });
+}
+
+function storageOf(session: NonNullable<AuthClientOptions["session"]>) {
+  return {
+    isServer: true,
+    getItem: (key: string) => (key === sessionKey && session.get() ? JSON.stringify(session.get()) : null),
+    // Keeps only the fields of storedSession. auth-js passes everything that the backend returned.
+    setItem: (key: string, value: string) => {
+      if (key === sessionKey) session.set(storedSession.parse(JSON.parse(value)));
+    },
+    removeItem: (key: string) => {
+      if (key === sessionKey) session.set(null);
+    },
+  };
 }
 
 /**
@@ -292,6 +285,6 @@ export async function discardSession(
     .rpc("discard_session", { subject_id: sub, target_id: session_id });
   if (!error) return;
   // The identity backend can still end the session while the Data API is down.
-  const { error: notEnded } = await session.mailClient().auth.admin.signOut(access_token, "local");
-  if (notEnded) console.error(`warning request=${requestId} a session was not ended: ${notEnded.code ?? "no answer"}`);
+  const { error: failure } = await session.anonymousClient().auth.admin.signOut(access_token, "local");
+  if (failure) console.error(`warning request=${requestId} a session was not ended: ${failure.code ?? "no answer"}`);
 }

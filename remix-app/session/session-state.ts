@@ -32,9 +32,9 @@ const facts = z.object({
   infrastructureAdmin: z.boolean(),
 });
 /** Defined once, because a schema compiles itself when it first parses. */
-const reply = z.looseObject({});
-const deviceReply = z.object({ device: deviceView.nullable() });
-const answer = z.union([z.object({ alive: z.literal(false) }), facts.extend({ alive: z.literal(true) })]);
+const responseBody = z.looseObject({});
+const deviceState = z.object({ device: deviceView.nullable() });
+const sessionState = z.union([z.object({ alive: z.literal(false) }), facts.extend({ alive: z.literal(true) })]);
 
 /** The result of `public.session_state` for an active session. */
 export type SessionFacts = z.infer<typeof facts>;
@@ -71,8 +71,8 @@ export interface SessionStateOptions {
  * session's row exists and the user is not banned.
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
-  const answered = await ask(accessToken, { ...options, name: "session_state", args: {} });
-  return typeof answered === "string" ? { status: answered } : stateOf(answered);
+  const body = await callStateFunction(accessToken, { ...options, name: "session_state", args: {} });
+  return typeof body === "string" ? { status: body } : stateOf(body);
 }
 
 /** Fetches the state of the session and of the browser's device in one call, `public.device_session_state`. */
@@ -81,13 +81,13 @@ export async function fetchDeviceSessionState(
   { device, ...options }: SessionStateOptions & { device: Device },
 ): Promise<DeviceSessionState> {
   const args = { device_id: device.id, device_secret: device.secret };
-  const answered = await ask(accessToken, { ...options, name: "device_session_state", args });
-  if (typeof answered === "string") return { state: { status: answered } };
-  const view = deviceReply.safeParse(answered);
-  return view.success ? { state: stateOf(answered), device: view.data.device } : { state: { status: "unavailable" } };
+  const body = await callStateFunction(accessToken, { ...options, name: "device_session_state", args });
+  if (typeof body === "string") return { state: { status: body } };
+  const view = deviceState.safeParse(body);
+  return view.success ? { state: stateOf(body), device: view.data.device } : { state: { status: "unavailable" } };
 }
 
-async function ask(
+async function callStateFunction(
   accessToken: string,
   options: SessionStateOptions & { name: string; args: Record<string, string> },
 ): Promise<object | "refused" | "unavailable"> {
@@ -108,14 +108,14 @@ async function ask(
     });
     if (response.status === 401) return "refused";
     if (!response.ok) return "unavailable";
-    return reply.parse(await response.json());
+    return responseBody.parse(await response.json());
   } catch {
     return "unavailable";
   }
 }
 
-function stateOf(answered: object): SessionState {
-  const { data: state } = answer.safeParse(answered);
+function stateOf(body: object): SessionState {
+  const { data: state } = sessionState.safeParse(body);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
   // An unreadable policy doesn't tell whether the session needs a second factor.

@@ -14,7 +14,7 @@ const identity = z.object({
   createdAt: utcText,
   lastSignInAt: utcText.nullable(),
 });
-const foundIdentity = identity.extend({
+const signInIdentity = identity.extend({
   /**
    * Whether the identity was added by a direct call to the identity backend. Our pages do not accept such an identity
    * until the owner confirms it.
@@ -29,11 +29,11 @@ export type IdentityList = z.output<typeof identityList>;
 const signInMethods = z.object({
   password: z.boolean(),
   passkeys: z.number().int(),
-  identities: z.array(foundIdentity),
+  identities: z.array(signInIdentity),
 });
 
 /** An identity that can sign in to an account: a linked provider account, or the account's email (provider `email`). */
-export interface LinkedIdentity extends z.infer<typeof foundIdentity> {
+export interface LinkedIdentity extends z.infer<typeof signInIdentity> {
   /** Whether another way to sign in would remain without this identity. */
   unlinkable: boolean;
 }
@@ -72,12 +72,12 @@ export function withUnlinkable(
   { env }: Pick<AppLoadContext, "env">,
   { password, passkeys, identities }: SignInMethods,
 ): LinkedIdentity[] {
-  const isUsable = ({ provider, unconfirmed }: z.infer<typeof foundIdentity>) =>
+  const isUsable = ({ provider, unconfirmed }: z.infer<typeof signInIdentity>) =>
     !unconfirmed && (env.OAUTH_PROVIDERS as readonly string[]).includes(provider);
   const usable = Number(password) + passkeys + identities.filter(isUsable).length;
-  return identities.map((found) => ({
-    ...found,
-    unlinkable: !ownProviders.includes(found.provider) && usable > (isUsable(found) ? 1 : 0),
+  return identities.map((linked) => ({
+    ...linked,
+    unlinkable: !ownProviders.includes(linked.provider) && usable > (isUsable(linked) ? 1 : 0),
   }));
 }
 

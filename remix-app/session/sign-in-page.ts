@@ -23,9 +23,9 @@ export function openAddAccount(
   query: URLSearchParams,
 ): { email: string; again: boolean; stays: string } {
   const { accounts } = context.session;
-  const named = accounts.find(({ id }) => id === query.get("account"));
+  const listed = accounts.find(({ id }) => id === query.get("account"));
   // The account in the URL, or the account whose session had ended when a switch was attempted.
-  const email = named?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
+  const email = listed?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active && account.email !== email);
   return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
@@ -66,6 +66,6 @@ export async function redirectSignedIn(context: AppLoadContext, returnUrl: strin
  * show this email to warn that an emailed link will replace the active account. The session does not have to be
  * verified, because these pages give no access through it.
  */
-export function signedInAs({ session: { auth, accounts } }: AppLoadContext): string | null {
+export function activeEmail({ session: { auth, accounts } }: AppLoadContext): string | null {
   return auth.status === "anonymous" ? null : (accounts.find(({ active }) => active)?.email ?? null);
 }

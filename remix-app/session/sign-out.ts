@@ -4,16 +4,16 @@ import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
-import type { SignedOutAnswer } from "./account-operations.ts";
+import type { SignOutResponse } from "./account-operations.ts";
 import { settleAdditions } from "./addition-cookies.ts";
 import { switchAccount, withoutDevice } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
-export type SignedOut =
-  | ({ status: "signed_out" } & SignedOutAnswer)
+export type SignOutResult =
+  | ({ status: "signed_out" } & SignOutResponse)
   | { status: "no_account" | "no_device" | "unavailable" };
 
-const oneAnswer = z.discriminatedUnion("status", [
+const accountResult = z.discriminatedUnion("status", [
   z.object({ status: z.literal("unknown") }),
   z.object({ status: z.literal("no_account") }),
   z.object({
@@ -24,7 +24,7 @@ const oneAnswer = z.discriminatedUnion("status", [
   }),
 ]);
 
-const allAnswer = z.array(z.object({ userId: z.uuid(), sessionId: z.uuid() })).nullable();
+const deviceResult = z.array(z.object({ userId: z.uuid(), sessionId: z.uuid() })).nullable();
 
 /** The page that shows the remaining accounts. */
 const chooser = "/accounts";
@@ -33,13 +33,13 @@ const chooser = "/accounts";
  * Signs this browser out of one account: ends its session and removes its entry in one transaction. If it was the
  * active one, the most recently used account with a valid session becomes active.
  */
-export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignedOut> {
+export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignOutResult> {
   const { session } = context;
   const { device, auth, vault } = session;
   if (!device) return { status: withoutDevice(context) };
   const { id, secret } = device.device;
   const answer = await vault
-    .call("sign_out_account", { args: { device_id: id, secret, target_id: accountId }, schema: oneAnswer })
+    .call("sign_out_account", { args: { device_id: id, secret, target_id: accountId }, schema: accountResult })
     .catch(unavailable(context));
   if (answer === null) return { status: "unavailable" };
   if (answer.status === "unknown") return { status: "no_device" };
@@ -70,20 +70,20 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;
   const args = device && { device_id: device.id, secret: device.secret };
-  const ended = args
-    ? await vault.call("sign_out_device", { args, schema: allAnswer }).catch(unavailable(context))
+  const sessions = args
+    ? await vault.call("sign_out_device", { args, schema: deviceResult }).catch(unavailable(context))
     : null;
   // If the vault is unreachable, the current session can be ended at the backend itself.
-  const revoked = ended !== null || (await revokeSession(context));
+  const isRevoked = sessions !== null || (await revokeSession(context));
   context.session.clear();
   for (const cookie of Object.values(cookies)) {
     if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);
   }
-  settleAdditions({ ...context, cookie: vault.keys.cookie }, { device: null, taken: [] });
-  for (const { userId, sessionId } of ended ?? []) {
+  settleAdditions({ ...context, cookie: vault.keys.cookie }, { device: null, merged: [] });
+  for (const { userId, sessionId } of sessions ?? []) {
     await recordEvent(context, { userId, kind: "sign_out", sessionId });
   }
-  return revoked;
+  return isRevoked;
 }
 
 function unavailable({ requestId }: AppLoadContext) {
@@ -108,7 +108,7 @@ export async function revokeSession({ session, requestId }: AppLoadContext): Pro
   const { auth } = session;
   if (auth.status === "anonymous") return true;
   if (auth.status === "authenticated") {
-    const { error } = await session.authClient().auth.admin.signOut(auth.accessToken, "local");
+    const { error } = await session.anonymousClient().auth.admin.signOut(auth.accessToken, "local");
     if (!error || isAuthSessionMissingError(error) || endedStatuses.includes(error.status)) return true;
   }
   console.error(`warning request=${requestId} the session was not revoked: the identity backend did not answer`);

@@ -34,7 +34,7 @@ export interface SwitchOptions {
   leaving: string | null;
 }
 
-const begunAnswer = z.discriminatedUnion("status", [
+const beginResult = z.discriminatedUnion("status", [
   z.object({ status: z.literal("unknown") }),
   z.object({ status: z.literal("no_account") }),
   z.object({ status: z.literal("busy") }),
@@ -47,7 +47,7 @@ const begunAnswer = z.discriminatedUnion("status", [
   }),
 ]);
 
-const activatedAnswer = z.discriminatedUnion("status", [
+const activateResult = z.discriminatedUnion("status", [
   z.object({ status: z.literal("activated"), rotated: z.boolean() }),
   z.object({ status: z.literal("changed"), current: vaultEntry.nullable() }),
   z.object({ status: z.literal("lost") }),
@@ -56,7 +56,7 @@ const activatedAnswer = z.discriminatedUnion("status", [
 interface Target {
   device: Device;
   lease: string;
-  begun: Extract<z.infer<typeof begunAnswer>, { status: "begun" }>;
+  start: Extract<z.infer<typeof beginResult>, { status: "begun" }>;
 }
 
 /**
@@ -73,19 +73,19 @@ export async function switchAccount(
   if (!device) return { status: withoutDevice(context) };
   const lease = crypto.randomUUID();
   try {
-    const begun = await begin(context, { device: device.device, accountId, lease });
-    if (begun === "unavailable") return { status: "unavailable" };
-    if (begun.status === "unknown") return { status: "no_device" };
-    if (begun.status === "no_account") return { status: "no_account" };
-    if (begun.status === "active") return { status: "switched", lastRoute: begun.lastRoute };
+    const start = await begin(context, { device: device.device, accountId, lease });
+    if (start === "unavailable") return { status: "unavailable" };
+    if (start.status === "unknown") return { status: "no_device" };
+    if (start.status === "no_account") return { status: "no_account" };
+    if (start.status === "active") return { status: "switched", lastRoute: start.lastRoute };
     let outcome: SwitchOutcome | undefined;
     try {
-      await writeOutgoing(context, leaving);
-      outcome = await activate(context, { device: device.device, lease, begun });
+      await saveOutgoing(context, leaving);
+      outcome = await activate(context, { device: device.device, lease, start });
       return outcome;
     } finally {
       // A completed switch releases the lease in its own transaction.
-      if (outcome?.status !== "switched") await giveBack(context, { device: device.device, lease });
+      if (outcome?.status !== "switched") await releaseLease(context, { device: device.device, lease });
     }
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
@@ -102,8 +102,8 @@ async function begin(
   const args = { device_id: device.id, secret: device.secret, target_id: accountId, lease };
   const until = Date.now() + leaseWaitMs;
   for (;;) {
-    const begun = await vault.call("begin_account_switch", { args, schema: begunAnswer });
-    if (begun.status !== "busy") return begun;
+    const result = await vault.call("begin_account_switch", { args, schema: beginResult });
+    if (result.status !== "busy") return result;
     if (Date.now() > until) return "unavailable" as const;
     await sleep(leasePollMs * (1 + Math.random()));
   }
@@ -113,7 +113,7 @@ async function begin(
  * Releases the lease of an incomplete switch. On failure, the lease expires by itself and the switch's result does not
  * change.
  */
-async function giveBack(
+async function releaseLease(
   { session: { vault }, requestId }: AppLoadContext,
   { device, lease }: { device: Device; lease: string },
 ): Promise<void> {
@@ -121,33 +121,33 @@ async function giveBack(
     await vault.call("end_account_switch", { args: { device_id: device.id, lease }, schema: z.unknown() });
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
-    console.error(`warning request=${requestId} a switch's lease was not given back: ${error.message}`);
+    console.error(`warning request=${requestId} a switch's lease was not released: ${error.message}`);
   }
 }
 
 /** Saves the outgoing account's current session in the vault, unless another tab has already stored a newer session. */
-async function writeOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
-  const { auth, device, vault, stored: live } = session;
-  if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !live) return;
+async function saveOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
+  const { auth, device, vault, stored } = session;
+  if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !stored) return;
   const { sub: userId, session_id: sessionId } = auth.claims;
-  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
-  await vault.keep({ device: device.device, entry, session: live, lastRoute: leaving });
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(stored, vault.keys) };
+  await vault.keep({ device: device.device, entry, session: stored, lastRoute: leaving });
 }
 
-async function activate(context: AppLoadContext, { device, lease, begun }: Target): Promise<SwitchOutcome> {
-  let { target: entry, lastRoute, usable } = begun;
+async function activate(context: AppLoadContext, { device, lease, start }: Target): Promise<SwitchOutcome> {
+  let { target: entry, lastRoute, usable } = start;
   for (let tries = 0; tries < maxAdoptions; tries += 1) {
     const session = await sessionOf(context, { device, entry, usable, rotated: tries > 0 });
     if (session === "unavailable") return { status: "unavailable" };
     if (session === "over") {
-      if (await context.session.vault.lose(device, { entry, listed: false })) return ended(context, entry);
+      if (await context.session.vault.discard(device, { entry, listed: false })) return endedOutcome(context, entry);
       // Another request rotated the session first, so this continues with that session.
       const again = await begin(context, { device, accountId: entry.userId, lease });
       if (again === "unavailable" || again.status !== "begun") return { status: "unavailable" };
       ({ target: entry, lastRoute, usable } = again);
       continue;
     }
-    const answer = await finish(context, { device, lease, entry, session });
+    const answer = await storeAndActivate(context, { device, lease, entry, session });
     if (answer.status === "activated") return { status: "switched", lastRoute };
     if (answer.status === "lost" || !answer.current) return { status: "unavailable" };
     entry = answer.current;
@@ -172,11 +172,10 @@ async function sessionOf(
 }
 
 /** Stores the target's session and activates it, then gives it to the browser with the device's next secret. */
-async function finish(
+async function storeAndActivate(
   { session: { vault, store, storeDevice } }: AppLoadContext,
-  given: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
+  { device, lease, entry, session }: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
 ) {
-  const { device, lease, entry, session } = given;
   const { userId, sessionId, tag: expectedTag } = entry;
   const next = successorOf(device, vault.keys);
   const answer = await vault.call("activate_account", {
@@ -192,7 +191,7 @@ async function finish(
         ...(await vault.seal(device, { userId, session })),
       },
     },
-    schema: activatedAnswer,
+    schema: activateResult,
   });
   if (answer.status === "activated") {
     store(session);
@@ -201,7 +200,7 @@ async function finish(
   return answer;
 }
 
-function ended({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutcome {
+function endedOutcome({ session }: AppLoadContext, { userId }: VaultEntry): SwitchOutcome {
   const email = session.accounts.find(({ id }) => id === userId)?.email ?? null;
   return { status: "ended", email };
 }

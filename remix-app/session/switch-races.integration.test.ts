@@ -229,7 +229,7 @@ describe("account switches on a separate server", () => {
     const before = web.output().length;
     const tab = openBrowser(web.base, { cookie: browser.cookie() });
     expect((await switchTo(tab, ada)).status).toBe(401);
-    expect(web.output().slice(before)).toContain("lease was not given back");
+    expect(web.output().slice(before)).toContain("lease was not released");
     expect(await whoIs(tab)).toBe(bob.id);
   }, 60_000);
 

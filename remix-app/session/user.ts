@@ -4,8 +4,8 @@ import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../http/redirect-target.ts";
 import { createDataClient } from "../supabase/data-api.ts";
-import { clearApprovalCookie, heldApproval } from "./cookies.ts";
-import { keepForm } from "./kept-form.ts";
+import { clearApprovalCookie, readApproval } from "./cookies.ts";
+import { saveForm } from "./saved-form.ts";
 import type { SessionFacts } from "./session-state.ts";
 
 /** How long a sign-in counts as recent enough for sensitive changes. */
@@ -71,9 +71,9 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
  */
 function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" }): MfaFacts {
   const mfa = mfaFactsOf(facts);
-  const held = via === "cookie" ? heldApproval(context, facts.sessionId) : "none";
-  const satisfied = mfa.satisfied && (!facts.policy.byApproval || held === "held");
-  if (held === "stale" || (held === "held" && !satisfied)) clearApprovalCookie(context);
+  const approval = via === "cookie" ? readApproval(context, facts.sessionId) : "none";
+  const satisfied = mfa.satisfied && (!facts.policy.byApproval || approval === "valid");
+  if (approval === "stale" || (approval === "valid" && !satisfied)) clearApprovalCookie(context);
   return { ...mfa, satisfied };
 }
 
@@ -143,7 +143,7 @@ export async function requireFreshUser(
   if (isFresh(user)) return user;
   if (takesPages(context, request)) {
     const destination = destinationOf(request, context);
-    if (keepsForm) await keepForm(context, { request, userId: user.id, page: destination });
+    if (keepsForm) await saveForm(context, { request, userId: user.id, page: destination });
     throw redirect(detour("/step-up", destination));
   }
   throw stepUpRequired(context);

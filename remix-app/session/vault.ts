@@ -153,14 +153,14 @@ export const vaultEntry = z.object({
 /** An account's session in the vault. Its tag lets a later write detect that another write came first. */
 export type VaultEntry = z.infer<typeof vaultEntry>;
 
-const openedDevice = deviceView.extend({ vault: vaultEntry.nullable() });
+const deviceWithVault = deviceView.extend({ vault: vaultEntry.nullable() });
 
-const keptAnswer = z.union([
+const keepResult = z.union([
   z.object({ kept: z.literal(true) }),
   z.object({ kept: z.literal(false), current: vaultEntry.nullable() }),
 ]);
 
-const takenAnswer = z.object({
+const takeResult = z.object({
   status: z.enum(["current", "previous", "spent", "unknown"]),
   /** Absent for an unknown device. */
   secret: z.string().optional(),
@@ -169,6 +169,16 @@ const takenAnswer = z.object({
 /** Thrown if the database did not answer. The call can be repeated. */
 export class VaultUnavailable extends Error {
   override name = "VaultUnavailable";
+}
+
+/**
+ * Retries an idempotent call once if the vault did not answer. The first call may have succeeded and lost its response.
+ */
+export async function retryOnce<Result>(call: () => Promise<Result>): Promise<Result> {
+  return call().catch((error: unknown) => {
+    if (error instanceof VaultUnavailable) return call();
+    throw error;
+  });
 }
 
 export interface KeepOptions {
@@ -193,7 +203,7 @@ export interface Vault {
    */
   takeAdditions(device: Device, added: readonly string[]): Promise<Device | null>;
   /** Returns the device with its active account's sealed session; null if the device is unknown. */
-  open(device: Device): Promise<z.infer<typeof openedDevice> | null>;
+  open(device: Device): Promise<z.infer<typeof deviceWithVault> | null>;
   /** Returns the session in an entry, or null if it does not open. */
   unseal(device: Device, entry: VaultEntry): Promise<StoredSession | null>;
   seal(device: Device, owner: { userId: string; session: StoredSession }): Promise<Sealed>;
@@ -201,17 +211,17 @@ export interface Vault {
    * Replaces an entry's session with a rotated session. @returns false and the current session if another call was
    * faster
    */
-  keep(options: KeepOptions): Promise<z.infer<typeof keptAnswer>>;
+  keep(options: KeepOptions): Promise<z.infer<typeof keepResult>>;
   /**
    * Records that the browser has sent its newest secret, so that the previous one can be removed. On failure, the next
    * request records it again.
    */
-  noteArrival(device: Device): Promise<void>;
+  confirmSecret(device: Device): Promise<void>;
   /**
    * Discards an entry's session. `listed` keeps the account in the list, for another sign-in.
    * @returns false if another request changed the entry first
    */
-  lose(device: Device, options: { entry: VaultEntry; listed: boolean }): Promise<boolean>;
+  discard(device: Device, options: { entry: VaultEntry; listed: boolean }): Promise<boolean>;
 }
 
 /** Opens a process's vault, with keys that are derived once. */
@@ -227,12 +237,12 @@ export async function openVault(env: Env): Promise<Vault> {
 
   async function takeAdditions({ id, secret }: Device, added: readonly string[]): Promise<Device | null> {
     const args = { device_id: id, secret, added };
-    const taken = await call("take_additions", { args, schema: takenAnswer });
-    const device = { id, secret: taken.secret ?? secret };
-    if (taken.status === "current") return device;
+    const result = await call("take_additions", { args, schema: takeResult });
+    const device = { id, secret: result.secret ?? secret };
+    if (result.status === "current") return device;
     // The response to an account switch was lost, so the browser still sends the previous secret. Retries with the next
     // secret.
-    return taken.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
+    return result.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
   }
 
   return {
@@ -242,7 +252,7 @@ export async function openVault(env: Env): Promise<Vault> {
     open: (device) =>
       call("open_account_device", {
         args: { device_id: device.id, secret: device.secret },
-        schema: openedDevice.nullable(),
+        schema: deviceWithVault.nullable(),
       }),
     async unseal({ id: deviceId }, { userId, sealed, keyId }) {
       return sealed === null || keyId === null ? null : openSession({ sealed, keyId }, { deviceId, userId, keys });
@@ -253,15 +263,15 @@ export async function openVault(env: Env): Promise<Vault> {
       const sealed = session ? await sealSession(session, { deviceId: device.id, userId, keys }) : {};
       return call("store_account_session", {
         args: { entry: { deviceId: device.id, userId, sessionId, expectedTag, lastRoute, ...sealed } },
-        schema: keptAnswer,
+        schema: keepResult,
       });
     },
-    noteArrival: ({ id, secret }) =>
+    confirmSecret: ({ id, secret }) =>
       call("confirm_device_secret", { args: { device_id: id, secret }, schema: z.unknown() }).then(
         () => {},
         () => {},
       ),
-    lose: (device, { entry, listed }) =>
+    discard: (device, { entry, listed }) =>
       call("discard_account_session", {
         args: { device_id: device.id, user_id: entry.userId, expected_tag: entry.tag, listed },
         schema: z.boolean(),

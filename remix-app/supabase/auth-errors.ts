@@ -27,3 +27,28 @@ export function generalFailure(error: AuthError): AuthFailure | null {
   if (error.status === undefined || error.status === 0 || error.status >= 500) return unreachable;
   return null;
 }
+
+/** Our messages for the errors about an account that have the same message on every form, by code. */
+const messages: Record<string, string> = {
+  weak_password: "Choose a password that’s harder to guess.",
+  same_password: "Choose a different password from your current one.",
+  current_password_required: "Enter your current password.",
+  current_password_invalid: "This isn’t your current password.",
+  reauthentication_not_valid: "This code isn’t the newest one, or it has expired. Check the email.",
+};
+
+/**
+ * Returns the message and status for any failure.
+ * @param otherwise the message for an error about the account that has none of its own
+ */
+export function authFailure(error: AuthError, otherwise: string): AuthFailure {
+  return generalFailure(error) ?? { status: 400, message: messages[error.code ?? ""] ?? otherwise };
+}
+
+/**
+ * Returns the failure of a call that sends an email, or null. The backend returns its rate limit per email only for
+ * known emails, so that limit counts as a success.
+ */
+export function mailFailure(error: AuthError | null): AuthFailure | null {
+  return error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+}

@@ -3,10 +3,10 @@ import { describe, expect, test } from "vitest";
 import { problems } from "../../remix-app/http/problem.ts";
 import { errorCodes, GatewayError } from "../../supabase/functions/_gateway/http/errors.ts";
 import { type Fault, isRunnable, readBlocks, renderFault } from "./blocks.ts";
-import { decisions, guides, readDocument } from "./documents.ts";
+import { decisions, guides, readCode, readDocument } from "./documents.ts";
 import { notRun } from "./not-run.ts";
 import { parseBlock } from "./parse-block.ts";
-import { linkFaults, npmFaults, pathFaults } from "./references.ts";
+import { foreignNames, linkFaults, nameFaults, npmFaults, pathFaults } from "./references.ts";
 import { readSections, schemaNames, unknownSettings, unwrittenSettings } from "./settings.ts";
 
 const { scripts } = JSON.parse(readDocument("package.json")) as { scripts: Record<string, string> };
@@ -46,6 +46,13 @@ describe("claims in the documents", () => {
         ...pathFaults(file, text, surroundings),
       ]),
     ).toEqual([]);
+  });
+
+  test("the guides name only files, SQL objects and identifiers that the code has", () => {
+    const code = readCode();
+    expect(readable(guides.flatMap((file) => nameFaults(file, readDocument(file), code)))).toEqual([]);
+    const text = guides.map(readDocument).join("\n");
+    expect([...foreignNames].filter((name) => !text.includes(name) || code.words.has(name))).toEqual([]);
   });
 
   test("docs/settings.md and the code name the same settings", () => {

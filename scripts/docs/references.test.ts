@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { renderFault } from "./blocks.ts";
-import { linkFaults, npmFaults, pathFaults } from "./references.ts";
+import { linkFaults, nameFaults, npmFaults, pathFaults } from "./references.ts";
 import { readSections, schemaNames, unknownSettings, unwrittenSettings } from "./settings.ts";
 
 const surroundings = { scripts: ["start", "dev"], topLevel: ["scripts", "docs", "package.json"] };
@@ -37,6 +37,23 @@ test("pathFaults reports missing repository paths, and accepts patterns", () => 
   expect(pathFaults("a.md", text, surroundings).map(renderFault)).toEqual([
     "a.md:1: names scripts/nothing.ts, which is not there",
     "a.md:2: names scripts/*.sql, which is not there",
+  ]);
+});
+
+test("nameFaults reports files, folders, SQL names and identifiers that the code does not have", () => {
+  const code = {
+    files: ["remix-app/session/user.ts", "supabase/schemas/mfa/rule.sql"],
+    words: new Set(["getUser", "runs"]),
+  };
+  const text =
+    "`user.ts` `mfa/rule.sql` `session/` `getUser()` `ai.runs` `.local/ask.ts` `word` `HTTP`\n" +
+    "`ser.ts` `sessions/` `fetchUser()` `FetchUser`\n```sh\n`gone.ts`\n```\n`ai.settle(ai.runs)`";
+  expect(nameFaults("a.md", text, code).map(renderFault)).toEqual([
+    "a.md:2: names ser.ts, which the code does not have",
+    "a.md:2: names sessions/, which the code does not have",
+    "a.md:2: names fetchUser, which the code does not have",
+    "a.md:2: names FetchUser, which the code does not have",
+    "a.md:6: names ai.settle, which the code does not have",
   ]);
 });
 

@@ -40,6 +40,51 @@ export function pathFaults(file: string, markdown: string, { topLevel }: Surroun
   );
 }
 
+/** The repository's files outside the documents, and every word in them. */
+export type Code = { files: string[]; words: ReadonlySet<string> };
+
+/** Names in the documents that belong to other programs, or to files that only readers have. */
+export const foreignNames: ReadonlySet<string> = new Set([
+  ...["getX", "requireX", "bench-results/", "docker/", "volumes/functions/", "main/index.ts"],
+  ...["importMapPath", "workerTimeoutMs", "terminationGracePeriodSeconds"],
+  ...["anthropicApiUrl", "AnthropicProvider", "OpenAIChatClient", "OpenAIChatCompletionClient", "OpenAILike"],
+  ...[
+    "OpenAIProvider",
+    "OpenAIResponses",
+    "previousResponseId",
+    "conversationId",
+    "ASWebAuthenticationSession",
+    "AuthRetryableFetchError",
+  ],
+]);
+
+/**
+ * Finds backticked names that the code does not have: folders, files of code by the end of their path, SQL names with
+ * their schema, and identifiers in camel case.
+ */
+export function nameFaults(file: string, markdown: string, { files, words }: Code): Fault[] {
+  return eachLine(withoutBlocks(markdown)).flatMap(({ text, line }) =>
+    [...text.matchAll(/`([^`]+)`/g)]
+      .flatMap(([, code = ""]) => missingNames(code, { files, words }))
+      .filter((name) => !foreignNames.has(name))
+      .map((name) => ({ file, line, message: `names ${name}, which the code does not have` })),
+  );
+}
+
+function missingNames(code: string, { files, words }: Code): string[] {
+  if (/^[\w@-][\w.@/-]*(?:\.tsx?|\.sql|\/)$/.test(code)) {
+    const endsWithCode = (file: string) => `/${file}`.endsWith(`/${code}`);
+    const isInFolder = (file: string) => code.endsWith("/") && `/${file}`.includes(`/${code}`);
+    const isKnown = existsSync(code) || files.some((file) => endsWithCode(file) || isInFolder(file));
+    return isKnown ? [] : [code];
+  }
+  const [identifier] = /^(?:[a-z]+|[A-Z]\w*[a-z])[A-Z]\w*(?=(?:\(\))?$)/.exec(code) ?? [];
+  if (identifier !== undefined) return words.has(identifier) ? [] : [identifier];
+  return [...code.matchAll(/\b(?:ai|private|public)\.([a-z_]+)/g)]
+    .filter(([, name = ""]) => !words.has(name))
+    .map(([name]) => name);
+}
+
 /** Returns a document's anchors, as GitHub generates them. */
 function headings(markdown: string): string[] {
   return eachLine(withoutBlocks(markdown))

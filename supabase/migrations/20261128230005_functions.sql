@@ -187,15 +187,15 @@ drop function private.list_passkeys(uuid);
 
 drop function ai.budget_subjects(uuid, boolean);
 
--- Counts an attempt before it is made. Takes { action, address, email | userId, challenged, overridden, mail, code }.
--- Returns { allowed, attemptId, needsBotChallenge, repeated, mailWaitSeconds, mailPauseSeconds } or { allowed: false,
--- reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make the attempt.
--- challenged is true if the attempt carries a bot challenge's token, which the identity backend checks first.
--- overridden is true under a recovery override: the limits of override_password replace the email's own limits, but the
--- address's limits still apply. mail is the kind of email that the attempt sends. If mailWaitSeconds is not null, the
--- email must not be sent, because another email of its kind is being sent or has a link that is too recent to be
--- replaced. code is the mailed code that is tried; only its digest is stored. If repeated is true, the code was tried
--- before and must not be tried again.
+-- Counts an attempt before it is made. Takes { action, address, email | userId, challenged, allowOverride, mail,
+-- code }. Returns { allowed, attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds, mailPauseSeconds }
+-- or { allowed: false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make
+-- the attempt. challenged is true if the attempt carries a bot challenge's token, which the identity backend checks
+-- first. allowOverride is true if the email's recovery override applies: the limits of override_password then replace
+-- the email's own limits, but the address's limits still apply. overrideId is that override, or null. mail is the kind
+-- of email that the attempt sends. If mailWaitSeconds is not null, the email must not be sent, because another email of
+-- its kind is being sent or has a link that is too recent to be replaced. code is the mailed code that is tried; only
+-- its digest is stored. If repeated is true, the code was tried before and must not be tried again.
 -- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -208,7 +208,8 @@ declare
     when attempt ->> 'userId' is not null then 'user:' || (attempt ->> 'userId')::uuid
   end;
   challenged boolean := coalesce((attempt ->> 'challenged')::boolean, false);
-  overridden boolean := coalesce((attempt ->> 'overridden')::boolean, false);
+  override_id uuid;
+  overridden boolean;
   mail text := attempt ->> 'mail';
   mail_wait interval;
   account_pair bytea := private.attempt_pair(account, network);
@@ -241,6 +242,11 @@ begin
     return private.attempt_refusal('blocked', blocked_for);
   end if;
 
+  if (attempt ->> 'allowOverride')::boolean then
+    override_id := private.active_login_override(attempt ->> 'email');
+  end if;
+  -- Until 0.3.0: servers of release 0.1.0 look up the override themselves and pass overridden.
+  overridden := override_id is not null or coalesce((attempt ->> 'overridden')::boolean, false);
   proven := exists (select from private.verified_addresses p where p.pair = account_pair and p.verified_until > now());
   if mail is not null then
     mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);
@@ -295,6 +301,7 @@ begin
     'allowed', true,
     'attemptId', new_id,
     'needsBotChallenge', challenge_due,
+    'overrideId', override_id,
     'repeated', repeated,
     'mailWaitSeconds', ceil(extract(epoch from mail_wait))::integer,
     'mailPauseSeconds', extract(epoch from private.mail_pause())::integer

@@ -171,7 +171,9 @@ to service_role;
 grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
-  private.delete_expired_attempts(integer)
+  private.delete_expired_attempts(integer),
+  private.active_recovery_override(text),
+  private.active_login_override(text)
 to service_role;
 
 -- Functions of activity/.
@@ -364,7 +366,6 @@ to service_role;
 grant execute on function
   private.create_recovery_override(jsonb),
   private.revoke_recovery_override(jsonb),
-  private.active_recovery_override(text),
   private.record_recovery_event(jsonb),
   private.sweep_recoveries(integer),
   private.issue_recovery_credential(jsonb),
@@ -375,7 +376,6 @@ grant execute on function
   private.release_recovery_credential(uuid),
   private.is_recovery_open_to(private.recovery_credentials, bytea),
   private.allow_recovery_repeat(uuid, bytea, uuid, boolean),
-  private.active_login_override(text),
   private.verify_override_password(jsonb),
   private.recovery_overview(text)
 to service_role;

@@ -3,13 +3,13 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { claimsFor } from "../../session/approval-proof.ts";
-import { isChallengeId, refusalOf, unanswered } from "../../session/challenge.ts";
+import { failedCall, isChallengeId, refusalOf } from "../../session/challenge.ts";
 import type { ApprovalList } from "../../session/challenge-operations.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
-const listing = z.discriminatedUnion("outcome", [
+const listResult = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("listed"),
     approvals: z.array(
@@ -23,7 +23,7 @@ const listing = z.discriminatedUnion("outcome", [
   }),
   z.object({ outcome: z.literal("mfa_required") }),
 ]);
-const decided = z.discriminatedUnion("outcome", [
+const decideResult = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.enum(["approved", "rejected"]) }),
   z.object({ outcome: z.literal("wrong_code"), attemptsLeft: z.number().int() }),
   z.object({ outcome: z.enum(["not_found", "forbidden", "mfa_required", "expired", "conflict"]) }),
@@ -38,10 +38,10 @@ export async function pendingApprovals(context: AppLoadContext, claims: Claims):
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("pending_mobile_approvals", { claims: claimsFor(context, claims) });
-  const listed = listing.safeParse(data);
-  if (error || !listed.success) throw unanswered(context, { asked: "pending_mobile_approvals", error });
-  if (listed.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
-  return listed.data.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
+  const list = listResult.safeParse(data);
+  if (error || !list.success) throw failedCall(context, { call: "pending_mobile_approvals", error });
+  if (list.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
+  return list.data.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
 }
 
 export interface ApprovalAnswer {
@@ -74,8 +74,8 @@ export async function answerApproval(
         device,
       },
     });
-  const answer = decided.safeParse(data);
-  if (error || !answer.success) throw unanswered(context, { asked: "decide_mobile_approval", error });
+  const answer = decideResult.safeParse(data);
+  if (error || !answer.success) throw failedCall(context, { call: "decide_mobile_approval", error });
   const { outcome } = answer.data;
   if (outcome === "approved" || outcome === "rejected") return outcome;
   if (outcome !== "wrong_code") throw refusalOf(outcome, context);

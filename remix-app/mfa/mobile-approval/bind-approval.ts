@@ -5,15 +5,15 @@ import { approvalProofKey, claimsFor, proveApproval } from "../../session/approv
 import {
   type ChallengeKey,
   type ChallengeProgress,
+  failedCall,
   requireChallenge,
   secretHashOf,
-  unanswered,
 } from "../../session/challenge.ts";
 import { writeApprovalCookie } from "../../session/cookies.ts";
 import { createServiceClient } from "../../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
-const answer = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
+const bindResult = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
 
 /**
  * Returns the status of an approval request to the session that made it. Binds an approved request to that session
@@ -27,8 +27,8 @@ export async function bindApproval(
 ): Promise<Pick<ChallengeProgress, "status" | "validUntil">> {
   const { env } = context;
   const sessionId = claims.session_id;
-  const asked = { kind: "mfa_mobile", key, sessionId } as const;
-  let progress = await requireChallenge(context, asked);
+  const request = { kind: "mfa_mobile", key, sessionId } as const;
+  let progress = await requireChallenge(context, request);
   if (progress.status === "approved") {
     const binding = {
       id: key.id,
@@ -37,9 +37,9 @@ export async function bindApproval(
       proofKey: `\\x${Buffer.from(approvalProofKey(env, sessionId)).toString("hex")}`,
     };
     const { data, error } = await createServiceClient(env).schema("private").rpc("bind_mobile_approval", { binding });
-    const bound = answer.safeParse(data);
-    if (error || !bound.success) throw unanswered(context, { asked: "bind_mobile_approval", error });
-    progress = bound.data ? { ...progress, ...bound.data } : await requireChallenge(context, asked);
+    const result = bindResult.safeParse(data);
+    if (error || !result.success) throw failedCall(context, { call: "bind_mobile_approval", error });
+    progress = result.data ? { ...progress, ...result.data } : await requireChallenge(context, request);
   }
   const { status, validUntil, expiresAt } = progress;
   if (status === "bound" && validUntil && Date.parse(expiresAt) > Date.now()) {

@@ -3,11 +3,11 @@ import type { AppLoadContext } from "@remix-run/server-runtime";
 import type { Env } from "../../config/env.server.ts";
 import { derivedKey } from "../../crypto/derived-key.ts";
 import { problem } from "../../http/problem.ts";
-import { type BegunChallenge, beginChallenge } from "../../session/challenge.ts";
+import { beginChallenge, type NewChallenge } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
 
 /** A request for approval, with the code that only its page shows. */
-export interface ApprovalRequest extends BegunChallenge {
+export interface ApprovalRequest extends NewChallenge {
   pairCode: string;
 }
 
@@ -37,10 +37,10 @@ export async function requestApproval(context: AppLoadContext, user: User): Prom
     throw problem("CONFLICT", { requestId, detail });
   }
   const pairCode = String(randomInt(1_000_000)).padStart(6, "0");
-  const begun = await beginChallenge(context, {
+  const challenge = await beginChallenge(context, {
     kind: "mfa_mobile",
     user,
     pairCodeHash: (challengeId) => pairCodeHash(env, { challengeId, pairCode }),
   });
-  return { ...begun, pairCode };
+  return { ...challenge, pairCode };
 }

@@ -1,6 +1,6 @@
 import { type PublicKeyCredentialCreationOptionsJSON, startRegistration, WebAuthnError } from "@simplewebauthn/browser";
-import { post, type Refused } from "./server.ts";
-import { whyUnsupported } from "./support.ts";
+import { post, type Refusal } from "./server.ts";
+import { unsupportedReason } from "./support.ts";
 
 // The script of the page that adds a passkey.
 
@@ -16,20 +16,20 @@ function offerRegistration(section: HTMLElement): void {
   const [button, note, alert] = ["button", "[data-note]", "[role=alert]"].map((part) =>
     section.querySelector(part),
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
-  const unsupported = whyUnsupported();
+  const unsupported = unsupportedReason();
   if (unsupported) {
     note.textContent = unsupported;
     return;
   }
-  let underWay = false;
+  let isRunning = false;
   button.disabled = false;
   button.addEventListener("click", async () => {
-    if (underWay) return;
-    underWay = true;
+    if (isRunning) return;
+    isRunning = true;
     alert.hidden = true;
     note.textContent = "Waiting for your device…";
-    const failure = await register().catch(wordsFor);
-    underWay = false;
+    const failure = await register().catch(messageFor);
+    isRunning = false;
     if (failure === null) return;
     note.textContent = "";
     alert.textContent = failure;
@@ -41,13 +41,13 @@ function offerRegistration(section: HTMLElement): void {
     const challenge = await post<Challenge>("/settings/security/passkeys/options", {
       pageAccount: document.documentElement.dataset.account,
     });
-    if (!challenge.ok) return refusedBy(challenge);
+    if (!challenge.ok) return handleRefusal(challenge);
     const { challengeId, options } = challenge.body;
     const credential = await startRegistration({ optionsJSON: options });
     note.textContent = "Saving your passkey…";
-    const kept = await post<{ redirectTo: string }>("/settings/security/passkeys", { challengeId, credential });
-    if (!kept.ok) return refusedBy(kept);
-    location.assign(kept.body.redirectTo);
+    const registration = await post<{ redirectTo: string }>("/settings/security/passkeys", { challengeId, credential });
+    if (!registration.ok) return handleRefusal(registration);
+    location.assign(registration.body.redirectTo);
     return null;
   }
 }
@@ -56,13 +56,13 @@ function offerRegistration(section: HTMLElement): void {
  * Returns the message to show. If the session has changed, reloads the page instead, which redirects to the required
  * step and then back.
  */
-function refusedBy({ status, detail }: Refused): string | null {
+function handleRefusal({ status, detail }: Refusal): string | null {
   if (status !== 0) return detail;
   location.reload();
   return null;
 }
 
-function wordsFor(error: unknown): string {
+function messageFor(error: unknown): string {
   if (error instanceof WebAuthnError && error.code === "ERROR_AUTHENTICATOR_PREVIOUSLY_REGISTERED") {
     return "This device already has a passkey for your account. Choose another device or password manager.";
   }

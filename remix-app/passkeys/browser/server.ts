@@ -1,7 +1,7 @@
 /** Our server's answer: the body of a success, or the message to show. */
-export type Answer<Body> = { ok: true; body: Body } | Refused;
+export type Answer<Body> = { ok: true; body: Body } | Refusal;
 
-export interface Refused {
+export interface Refusal {
   ok: false;
   /** 0 if the page has to be reloaded because its session changed; -1 if the server did not answer. */
   status: number;

@@ -7,7 +7,7 @@ import {
 import { getAssertion } from "./assertion.ts";
 import { findBotToken } from "./bot-token.ts";
 import { post } from "./server.ts";
-import { whyUnsupported } from "./support.ts";
+import { unsupportedReason } from "./support.ts";
 
 // The sign-in page's passkey script: autofill where the browser supports it, and the button.
 
@@ -30,12 +30,12 @@ function offerPasskeys(section: HTMLElement): void {
   const field = document.querySelector<HTMLInputElement>("input[autocomplete~=webauthn]");
   const botToken = findBotToken();
   /** The challenge that autofill and the button share until it is answered or expires. */
-  let held: { challenge: Challenge; usableUntil: number } | undefined;
-  let asking: Promise<Challenge> | undefined;
+  let cached: { challenge: Challenge; usableUntil: number } | undefined;
+  let pendingChallenge: Promise<Challenge> | undefined;
   let ceremony = new AbortController();
   let byButton = false;
 
-  const unsupported = whyUnsupported();
+  const unsupported = unsupportedReason();
   if (unsupported) {
     note.textContent = unsupported;
     return;
@@ -45,7 +45,7 @@ function offerPasskeys(section: HTMLElement): void {
   botToken?.onChange(followBotToken);
   followBotToken();
   // A challenge can expire while the tab is in the background.
-  document.addEventListener("visibilitychange", () => document.hidden || freshChallenge() || void offerAutofill());
+  document.addEventListener("visibilitychange", () => document.hidden || usableChallenge() || void offerAutofill());
   // A page restored from the back/forward cache has lost its ceremony.
   window.addEventListener("pageshow", ({ persisted }) => {
     if (!persisted) return;
@@ -55,24 +55,24 @@ function offerPasskeys(section: HTMLElement): void {
   });
   void offerAutofill();
 
-  function freshChallenge(): Challenge | undefined {
-    return held && performance.now() < held.usableUntil ? held.challenge : undefined;
+  function usableChallenge(): Challenge | undefined {
+    return cached && performance.now() < cached.usableUntil ? cached.challenge : undefined;
   }
 
   async function getChallenge(): Promise<Challenge> {
-    const fresh = freshChallenge();
+    const fresh = usableChallenge();
     if (fresh) return fresh;
-    asking ??= post<Challenge>("/login/passkey/options", { captchaToken: botToken?.take() })
+    pendingChallenge ??= post<Challenge>("/login/passkey/options", { captchaToken: botToken?.take() })
       .then((answer) => {
         if (!answer.ok) throw new Refusal(answer.detail);
         const { timeout = defaultTimeoutMs } = answer.body.options;
-        held = { challenge: answer.body, usableUntil: performance.now() + timeout - marginMs };
+        cached = { challenge: answer.body, usableUntil: performance.now() + timeout - marginMs };
         return answer.body;
       })
       .finally(() => {
-        asking = undefined;
+        pendingChallenge = undefined;
       });
-    return asking;
+    return pendingChallenge;
   }
 
   /** Aborts the current ceremony, because the browser allows only one at a time. */
@@ -87,11 +87,11 @@ function offerPasskeys(section: HTMLElement): void {
     const signal = beginCeremony();
     if (!(await browserSupportsWebAuthnAutofill()) || signal.aborted) return;
     // Fetching a passkey challenge would use up the bot challenge's single-use token before the person does anything.
-    if (botToken && !freshChallenge()) return;
+    if (botToken && !usableChallenge()) return;
     // The person has not asked for anything yet, so failures stay silent.
     const challenge = await getChallenge().catch(() => undefined);
     if (!challenge || signal.aborted) return;
-    const usableForMs = (held?.usableUntil ?? 0) - performance.now();
+    const usableForMs = (cached?.usableUntil ?? 0) - performance.now();
     const renewal = setTimeout(() => document.hidden || void offerAutofill(), usableForMs);
     signal.addEventListener("abort", () => clearTimeout(renewal));
     try {
@@ -100,7 +100,7 @@ function offerPasskeys(section: HTMLElement): void {
       await signIn(challenge, credential);
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Refusal) say(error.message);
+      if (error instanceof Refusal) showError(error.message);
       // Waits for a user action, so that a person who closed the prompt is not asked again and again.
       for (const event of ["focus", "pointerdown"])
         field?.addEventListener(event, offerAutofill, { once: true, signal });
@@ -119,14 +119,14 @@ function offerPasskeys(section: HTMLElement): void {
     } catch (error) {
       if (signal.aborted) return;
       byButton = false;
-      say(wordsFor(error));
+      showError(messageFor(error));
       void offerAutofill();
     }
   }
 
   async function signIn({ challengeId, options }: Challenge, credential: AuthenticationResponseJSON): Promise<void> {
     // A challenge is valid for one answer, even a rejected one.
-    held = undefined;
+    cached = undefined;
     alert.hidden = true;
     note.textContent = "Signing you in…";
     const { returnUrl, verifyAt = "" } = section.dataset;
@@ -142,7 +142,7 @@ function offerPasskeys(section: HTMLElement): void {
     note.textContent = botToken.ready() ? "" : "To use a passkey, first complete the check that you’re human.";
   }
 
-  function say(message: string): void {
+  function showError(message: string): void {
     note.textContent = "";
     alert.textContent = message;
     alert.hidden = false;
@@ -152,7 +152,7 @@ function offerPasskeys(section: HTMLElement): void {
 /** Carries our server's refusal as a message for the person. */
 class Refusal extends Error {}
 
-function wordsFor(error: unknown): string {
+function messageFor(error: unknown): string {
   if (error instanceof Refusal) return error.message;
   if (error instanceof DOMException && error.name === "NotAllowedError") {
     return "No passkey was used: the prompt was closed or timed out, or this device has no passkey for this site.";

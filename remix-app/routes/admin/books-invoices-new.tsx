@@ -4,7 +4,7 @@ import { InvoiceReview } from "../../admin/books/invoice-review.tsx";
 import { enterPlatformInvoice } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
-import { takeForm } from "../../session/kept-form.ts";
+import { takeForm } from "../../session/saved-form.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
 import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";

@@ -1,5 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import type { SignedOutAnswer } from "../../session/account-operations.ts";
+import type { SignOutResponse } from "../../session/account-operations.ts";
 import { signOutAll } from "../../session/sign-out.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 
@@ -8,5 +8,5 @@ export async function action({ context }: ActionFunctionArgs) {
   const { auth, device } = context.session;
   if (auth.status === "anonymous" && !device) throw accountProblem("no_device", context);
   if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
-  return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
+  return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignOutResponse);
 }

@@ -1,5 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import type { SignedOutAnswer } from "../../session/account-operations.ts";
+import type { SignOutResponse } from "../../session/account-operations.ts";
 import { signOutEverywhere } from "../../session/account-sessions.ts";
 import { requireFreshUser } from "../../session/user.ts";
 
@@ -12,5 +12,5 @@ export async function action({ request, context }: ActionFunctionArgs) {
   return Response.json({
     activeAccountId: null,
     redirectTo: others ? "/accounts" : "/login",
-  } satisfies SignedOutAnswer);
+  } satisfies SignOutResponse);
 }

@@ -1,5 +1,5 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
-import type { SignedOutAnswer } from "../../session/account-operations.ts";
+import type { SignOutResponse } from "../../session/account-operations.ts";
 import { signOutAccount, signOutAll } from "../../session/sign-out.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 
@@ -14,7 +14,7 @@ export async function action({ context }: ActionFunctionArgs) {
   if (auth.via === "bearer") {
     // There is no other account to move to.
     if (!(await signOutAll(context))) throw accountProblem("unavailable", context);
-    return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignedOutAnswer);
+    return Response.json({ activeAccountId: null, redirectTo: "/login" } satisfies SignOutResponse);
   }
   const { status, ...answer } = await signOutAccount(context, auth.claims.sub);
   if (status !== "signed_out") throw accountProblem(status, context);

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
-import { type Switched, switchRequest } from "../../session/account-operations.ts";
+import { type SwitchResponse, switchRequest } from "../../session/account-operations.ts";
 import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
 
 /** `POST /api/v1/auth/accounts/switch`: makes another of this browser's accounts the active one. */
@@ -11,5 +11,5 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, context) });
   if (outcome.status !== "switched") throw accountProblem(outcome.status, context);
   const redirectTo = entryPath({ targetRoute, lastRoute: outcome.lastRoute, context });
-  return Response.json({ accountId, redirectTo } satisfies Switched);
+  return Response.json({ accountId, redirectTo } satisfies SwitchResponse);
 }

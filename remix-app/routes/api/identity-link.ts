@@ -4,7 +4,7 @@ import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { beginLink, beginLinkOfPhone, requireProvider } from "../../oauth/begin-oauth.ts";
-import { type LinkBegun, linkRequest } from "../../session/operations.ts";
+import { type LinkStart, linkRequest } from "../../session/operations.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
 
@@ -24,9 +24,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { returnTo: wished } = given.data;
   const { auth } = context.session;
   if (auth.status === "authenticated" && auth.via === "bearer") {
-    return Response.json((await beginLinkOfPhone(context, { provider, returnTo: wished, user })) satisfies LinkBegun);
+    return Response.json((await beginLinkOfPhone(context, { provider, returnTo: wished, user })) satisfies LinkStart);
   }
   const returnTo = redirectTarget(wished, { context, fallback: linkedAccountsPath });
   const url = await beginLink(context, { provider, returnTo, user });
-  return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkBegun);
+  return asForm ? redirect(url, 303) : Response.json({ url } satisfies LinkStart);
 }

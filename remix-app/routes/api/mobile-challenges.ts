@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { problem } from "../../http/problem.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
-import type { ApprovalBegun } from "../../session/challenge-operations.ts";
+import type { NewApprovalRequest } from "../../session/challenge-operations.ts";
 import { getUser, requireBrowser } from "../../session/user.ts";
 
 /**
@@ -12,5 +12,5 @@ export async function action({ context }: ActionFunctionArgs) {
   const user = await getUser(context);
   if (!user) throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   const { id, secret, pairCode, expiresAt } = await requestApproval(context, user);
-  return Response.json({ id, secret, pairCode, expiresAt } satisfies ApprovalBegun, { status: 201 });
+  return Response.json({ id, secret, pairCode, expiresAt } satisfies NewApprovalRequest, { status: 201 });
 }

@@ -25,9 +25,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   if (status !== "approved" || request.method === "HEAD") return Response.json({ status });
   const consumption = await consumeChallenge(context, { key, claims });
-  if (!consumption.session) return Response.json({ status: consumption.status });
-  context.session.store(consumption.session);
-  await completeSignIn(context, { method: "qr", destination: "/", inPlaceOf: claims.session_id });
-  const expiresAt = new Date(consumption.session.expires_at * 1000).toISOString();
+  const { session } = consumption;
+  if (!session) return Response.json({ status: consumption.status });
+  await completeSignIn(context, { session, method: "qr", destination: "/", inPlaceOf: claims.session_id });
+  const expiresAt = new Date(session.expires_at * 1000).toISOString();
   return Response.json({ status: "consumed", session: { userId: user.id, expiresAt } } satisfies HandoffProgress);
 }

@@ -1,6 +1,6 @@
 import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { beginHandoff, challengeLink } from "../../qr-login/handoff.ts";
-import type { HandoffBegun } from "../../session/challenge-operations.ts";
+import type { NewHandoff } from "../../session/challenge-operations.ts";
 import { requireBrowser, requireUser } from "../../session/user.ts";
 
 /**
@@ -12,6 +12,6 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
   const begun = await beginHandoff(context, user);
   const { id, secret, expiresAt } = begun;
-  const answer = { id, secret, payload: challengeLink(begun, context), expiresAt } satisfies HandoffBegun;
+  const answer = { id, secret, payload: challengeLink(begun, context), expiresAt } satisfies NewHandoff;
   return Response.json(answer, { status: 201 });
 }

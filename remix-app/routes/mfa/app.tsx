@@ -12,7 +12,7 @@ import { detour } from "../../http/redirect-target.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import { openStep } from "../../mfa/open-step.ts";
-import { keepChallenge, keptChallenge, readChallenge } from "../../session/challenge.ts";
+import { readChallenge, readChallengeCookie, writeChallengeCookie } from "../../session/challenge.ts";
 import { requireBrowser, secondStepPath, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle, useBrand } from "../../ui/brand.ts";
@@ -42,7 +42,7 @@ async function openApproval(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
   const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };
-  const key = keptChallenge(context, cookie);
+  const key = readChallengeCookie(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
@@ -58,10 +58,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const here = detour("/mfa/app", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
     const asked = await requestApproval(context, user);
-    keepChallenge(context, cookie, { key: asked, shown: asked.pairCode });
+    writeChallengeCookie(context, cookie, { key: asked, shown: asked.pairCode });
     throw redirect(here, 303);
   }
-  const key = keptChallenge(context, cookie);
+  const key = readChallengeCookie(context, cookie);
   const known =
     key && typeof (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId })) === "object";
   if (!known || (await bindApproval(context, { key, claims })).status !== "bound") throw redirect(here, 303);

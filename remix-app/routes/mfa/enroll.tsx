@@ -7,7 +7,7 @@ import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { startEnrollmentSchema, verifyEnrollmentSchema } from "../../mfa/code-schema.ts";
-import { enrollmentOf, startEnrollment } from "../../mfa/enroll.ts";
+import { buildEnrollment, startEnrollment } from "../../mfa/enroll.ts";
 import { openEnrollment } from "../../mfa/open-step.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
@@ -51,14 +51,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     const carried = verifyEnrollmentSchema.omit({ code: true }).safeParse(Object.fromEntries(form));
     if (!carried.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-    const enrollment = enrollmentOf({ ...carried.data, user, issuer: context.env.BRAND_NAME });
+    const enrollment = buildEnrollment({ ...carried.data, user, issuer: context.env.BRAND_NAME });
     return data({ enrollment, codes: null, result: submission.reply() }, { status: 400 });
   }
   await announceAddition(context, { userId: user.id, target: submission.value.factorId });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
     const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
-    const enrollment = enrollmentOf({ ...submission.value, user, issuer: context.env.BRAND_NAME });
+    const enrollment = buildEnrollment({ ...submission.value, user, issuer: context.env.BRAND_NAME });
     return data({ enrollment, codes: null, result }, { status: verification.status });
   }
   const { name } = submission.value;

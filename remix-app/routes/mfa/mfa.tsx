@@ -63,7 +63,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
     return data(reply, { status: verification.status });
   }
-  const state = await context.session.issuedState();
+  const state = await context.session.stateOf(verification.session);
   if (state.status !== "alive" || state.facts.policy.satisfied) throw redirect(destination);
   // The code was right, but the account's policy requires a more recent sign-in.
   await revokeSession(context);

@@ -7,7 +7,7 @@ import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
 import { openStepUp } from "../../mfa/open-step.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { emailCodeSchema, mailCode, redeemCode, requestedFor } from "../../session/email-code.ts";
+import { emailCodeSchema, mailCode, readCodeRequest, redeemCode } from "../../session/email-code.ts";
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { AccountForm, PageAccount } from "../../ui/account-form.tsx";
@@ -33,7 +33,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openCodeStep(context, request);
   return {
     masked: maskEmail(user.email),
-    asked: requestedFor(context) === user.email,
+    asked: readCodeRequest(context) === user.email,
     destination,
     resent: new URL(request.url).searchParams.has("resent"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
@@ -48,9 +48,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (form.has("code")) {
     const submission = parseWithZod(form, { schema: emailCodeSchema });
     if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
-    if (requestedFor(context) !== email) throw redirect(detour("/step-up/code", destination));
+    if (readCodeRequest(context) !== email) throw redirect(detour("/step-up/code", destination));
     const redeemed = await redeemCode(context, { email, code: submission.value.code });
-    if ("user" in redeemed) throw await completeSignIn(context, { method: "email_code", destination });
+    if ("session" in redeemed) {
+      throw await completeSignIn(context, { session: redeemed.session, method: "email_code", destination });
+    }
     const reply = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
     return data(reply, { status: redeemed.status });
   }

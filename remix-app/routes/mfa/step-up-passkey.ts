@@ -2,7 +2,7 @@ import type { ActionFunctionArgs } from "@remix-run/server-runtime";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { keepAccount } from "../../mfa/keep-account.ts";
+import { requireSameAccount } from "../../mfa/require-same-account.ts";
 import { finishSignInSchema } from "../../passkeys/payloads.ts";
 import { finishSignIn } from "../../passkeys/sign-in.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
@@ -19,8 +19,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!user) throw problem("UNAUTHENTICATED", { requestId });
   if (user.mfa.enrolled) throw problem(user.mfa.satisfied ? "STEP_UP_REQUIRED" : "MFA_REQUIRED", { requestId });
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
-  await keepAccount(context, { user, signIn: () => finishSignIn(context, answer) });
+  const session = await finishSignIn(context, answer);
+  await requireSameAccount(context, { user, session });
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
-  const next = await completeSignIn(context, { method: "passkey", destination });
+  const next = await completeSignIn(context, { session, method: "passkey", destination });
   return Response.json({ redirectTo: next.headers.get("Location") ?? destination });
 }

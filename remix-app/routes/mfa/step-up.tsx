@@ -55,17 +55,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const submission = parseWithZod(form, { schema: signInAgainSchema });
   if (submission.status !== "success") return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
-  const failure = await signInAgain(context, {
-    user,
-    password: submission.value.password,
-    botChallenge: form.get(botChallengeField),
-  });
-  if (!failure) {
-    const { password } = submission.value;
-    throw await completeSignIn(context, { method: "password", destination, password });
+  const { password } = submission.value;
+  const result = await signInAgain(context, { user, password, botChallenge: form.get(botChallengeField) });
+  if ("session" in result) {
+    throw await completeSignIn(context, { session: result.session, method: "password", destination, password });
   }
-  const reply = submission.reply({ ...errorsAt("password", failure), hideFields: ["password"] });
-  return data(reply, { status: failure.status });
+  const reply = submission.reply({ ...errorsAt("password", result), hideFields: ["password"] });
+  return data(reply, { status: result.status });
 }
 
 export default function StepUpPage() {

@@ -6,7 +6,7 @@ import { readForm } from "../../http/form.ts";
 import { renamePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
 import { renameSchema } from "../../passkeys/payloads.ts";
-import { takeForm } from "../../session/kept-form.ts";
+import { takeForm } from "../../session/saved-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { AccountForm } from "../../ui/account-form.tsx";

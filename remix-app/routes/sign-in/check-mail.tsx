@@ -10,8 +10,8 @@ import { readCookie, writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { mailSchema } from "../../session/credentials.ts";
-import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
-import { generalFailure } from "../../supabase/auth-errors.ts";
+import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
+import { mailFailure } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -47,15 +47,15 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { error } =
     attempt.mailWaitSeconds === null
-      ? await context.session.mailClient().auth.resend({
+      ? await context.session.anonymousClient().auth.resend({
           type: "signup",
           email,
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
-      : await holdMailBack(context, attempt);
+      : await withholdMail(context, attempt);
   // Answers and counts a rate-limited request like a successful one. A different answer would reveal that this address
   // was sent an email recently.
-  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  const failure = mailFailure(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (failure) {

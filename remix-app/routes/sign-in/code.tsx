@@ -12,10 +12,10 @@ import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.t
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { hasLoginOverride, recordSignInUnderOverride } from "../../recovery/login-override.ts";
+import { recordSignInUnderOverride } from "../../recovery/login-override.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { mailSchema, replaceForeignPassword } from "../../session/credentials.ts";
-import { emailCodeSchema, mailCode, redeemCode, requestedFor } from "../../session/email-code.ts";
+import { emailCodeSchema, mailCode, readCodeRequest, redeemCode } from "../../session/email-code.ts";
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { isAddAccount, redirectSignedIn, requireRoomFor } from "../../session/sign-in-page.ts";
@@ -34,7 +34,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
   const adding = isAddAccount(request);
   if (!adding) await redirectSignedIn(context, returnUrl || null);
-  const asked = searchParams.has("other") ? null : requestedFor(context);
+  const asked = searchParams.has("other") ? null : readCodeRequest(context);
   return {
     returnUrl,
     adding,
@@ -54,7 +54,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
   const query = returnUrl ? new URLSearchParams({ returnUrl }) : new URLSearchParams();
   const here = () => redirect(`${new URL(request.url).pathname}${query.size > 0 ? `?${query}` : ""}`);
-  const asked = requestedFor(context);
+  const asked = readCodeRequest(context);
   if (form.has("code")) {
     if (!asked) {
       query.set("expired", "");
@@ -71,8 +71,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") return data({ view, result: submission.reply() }, { status: 400 });
   const { email } = submission.value;
   requireRoomFor(context, email.toLowerCase());
-  const isOverridden = () => hasLoginOverride(context, email);
-  const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField), isOverridden });
+  const botChallenge = form.get(botChallengeField);
+  const failure = await mailCode(context, { email, botChallenge, allowOverride: true });
   if (!failure) throw here();
   // The page masks the email, because another person may be using this browser now.
   const hideFields = view === "enter" ? ["email"] : [];
@@ -93,16 +93,16 @@ async function enterCode(
   const redeemed = await redeemCode(context, {
     email,
     code: submission.value.code,
-    isOverridden: () => hasLoginOverride(context, email),
-    recordOverride: (answer) => recordSignInUnderOverride(context, { email, ...answer }),
+    recordOverride: (result) => recordSignInUnderOverride(context, { email, ...result }),
   });
   if ("message" in redeemed) {
     const result = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
     return data({ view, result }, { status: redeemed.status });
   }
-  const signedIn = await completeSignIn(context, { method: "email_code", destination });
-  await replaceForeignPassword(context, { user: redeemed.user, destination });
-  throw signedIn;
+  const { user, session } = redeemed;
+  const next = await completeSignIn(context, { session, method: "email_code", destination });
+  await replaceForeignPassword(context, { user, destination });
+  throw next;
 }
 
 export default function EmailCodePage() {

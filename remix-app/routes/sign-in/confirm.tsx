@@ -11,16 +11,17 @@ import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { storedSession } from "../../session/cookies.ts";
 import { removeForeignPassword, replaceForeignPassword } from "../../session/credentials.ts";
 import { confirmEmailChange, emailChangeOfLink } from "../../session/email-change.ts";
 import {
   ConfirmEmailChange,
   EmailChangeConfirmed,
-  type ShownEmailChange,
-  shownEmailChange,
+  type MaskedEmailChange,
+  maskEmailChange,
 } from "../../session/email-change-pages.tsx";
 import { emailOfMailedLink, linkSchema, type MailedLink, maskEmail } from "../../session/mailed-link.ts";
-import { signedInAs } from "../../session/sign-in-page.ts";
+import { activeEmail } from "../../session/sign-in-page.ts";
 import { generalFailure } from "../../supabase/auth-errors.ts";
 import { AlsoSignedIn } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
@@ -68,7 +69,7 @@ interface View {
   /** The masked email of the link's account, or null if it is unknown. */
   account: string | null;
   /** The pending email change that the link confirms, or null. */
-  change: ShownEmailChange | null;
+  change: MaskedEmailChange | null;
   /** The active account of this browser, if it isn't the link's account. */
   otherAccount: string | null;
   /** Why the link cannot be used right now. A retry may succeed. */
@@ -112,10 +113,10 @@ async function lookUp(
   const change = link.type === "email_change" ? await emailChangeOfLink(context, link.token_hash) : null;
   const email = change ? change.email : await emailOfMailedLink(context, link);
   if (!change && email === null) return null;
-  const active = signedInAs(context);
+  const active = activeEmail(context);
   return {
     account: email === null ? null : maskEmail(email),
-    change: change && shownEmailChange(change),
+    change: change && maskEmailChange(change),
     otherAccount: active === email?.toLowerCase() ? null : active,
   };
 }
@@ -130,7 +131,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) return data(view("ask", { link, message: attempt.message }), { status: attempt.status });
   await removeForeignPassword(context, link);
-  const { data: verified, error } = await context.session.authClient().auth.verifyOtp({ token_hash, type });
+  const { data: verified, error } = await context.session.anonymousClient().auth.verifyOtp({ token_hash, type });
   await attempt.settle(outcomeOf(error));
   if (error) {
     const failure = generalFailure(error);
@@ -142,17 +143,18 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = recovering ? "/" : redirectTarget(next, { context, fallback: "/" });
   const onward = recovering ? "/reset-password" : destination;
   if (!verified.session) throw redirect(onward);
+  const session = storedSession.parse(verified.session);
   const method = recovering ? "password_reset" : "email_link";
-  const signedIn = await completeSignIn(context, { method, destination: onward });
+  const response = await completeSignIn(context, { session, method, destination: onward });
   await replaceForeignPassword(context, { user: verified.session.user, destination });
-  throw signedIn;
+  throw response;
 }
 
 async function confirmAddress(context: AppLoadContext, link: MailedLink) {
   const answer = await confirmEmailChange(context, { tokenHash: link.token_hash });
   const { type } = link;
   if (answer.status === "void") return data(view("dead", { type }), { status: 410 });
-  if (answer.status !== "refused") return data(view(answer.status, { link, change: shownEmailChange(answer.change) }));
+  if (answer.status !== "refused") return data(view(answer.status, { link, change: maskEmailChange(answer.change) }));
   const found = await lookUp(context, link);
   const shown = found ? view("ask", { link, ...found, message: answer.message }) : view("dead", { type });
   return data(shown, { status: answer.httpStatus });

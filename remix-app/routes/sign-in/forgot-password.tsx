@@ -7,8 +7,8 @@ import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.t
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
 import { mailSchema } from "../../session/credentials.ts";
-import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
-import { generalFailure } from "../../supabase/auth-errors.ts";
+import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
+import { mailFailure } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -35,14 +35,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { error } =
     attempt.mailWaitSeconds === null
-      ? await context.session.mailClient().auth.resetPasswordForEmail(email, {
+      ? await context.session.anonymousClient().auth.resetPasswordForEmail(email, {
           redirectTo: `${context.origin}/reset-password`,
           ...attempt.challenge,
         })
-      : await holdMailBack(context, attempt);
+      : await withholdMail(context, attempt);
   // A rate limit on the email would reveal that it is registered, so a rate-limited request is answered and counted
   // like a successful one.
-  const failure = error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+  const failure = mailFailure(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (failure) {

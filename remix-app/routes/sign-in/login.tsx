@@ -14,13 +14,15 @@ import { failureIn } from "../../oauth/failures.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
-import { hasLoginOverride, signInUnderOverride } from "../../recovery/login-override.ts";
+import { signInUnderOverride } from "../../recovery/login-override.ts";
 import { readSignInTarget } from "../../satellites/app-destination.ts";
-import { completeSignIn, readLastUsedMethod } from "../../session/complete-sign-in.ts";
+import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { storedSession } from "../../session/cookies.ts";
 import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
+import { readLastUsedMethod } from "../../session/last-used-method.ts";
 import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
-import { generalFailure } from "../../supabase/auth-errors.ts";
+import { authFailure } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -69,12 +71,14 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const whenDue = startEvenTiming();
   const botChallenge = form.get(botChallengeField);
-  const isOverridden = () => hasLoginOverride(context, email);
-  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, isOverridden });
+  const attempt = await guardAttempt(context, { action: "password", email, botChallenge, allowOverride: true });
   if (!attempt.admitted) return data(reply(attempt.message), { status: attempt.status });
   const credentials = { email, password, options: attempt.challenge };
-  const tried = await context.session.authClient().auth.signInWithPassword(credentials);
-  const error = attempt.overridden ? await signInUnderOverride(context, { email, password, tried }) : tried.error;
+  const response = await context.session.anonymousClient().auth.signInWithPassword(credentials);
+  const { overrideId } = attempt;
+  const { data: tokens, error } = overrideId
+    ? await signInUnderOverride(context, { email, password, overrideId, response })
+    : response;
   await attempt.settle(outcomeOf(error));
   if (error?.code === "email_not_confirmed") {
     // Reached only with the right password.
@@ -84,11 +88,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   if (error) {
     await whenDue();
-    const failure = generalFailure(error);
-    const message = failure?.message ?? "That email and password don’t match an account. Check both and try again.";
-    return data(reply(message), { status: failure?.status ?? 400 });
+    const failure = authFailure(error, "That email and password don’t match an account. Check both and try again.");
+    return data(reply(failure.message), { status: failure.status });
   }
-  throw await completeSignIn(context, { method: "password", destination, password });
+  const session = storedSession.parse(tokens.session);
+  throw await completeSignIn(context, { session, method: "password", destination, password });
 }
 
 export default function SignInPage() {

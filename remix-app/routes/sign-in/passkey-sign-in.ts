@@ -12,11 +12,11 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const { returnUrl, ...answer } = await readJson(request, { schema: finishSignInSchema, requestId });
-  await finishSignIn(context, answer);
+  const session = await finishSignIn(context, answer);
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   // If the browser has the maximum number of accounts, completeSignIn throws a redirect to another page. The script
   // receives the URL of that page as JSON.
-  const next = await completeSignIn(context, { method: "passkey", destination }).catch((answer: unknown) => {
+  const next = await completeSignIn(context, { session, method: "passkey", destination }).catch((answer: unknown) => {
     if (answer instanceof Response && answer.headers.has("Location")) return answer;
     throw answer;
   });

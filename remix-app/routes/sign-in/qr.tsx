@@ -11,7 +11,7 @@ import { readForm } from "../../http/form.ts";
 import { detour, redirectTarget } from "../../http/redirect-target.ts";
 import { qrCodeOf } from "../../mfa/qr-code.ts";
 import { beginHandoff, challengeLink, consumeChallenge } from "../../qr-login/handoff.ts";
-import { keepChallenge, keptChallenge, readChallenge } from "../../session/challenge.ts";
+import { readChallenge, readChallengeCookie, writeChallengeCookie } from "../../session/challenge.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { requireBrowser, requireUser, shownAs } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
@@ -35,7 +35,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context);
   const shown = { email: shownAs(user), destination };
-  const key = keptChallenge(context, cookie);
+  const key = readChallengeCookie(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
   const { status } = progress;
@@ -56,17 +56,17 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const destination = destinationOf(request, context);
   const here = detour("/qr", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
-    keepChallenge(context, cookie, { key: await beginHandoff(context, user) });
+    writeChallengeCookie(context, cookie, { key: await beginHandoff(context, user) });
     throw redirect(here, 303);
   }
-  const key = keptChallenge(context, cookie);
+  const key = readChallengeCookie(context, cookie);
   const known =
     key && typeof (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId })) === "object";
   const consumption = known ? await consumeChallenge(context, { key, claims }) : null;
   if (!consumption?.session) throw redirect(here, 303);
-  context.session.store(consumption.session);
   clearCookie(context, cookie);
-  throw await completeSignIn(context, { method: "qr", destination, inPlaceOf: claims.session_id });
+  const { session } = consumption;
+  throw await completeSignIn(context, { session, method: "qr", destination, inPlaceOf: claims.session_id });
 }
 
 const endings = {

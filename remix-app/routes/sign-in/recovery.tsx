@@ -12,7 +12,7 @@ import { clearRecoveryBrowser, markRecoveryBrowser } from "../../recovery/recove
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { emailSchema } from "../../session/credentials.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
-import { requireRoomFor, signedInAs } from "../../session/sign-in-page.ts";
+import { activeEmail, requireRoomFor } from "../../session/sign-in-page.ts";
 import { accessPathBefore } from "../../settings/paths.ts";
 import { AlsoSignedIn } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
@@ -41,7 +41,7 @@ const codeSchema = z.object({
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { searchParams } = new URL(request.url);
   markRecoveryBrowser(context);
-  const active = signedInAs(context);
+  const active = activeEmail(context);
   const page = { next: searchParams.get("next") ?? "", otherAccount: active };
   const token = searchParams.get("token");
   if (token === null) return data({ ...page, link: null, dead: false });
@@ -65,12 +65,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const destination = redirectTarget(next, { context, fallback: "/" });
   const review = recovery.known ? accessPathBefore(destination) : destination;
-  const signedIn = await completeSignIn(context, { method: "recovery", destination: review });
+  const { session } = recovery;
+  const response = await completeSignIn(context, { session, method: "recovery", destination: review });
   clearRecoveryBrowser(context);
   if (recovery.passwordReplaced) {
     throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
   }
-  throw signedIn;
+  throw response;
 }
 
 export default function AccountRecoveryPage() {

@@ -12,11 +12,12 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
+import { storedSession } from "../../session/cookies.ts";
 import { keepsPassword, rememberPassword, signUpSchema } from "../../session/credentials.ts";
-import { holdMailBack, startEvenTiming } from "../../session/even-answers.ts";
+import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
 import { findPasswordFault } from "../../session/password-fault.ts";
 import { isAddAccount, redirectSignedIn } from "../../session/sign-in-page.ts";
-import { generalFailure } from "../../supabase/auth-errors.ts";
+import { authFailure } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -58,32 +59,30 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { data: created, error } =
     attempt.mailWaitSeconds === null
-      ? await context.session.mailClient().auth.signUp({
+      ? await context.session.anonymousClient().auth.signUp({
           email,
           password,
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
-      : { data: { user: null, session: null }, ...(await holdMailBack(context, attempt)) };
+      : { data: { user: null, session: null }, ...(await withholdMail(context, attempt)) };
   const own = await keepsPassword(context, { created: created.user, email, password });
   // If the error reveals whether the account exists, the attempt counts like a successful one.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
-  if (error?.code === "weak_password") {
-    const fields = { password: ["Choose a password that’s harder to guess."] };
-    return data(submission.reply({ fieldErrors: fields, hideFields: ["password"] }), { status: 400 });
-  }
   if (error && !known) {
-    const failure = generalFailure(error);
-    const message = failure?.message ?? "We couldn’t create an account with this email. Check it and try again.";
-    return data(submission.reply({ formErrors: [message], hideFields: ["password"] }), {
-      status: failure?.status ?? 400,
-    });
+    const { message, status } = authFailure(
+      error,
+      "We couldn’t create an account with this email. Check it and try again.",
+    );
+    const errors =
+      error.code === "weak_password" ? { fieldErrors: { password: [message] } } : { formErrors: [message] };
+    return data(submission.reply({ ...errors, hideFields: ["password"] }), { status });
   }
   if (created.session) {
     // Sign-up returns a session only if the backend confirms emails automatically.
-    context.session.store({ ...created.session, expires_at: created.session.expires_at ?? 0 });
-    throw await completeSignIn(context, { method: "sign_up", destination });
+    const session = storedSession.parse(created.session);
+    throw await completeSignIn(context, { session, method: "sign_up", destination });
   }
   rememberPassword(context, { email, own });
   writeCookie(context, cookies.pendingMail, { value: email });

@@ -2,7 +2,7 @@ import { Link, useActionData, useLoaderData } from "@remix-run/react";
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { takeForm } from "../../session/kept-form.ts";
+import { takeForm } from "../../session/saved-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { readKeyForm } from "../../studio/keys/key-form.ts";
 import { createKey } from "../../studio/keys/keys.ts";

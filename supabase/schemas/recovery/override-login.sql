@@ -1,17 +1,4 @@
--- Sign-in under a recovery override, and what the console shows about an email address.
-
--- Returns the override that currently allows an email to sign in; null if there is none.
--- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.active_login_override(of_email text) returns uuid
-  language sql stable security definer set search_path = ''
-as $$
-  select o.id
-  from private.active_recovery_override(of_email) o
-  -- Excludes an override whose creator now has this email: after creating the override, the creator may have taken over
-  -- the email.
-  where o.normal_login
-    and not exists (select from auth.users u where u.id = o.created_by and lower(u.email) = o.email)
-$$;
+-- The second check of a password under a recovery override, and what the console shows about an email address.
 
 -- Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome:
 -- proven, overrideId, userId, banned, confirmed } or { outcome: none | wrong | limited | oneself | unconfirmed }. none

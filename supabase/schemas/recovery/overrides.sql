@@ -85,17 +85,6 @@ begin
 end
 $$;
 
--- Returns the current override of an email; no row if there is none.
-create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
-  language sql stable security invoker set search_path = ''
-as $$
-  select o.*
-  from private.recovery_overrides o
-  where o.email = lower(of_email) and o.revoked_at is null and o.expires_at > now()
-  order by o.created_at desc
-  limit 1
-$$;
-
 -- Returns why the actor may not change an email's recovery: forbidden if the actor is not an infrastructure admin,
 -- oneself if the email is the actor's own. Returns null if the change is allowed. Records each refusal. Not granted to
 -- any role: only security definer functions call it.

@@ -7,11 +7,22 @@ export type Attempt = {
   email?: string;
   userId?: string;
   challenged?: boolean;
+  /** Whether a recovery override of the email applies. */
+  allowOverride?: boolean;
+  /** Passed instead by servers of release 0.1.0. */
+  overridden?: boolean;
   mail?: string;
   code?: string;
 };
 export type Begun =
-  | { allowed: true; attemptId: string; needsBotChallenge: boolean; repeated: boolean; mailWaitSeconds: number | null }
+  | {
+      allowed: true;
+      attemptId: string;
+      needsBotChallenge: boolean;
+      overrideId: string | null;
+      repeated: boolean;
+      mailWaitSeconds: number | null;
+    }
   | { allowed: false; reason: "limited" | "blocked"; retryAfterSeconds: number };
 
 /** Returns an attempt to sign in with an unused email address, from an unused IP address. */

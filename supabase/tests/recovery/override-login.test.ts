@@ -1,5 +1,6 @@
 import { hash } from "@node-rs/bcrypt";
 import { describe, expect } from "vitest";
+import { begin as beginAttempt } from "../abuse/attempt-fixtures.ts";
 import { type Database, one, test } from "../database.ts";
 import { ask, eventsOf, needHelp, override } from "./fixtures.ts";
 
@@ -110,32 +111,58 @@ describe("signing in with a password under a recovery override", () => {
 });
 
 describe("rate limits for an attempt under a recovery override", () => {
-  const begin = async (db: Database, attempt: object) =>
-    (
-      await one<{ answer: { allowed: boolean; reason?: string } }>(db, {
-        sql: "select private.begin_attempt($1) as answer",
-        values: [JSON.stringify({ action: "password", address: "192.0.2.8", email: "a@example.test", ...attempt })],
-      })
-    ).answer;
+  const begin = (db: Database, attempt: { email: string; allowOverride?: boolean; overridden?: boolean }) =>
+    beginAttempt(db, { action: "password", address: "192.0.2.8", ...attempt });
 
-  test("under a recovery override, ten attempts in 15 minutes are allowed beyond the rate limits of the email address", async ({
+  async function exhaust(db: Database, email: string): Promise<void> {
+    for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, { email });
+    expect(await begin(db, { email })).toMatchObject({ allowed: false });
+  }
+
+  test("an override allows ten attempts in 15 minutes beyond the limits of the email, and is returned", async ({
     db,
   }) => {
-    for (let attempt = 0; attempt < 10; attempt += 1) await begin(db, {});
-    expect(await begin(db, {})).toMatchObject({ allowed: false });
-    for (let attempt = 0; attempt < 10; attempt += 1)
-      expect(await begin(db, { overridden: true })).toMatchObject({ allowed: true });
-    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
+    const { email, overrideId } = await setting(db);
+    await exhaust(db, email);
+    for (let attempt = 0; attempt < 10; attempt += 1) {
+      const typed = attempt % 2 ? email : email.toUpperCase();
+      expect(await begin(db, { email: typed, allowOverride: true })).toMatchObject({ allowed: true, overrideId });
+    }
+    expect(await begin(db, { email, allowOverride: true })).toMatchObject({ allowed: false, reason: "limited" });
   });
 
-  test("an attempt under a recovery override is still refused if the IP address is blocked or has reached its own limit", async ({
+  test.for([
+    ["the attempt does not allow overrides", "", false],
+    ["the override allows only recovery emails", "set normal_login = false", true],
+    ["the override was revoked", "set revoked_at = now(), revoked_by = created_by", true],
+    ["the override has expired", "set created_at = now() - interval '2 s', expires_at = now() - interval '1 s'", true],
+    ["the override was created by the account itself", "set created_by = $2", true],
+  ] as const)("an attempt stays limited if %s", async ([_, change, allowOverride], { db }) => {
+    const { email, userId, overrideId } = await setting(db);
+    if (change) {
+      const values = change.includes("$2") ? [overrideId, userId] : [overrideId];
+      await db.query(`update private.recovery_overrides ${change} where id = $1`, values);
+    }
+    expect(await begin(db, { email, allowOverride })).toMatchObject({ allowed: true, overrideId: null });
+    await exhaust(db, email);
+    expect(await begin(db, { email, allowOverride })).toMatchObject({ allowed: false, reason: "limited" });
+  });
+
+  test("an attempt is refused even under an override if the IP address is blocked or has reached its own limit", async ({
     db,
   }) => {
+    const { email } = await setting(db);
     for (let attempt = 0; attempt < 60; attempt += 1) await begin(db, { email: `${attempt}@example.test` });
-    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "limited" });
+    expect(await begin(db, { email, allowOverride: true })).toMatchObject({ allowed: false, reason: "limited" });
     await db.query(
       "insert into private.address_blocks (address, action, level, blocked_until) values ('192.0.2.8', 'password', 1, now() + interval '1 minute')",
     );
-    expect(await begin(db, { overridden: true })).toMatchObject({ allowed: false, reason: "blocked" });
+    expect(await begin(db, { email, allowOverride: true })).toMatchObject({ allowed: false, reason: "blocked" });
+  });
+
+  test("a server of release 0.1.0 looks up the override itself and passes overridden", async ({ db }) => {
+    const { email } = await setting(db);
+    await exhaust(db, email);
+    expect(await begin(db, { email, overridden: true })).toMatchObject({ allowed: true, overrideId: null });
   });
 });

@@ -8,18 +8,18 @@ import { isForm, readForm } from "../http/form.ts";
 /** Together with the other cookies of a browser with ten accounts, this stays below what servers accept. */
 const maxTextLength = 2_000;
 
-type KeptContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
+type SigningContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 type FormContext = Parameters<typeof readForm>[1];
 
-const kept = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
+const savedForm = z.object({ until: z.number(), typed: z.record(z.string(), z.string()) });
 
 /**
  * Stores a form in a cookie if the sender's step-up expired before the form arrived. The form's page restores the
  * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long. Reads the body.
  * @param page the path of the form's page with its query, which may name the account that the form changes
  */
-export async function keepForm(
-  context: KeptContext & FormContext,
+export async function saveForm(
+  context: SigningContext & FormContext,
   { request, userId, page }: { request: Request; userId: string; page: string },
 ): Promise<void> {
   if (!isForm(request)) return;
@@ -27,11 +27,11 @@ export async function keepForm(
   if (!form) return;
   const typed = Object.fromEntries(form);
   const text = Buffer.from(
-    JSON.stringify({ until: Date.now() + cookies.keptForm.maxAgeSeconds * 1_000, typed }),
+    JSON.stringify({ until: Date.now() + cookies.savedForm.maxAgeSeconds * 1_000, typed }),
   ).toString("base64url");
   if (text.length > maxTextLength) return;
   const signature = signatureOf(context, { text, userId, page }).toString("base64url");
-  writeCookie(context, cookies.keptForm, { value: `${text}.${signature}` });
+  writeCookie(context, cookies.savedForm, { value: `${text}.${signature}` });
 }
 
 /**
@@ -39,22 +39,22 @@ export async function keepForm(
  * invalid.
  */
 export function takeForm(
-  context: KeptContext,
+  context: SigningContext,
   { request, userId }: { request: Request; userId: string },
 ): Record<string, string> {
-  const [text = "", signature = ""] = readCookie(context, cookies.keptForm).split(".");
+  const [text = "", signature = ""] = readCookie(context, cookies.savedForm).split(".");
   const expected = signatureOf(context, { text, userId, page: request.url });
   // The cookie belongs to another page or person, or a sibling host set it. Restoring it would make the person submit
   // text that they never typed.
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
-  if (request.method !== "HEAD") clearCookie(context, cookies.keptForm);
-  const { until, typed } = kept.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  if (request.method !== "HEAD") clearCookie(context, cookies.savedForm);
+  const { until, typed } = savedForm.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
   return until > Date.now() ? typed : {};
 }
 
 function signatureOf(
-  { env, origin }: KeptContext,
+  { env, origin }: SigningContext,
   { text, userId, page }: { text: string; userId: string; page: string },
 ): Buffer {
   // Serializes the query again, because Remix rewrites the query of a URL and the signature must stay the same.

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { keepForm, takeForm } from "./kept-form.ts";
+import { saveForm, takeForm } from "./saved-form.ts";
 
 const origin = "https://gatehouse.test";
 const page = "/settings/profile/email";
@@ -18,7 +18,7 @@ const formOf = (fields: Record<string, string> | string) =>
 /** Returns the Cookie header of a browser whose form was kept because it arrived after the step-up had expired. */
 async function keep(fields: Record<string, string>, at = page): Promise<{ cookie: string; header: string }> {
   const context = contextOf("");
-  await keepForm(context, { request: formOf(fields), userId: "ann", page: at });
+  await saveForm(context, { request: formOf(fields), userId: "ann", page: at });
   const [header = ""] = context.jar.setCookieHeaders();
   return { cookie: header.split(";")[0] ?? "", header };
 }
@@ -87,7 +87,7 @@ describe("a stored form", () => {
     for (const body of ["{}", "a=1&a=2"]) {
       const type = body === "{}" ? "application/json" : "application/x-www-form-urlencoded";
       const request = new Request(new URL(page, origin), { method: "POST", headers: { "content-type": type }, body });
-      await keepForm(context, { request, userId: "ann", page });
+      await saveForm(context, { request, userId: "ann", page });
     }
     expect(context.jar.setCookieHeaders()).toEqual([]);
   });

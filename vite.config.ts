@@ -3,7 +3,7 @@ import tailwindcss from "@tailwindcss/vite";
 import { defineConfig } from "vite";
 import remixConfig from "./remix.config.js";
 
-declare module "@remix-run/server-runtime" {
+declare module "@remix-run/node" {
   interface Future {
     v3_singleFetch: true;
   }

@@ -206,17 +206,19 @@ test("the profile settings turn the “/” shortcut off and on for this browser
   await page.keyboard.press("/");
   await expect(search).toBeFocused();
 });
-test("after client-side navigation, “/” focuses the page's search field, and does nothing on a page without a search field", async ({
-  page,
-  member,
-}) => {
-  await enter(page, member, `/workspaces/${await ownWorkspace(member)}/members?q=no-match`);
+
+test("Copy works on every page, however the page was reached", async ({ page, context, member }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const copied = () => page.evaluate(() => navigator.clipboard.readText());
+  const workspace = `/workspaces/${await ownWorkspace(member)}`;
+  await enter(page, member, `${workspace}/members`);
   await sections(page).getByRole("link", { name: "Settings" }).click();
-  await expect(heading(page, "Settings")).toBeVisible();
-  await page.keyboard.press("/");
-  await expect(page.getByRole("main")).toBeFocused();
-  await page.goBack();
-  await expect(heading(page, "Members")).toBeVisible();
-  await page.keyboard.press("/");
-  await expect(page.getByRole("searchbox", { name: "Find a member" })).toBeFocused();
+  await page.getByRole("button", { name: "Copy Workspace ID" }).click();
+  await expect(page.getByRole("button", { name: "Copied Workspace ID" })).toBeVisible();
+  expect(await copied()).toBe(workspace.split("/").at(-1));
+  await sections(page).getByRole("link", { name: "Playground" }).click();
+  await page.locator("summary", { hasText: "curl" }).click();
+  await page.getByLabel("Message").fill("What the request says");
+  await page.getByRole("button", { name: "Copy curl" }).click();
+  await expect.poll(copied).toContain("What the request says");
 });

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import AxeBuilder from "@axe-core/playwright";
 import type axe from "axe-core";
-import { test as base, expect, type Page } from "playwright/test";
+import { type BrowserContext, test as base, expect, type Page } from "playwright/test";
 import { newAddress } from "../remix-app/testing/visitor.ts";
 import { cookieOf } from "../scripts/test/keep-session.ts";
 import { deletePerson, insertAccount, query } from "../scripts/test/people.ts";
@@ -71,8 +71,8 @@ export async function signIn(page: Page, { email, password }: Person, { at = "/l
   await page.getByRole("button", { name: "Sign in", exact: true }).click();
 }
 
-/** Opens a page as a person who has already signed in, for tests that are not about the sign-in. */
-export async function enter(page: Page, person: Person, at = "/"): Promise<void> {
+/** Gives a browser the cookies of a person who has already signed in. */
+export async function hold(context: BrowserContext, person: Person): Promise<void> {
   const cookies = (await cookieOf(person)).split("; ").map((pair) => ({
     name: pair.slice(0, pair.indexOf("=")),
     value: pair.slice(pair.indexOf("=") + 1),
@@ -80,7 +80,12 @@ export async function enter(page: Page, person: Person, at = "/"): Promise<void>
     httpOnly: true,
     sameSite: "Lax" as const,
   }));
-  await page.context().addCookies(cookies);
+  await context.addCookies(cookies);
+}
+
+/** Opens a page as a person who has already signed in, for tests that are not about the sign-in. */
+export async function enter(page: Page, person: Person, at = "/"): Promise<void> {
+  await hold(page.context(), person);
   await page.goto(at);
 }
 

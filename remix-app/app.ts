@@ -1,5 +1,5 @@
 import type { HttpBindings } from "@hono/node-server";
-import type { AppLoadContext, LoaderFunctionArgs, ServerBuild } from "@remix-run/server-runtime";
+import type { AppLoadContext, LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
 import { type Context, Hono } from "hono";
 import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
@@ -8,7 +8,7 @@ import { basicChallenge, basicCredentials, isBearer } from "./http/authorization
 import { createCookieJar } from "./http/cookies.ts";
 import { forAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
-import { asksForPage, forwardedEntries } from "./http/request-facts.ts";
+import { asksForPage, forwardedEntries, isPrefetch } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
 import { createRouteTable, type DocumentLoader, type RouteVerdict } from "./http/route-table.ts";
@@ -71,11 +71,17 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const retryAfter = retryAfterSeconds || (unsaid ? defaultRetryAfterSeconds : 0);
     if (retryAfter > 0) headers.set("Retry-After", String(retryAfter));
     // A caller with an Authorization header is not a browser, so it gets no cookies.
-    const setCookies = c.req.raw.headers.has("authorization") ? [] : jar.setCookieHeaders();
+    // The visitor may never open a prefetched page, so it must not change what the browser holds.
+    const takesCookies = !c.req.raw.headers.has("authorization") && !isPrefetch(c.req.raw);
+    const setCookies = takesCookies ? jar.setCookieHeaders() : [];
     if (state.personal || setCookies.length > 0 || !headers.has("Cache-Control")) {
       headers.set("Cache-Control", "private, no-store");
     }
     for (const cookie of setCookies) headers.append("Set-Cookie", cookie);
+    // Pages that were prefetched before a change may show the account or the data of before.
+    if (setCookies.length > 0 || (state.personal && !isSafe(c.req.method))) {
+      headers.set("Clear-Site-Data", '"prefetchCache", "prerenderCache"');
+    }
     if (draining()) headers.set("Connection", "close");
     const { pathname } = new URL(c.req.url);
     if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
@@ -102,7 +108,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   /** Opens the session of a request, which is anonymous without credentials, and builds Remix's load context. */
   async function openContext(
     state: RequestState,
-    credentials: Pick<RequestCredentials, "authorization" | "jar"> = {
+    credentials: Pick<RequestCredentials, "authorization" | "jar" | "isPrefetch"> = {
       authorization: null,
       jar: createCookieJar(null),
     },
@@ -217,11 +223,13 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
+    if (isPrefetch(request) && !verdict.takesPrefetch) return c.body(null, 503);
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     state.personal = !forApps && !isForeignForm && !verdict.document;
-    const context = await openContext(state, state.personal ? { authorization, jar: state.jar } : undefined);
+    const visitor = { authorization, jar: state.jar, isPrefetch: isPrefetch(request) };
+    const context = await openContext(state, state.personal ? visitor : undefined);
     return answer(request, { ...verdict, context });
   });
 

@@ -1,9 +1,13 @@
 import { Transform } from "node:stream";
-import { createReadableStreamFromReadable } from "@remix-run/node";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  createReadableStreamFromReadable,
+  type EntryContext,
+  type LoaderFunctionArgs,
+} from "@remix-run/node";
 import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
-import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { renderToPipeableStream } from "react-dom/server";
-import type { RouteHandle } from "./http/route-table.ts";
 import { BrandContext } from "./ui/brand.ts";
 import { FailedRequestContext } from "./ui/failed-request.tsx";
 import { NonceContext } from "./ui/inline-script.tsx";
@@ -25,7 +29,7 @@ export default function handleRequest(
   { brand, nonce, requestId }: AppLoadContext,
 ): Promise<Response> {
   const status = statusOf(remixContext.staticHandlerContext, given);
-  const failed = status >= 500 && !isHydrated(remixContext) ? requestId : null;
+  const failed = status >= 500 ? requestId : null;
   return new Promise((resolve, reject) => {
     const { pipe } = renderToPipeableStream(
       <BrandContext.Provider value={brand}>
@@ -66,12 +70,6 @@ function statusOf({ errors }: EntryContext["staticHandlerContext"], given: numbe
   const [error] = Object.values(errors ?? {});
   if (error === undefined) return given;
   return isRouteErrorResponse(error) ? error.status : 500;
-}
-
-function isHydrated({ staticHandlerContext, routeModules }: EntryContext): boolean {
-  return staticHandlerContext.matches.some(
-    ({ route }) => (routeModules[route.id]?.handle as RouteHandle | undefined)?.hydrate,
-  );
 }
 
 /** Logs unexpected errors of loaders, actions and renders. An aborted request is not an error. */

@@ -40,7 +40,7 @@ export interface RequestContext extends RequestFacts {
   retryAfter(seconds: number): void;
 }
 
-declare module "@remix-run/server-runtime" {
+declare module "@remix-run/node" {
   interface AppLoadContext extends RequestContext {}
 }
 

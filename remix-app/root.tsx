@@ -1,5 +1,5 @@
+import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/node";
 import {
-  Form,
   isRouteErrorResponse,
   Links,
   Meta,
@@ -11,26 +11,24 @@ import {
   useMatches,
   useRouteError,
 } from "@remix-run/react";
-import type { HeadersFunction, LinksFunction, LoaderFunctionArgs } from "@remix-run/server-runtime";
-import { type ReactNode, useEffect, useState } from "react";
+import type { ReactNode } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
 import { detour } from "./http/redirect-target.ts";
+import { isPrefetch } from "./http/request-facts.ts";
 import type { RouteHandle } from "./http/route-table.ts";
+import { getUser } from "./session/user.ts";
 import { Address } from "./ui/address.tsx";
 import { useBrand, withName } from "./ui/brand.ts";
-import { Button, ButtonLink, buttonClass } from "./ui/button.tsx";
+import { Button, ButtonLink } from "./ui/button.tsx";
+import enhanceScript from "./ui/enhance.js?raw";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript, useNonce } from "./ui/inline-script.tsx";
-import { Link } from "./ui/link.tsx";
-import { PageArrival } from "./ui/page-arrival.tsx";
-import progressiveScript from "./ui/progressive.js?raw";
 import searchKeyScript from "./ui/search-key.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
 import { SessionNotice } from "./ui/session-notice.tsx";
 import { type Site, useSite } from "./ui/site.ts";
 import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
-import { failSent } from "./ui/unanswered-form.ts";
 
 export const links: LinksFunction = () => [{ rel: "stylesheet", href: stylesUrl }];
 
@@ -47,14 +45,16 @@ export const headers: HeadersFunction = ({ errorHeaders }) => {
   return kept;
 };
 
-export async function loader({ context }: LoaderFunctionArgs): Promise<Site> {
+export async function loader({ request, context }: LoaderFunctionArgs): Promise<Site> {
   const { auth } = context.session;
-  const state = await context.session.state();
+  const [state, user] = await Promise.all([context.session.state(), getUser(context).catch(() => null)]);
   return {
     theme: readTheme(context),
     requestId: context.requestId,
     brand: context.brand,
     account: auth.status === "authenticated" ? auth.claims.sub : "",
+    session: user ? `${user.sessionId} ${user.aal} ${user.mfa.required} ${user.mfa.satisfied}` : "",
+    prefetchedAt: isPrefetch(request) ? new Date().toISOString() : null,
     user:
       state.status === "alive"
         ? {
@@ -78,17 +78,16 @@ export function Layout({ children }: { children: ReactNode }) {
   const nonce = useNonce();
   const brand = useBrand();
   const hydrates = useMatches().some((match) => (match.handle as RouteHandle | undefined)?.hydrate);
-  // Keeps the first document's value: a hydrated page stays hydrated when client-side navigation opens a page that
-  // needs no script.
-  const [hydrated] = useState(hydrates);
   const theme = site?.theme ?? "system";
   return (
     <html
       lang="en"
       data-theme={theme}
       data-account={site?.account ?? ""}
+      data-session={site?.session ?? ""}
+      data-unconfirmed={site?.prefetchedAt ?? undefined}
       data-brand={JSON.stringify(brand)}
-      // search-key.js adds an attribute before hydration.
+      // The scripts below change attributes before hydration.
       suppressHydrationWarning
     >
       <head>
@@ -103,15 +102,13 @@ export function Layout({ children }: { children: ReactNode }) {
       <body>
         {children}
         <SessionNotice />
-        <PageArrival />
-        {hydrated ? (
+        {hydrates ? (
           <>
             <ScrollRestoration nonce={nonce} />
             <Scripts nonce={nonce} />
           </>
-        ) : (
-          <InlineScript source={progressiveScript} />
-        )}
+        ) : null}
+        <InlineScript source={enhanceScript} />
         <InlineScript source={sessionChannelScript} />
         <InlineScript source={searchKeyScript} />
       </body>
@@ -135,11 +132,6 @@ function wordsFor(error: unknown): ErrorWords {
   if (known) {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
-  // A client-side navigation fails if the device is offline. On the server, this check is always false, because Node
-  // has no `onLine`.
-  if (globalThis.navigator?.onLine === false) {
-    return { title: "You’re offline", detail: "Try again once this device is connected.", known };
-  }
   const missing = isRouteErrorResponse(error) && error.status === 404;
   return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
 }
@@ -154,9 +146,6 @@ export function ErrorBoundary() {
   const { title, detail, known } = wordsFor(error);
   const requestId = known?.requestId ?? site?.requestId;
   const failed = !isRouteErrorResponse(error) || error.status >= 500;
-  useEffect(() => {
-    if (failed) failSent();
-  }, [failed]);
   return (
     <EntryPage title={title} lead={<Address>{detail}</Address>} themeSwitch={false}>
       <WayOn problem={known} failed={failed} />
@@ -197,19 +186,17 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
   }
   if (problem?.code === "REAUTH_REQUIRED") {
     return (
-      <Form method="post" action="/logout" reloadDocument>
+      <form method="post" action="/logout">
         <Button variant="secondary">Sign out</Button>
-      </Form>
+      </form>
     );
   }
   return (
     <div className="flex flex-wrap gap-3">
       {failed && !elsewhere ? (
-        // Navigates on the client. A page load would lose the values of a form whose request got no answer, because
-        // they are kept only in memory.
-        <Link to={`${pathname}${search}`} className={buttonClass("primary")}>
+        <ButtonLink href={`${pathname}${search}`} variant="primary">
           Try again
-        </Link>
+        </ButtonLink>
       ) : null}
       <ButtonLink href="/">Go to home page</ButtonLink>
     </div>

@@ -12,6 +12,7 @@ import { openRequestSession, type RequestSession } from "./session/request-sessi
 export interface RequestCredentials {
   authorization: string | null;
   jar: CookieJar;
+  isPrefetch?: boolean;
   origin: string;
   clientAddress: string;
 }

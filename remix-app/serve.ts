@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
-import type { ServerBuild } from "@remix-run/server-runtime";
+import type { ServerBuild } from "@remix-run/node";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 import { createDrain } from "./http/drain.ts";
 

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { type ProblemCode, problem } from "../http/problem.ts";

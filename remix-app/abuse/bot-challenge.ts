@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { isLoopback } from "#shared/loopback.ts";
 import type { Env } from "../config/env.server.ts";
 

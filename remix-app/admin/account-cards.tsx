@@ -6,7 +6,7 @@ import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { countText } from "../ui/count-text.ts";
 import { Dotted } from "../ui/facts.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
@@ -32,7 +32,7 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
       <Fact label="Ban">
         {account.bannedUntil ? (
           <span className="text-bad">
-            Banned, ends <RelativeTime at={account.bannedUntil} />
+            Banned, ends <Moment at={account.bannedUntil} />
           </span>
         ) : (
           "None"
@@ -44,15 +44,15 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
       <Fact label="Email">
         {account.confirmedAt ? (
           <>
-            Confirmed <RelativeTime at={account.confirmedAt} />
+            Confirmed <Moment at={account.confirmedAt} />
           </>
         ) : (
           "Not confirmed"
         )}
       </Fact>
-      <Fact label="Last sign-in">{account.lastSignInAt ? <RelativeTime at={account.lastSignInAt} /> : "Never"}</Fact>
+      <Fact label="Last sign-in">{account.lastSignInAt ? <Moment at={account.lastSignInAt} /> : "Never"}</Fact>
       <Fact label="Created">
-        <RelativeTime at={account.createdAt} />
+        <Moment at={account.createdAt} />
       </Fact>
     </dl>
   );
@@ -133,10 +133,10 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
             {verified ? null : <span className="font-normal text-warn"> · not finished</span>}
           </p>
           <p className="text-muted">
-            added <RelativeTime at={createdAt} /> ·{" "}
+            added <Moment at={createdAt} /> ·{" "}
             {lastUsedAt ? (
               <>
-                last used <RelativeTime at={lastUsedAt} />
+                last used <Moment at={lastUsedAt} />
               </>
             ) : (
               "not used yet"
@@ -162,7 +162,7 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              Last active <RelativeTime at={lastSeenAt} /> · signed in <RelativeTime at={createdAt} />
+              Last active <Moment at={lastSeenAt} /> · signed in <Moment at={createdAt} />
             </p>
             <p>{ip}</p>
           </div>
@@ -199,10 +199,10 @@ export function OtherAccessList({ others }: Pick<Account, "others">) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              Added <RelativeTime at={addedAt} />
+              Added <Moment at={addedAt} />
               {lastUsedAt ? (
                 <>
-                  {" · "}last used <RelativeTime at={lastUsedAt} />
+                  {" · "}last used <Moment at={lastUsedAt} />
                 </>
               ) : null}
             </p>
@@ -235,7 +235,7 @@ export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              <RelativeTime at={createdAt} />
+              <Moment at={createdAt} />
             </p>
             <p>
               <Dotted facts={[device, ip]} />

@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import type { AddressBlock } from "./address-blocks.ts";
 import { attemptLabel } from "./words.ts";
 
@@ -27,7 +27,7 @@ export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressB
         {
           label: "Blocked",
           small: "hidden",
-          cell: ({ blockedAt }) => <RelativeTime at={blockedAt} />,
+          cell: ({ blockedAt }) => <Moment at={blockedAt} />,
         },
         { label: "State", cell: (block) => <State block={block} /> },
         {
@@ -53,18 +53,18 @@ function State({ block: { active, blockedUntil, liftedAt, liftedBy, liftReason }
   if (liftedAt) {
     return (
       <span className="text-muted">
-        Lifted <RelativeTime at={liftedAt} />
+        Lifted <Moment at={liftedAt} />
         {liftedBy ? ` by ${liftedBy}` : ""}: {liftReason}
       </span>
     );
   }
   return active ? (
     <span className="text-bad">
-      Expires <RelativeTime at={blockedUntil} />
+      Expires <Moment at={blockedUntil} />
     </span>
   ) : (
     <span className="text-muted">
-      Expired <RelativeTime at={blockedUntil} />
+      Expired <Moment at={blockedUntil} />
     </span>
   );
 }

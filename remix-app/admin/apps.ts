@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";

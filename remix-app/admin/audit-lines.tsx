@@ -1,5 +1,5 @@
 import { Address } from "../ui/address.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import type { AuditLine } from "./audit-log.ts";
 import { actionLabel, actorLabel } from "./words.ts";
 
@@ -25,7 +25,7 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
                 )}
               </p>
               <p className="text-muted">
-                <RelativeTime at={createdAt} />
+                <Moment at={createdAt} />
               </p>
             </div>
             <p className="text-muted">

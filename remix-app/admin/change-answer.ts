@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { takeForm } from "../session/saved-form.ts";
 import type { ConsoleRefusal } from "./console-change.ts";

@@ -52,7 +52,7 @@ export function ChangeForm({
   const { reason, confirmation, ...others } = failed?.fields ?? {};
   const faults = Object.entries({ ...others, reason, confirmation }).map(([name, messages]) => [name, messages?.[0]]);
   return (
-    <AccountForm noValidate data-once className="space-y-5">
+    <AccountForm noValidate className="space-y-5">
       <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
       <section className="space-y-2">
         <h2 id="effects" className="font-semibold text-large">

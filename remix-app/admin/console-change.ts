@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { asShown } from "../http/as-shown.ts";

@@ -1,7 +1,7 @@
 import { Address } from "../ui/address.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { Dotted } from "../ui/facts.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
 import { policyWords } from "./words.ts";
 
@@ -36,14 +36,14 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
         {
           label: "Last sign-in",
           small: "hidden",
-          cell: ({ lastSignInAt }) => (lastSignInAt ? <RelativeTime at={lastSignInAt} /> : "Never"),
+          cell: ({ lastSignInAt }) => (lastSignInAt ? <Moment at={lastSignInAt} /> : "Never"),
         },
         {
           label: "Created",
           small: "aside",
           cell: ({ createdAt }) => (
             <span className="whitespace-nowrap">
-              <RelativeTime at={createdAt} />
+              <Moment at={createdAt} />
             </span>
           ),
         },

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { clientNameFault } from "../openid/client-name.ts";

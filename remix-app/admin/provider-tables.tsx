@@ -6,7 +6,7 @@ import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
 
 /** Lists each provider's recent answers, and failures by class. */
-export function HealthTable({ health, now }: { health: readonly ProviderHealth[]; now: string }) {
+export function HealthTable({ health }: { health: readonly ProviderHealth[] }) {
   return (
     <DataTable
       caption="Health of providers"
@@ -32,7 +32,7 @@ export function HealthTable({ health, now }: { health: readonly ProviderHealth[]
           cell: ({ answeredLastHour }) => formatCount(answeredLastHour),
         },
         { label: "Failed in the last hour", numeric: true, cell: ({ failedLastHour }) => formatCount(failedLastHour) },
-        { label: "Failures in 24 hours", cell: ({ failures }) => <Failures failures={failures} now={now} /> },
+        { label: "Failures in 24 hours", cell: ({ failures }) => <Failures failures={failures} /> },
       ]}
     />
   );
@@ -49,7 +49,7 @@ function State({ health: { answeredLastHour, lastAnswerAt, failedLastHour, failu
   return <span className="text-warn">Some failures</span>;
 }
 
-function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now: string }) {
+function Failures({ failures }: { failures: ProviderHealth["failures"] }) {
   if (failures.length === 0) return <span className="text-muted">None</span>;
   return (
     <ul className="text-small">
@@ -57,7 +57,7 @@ function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now
         <li key={failure}>
           {attemptResult({ status: null, failure })}: {formatCount(failed)},{" "}
           <span className="text-muted">
-            last <Moment at={lastAt} now={now} />
+            last <Moment at={lastAt} />
           </span>
         </li>
       ))}
@@ -66,7 +66,7 @@ function Failures({ failures, now }: { failures: ProviderHealth["failures"]; now
 }
 
 /** Lists the routes that recent runs skipped. */
-export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[]; now: string }) {
+export function SkippedTable({ routes }: { routes: readonly SkippedRoute[] }) {
   return (
     <DataTable
       caption="Skipped routes"
@@ -86,7 +86,7 @@ export function SkippedTable({ routes, now }: { routes: readonly SkippedRoute[];
           ),
         },
         { label: "Runs that skipped it", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
-        { label: "Last run", small: "aside", cell: ({ lastAt }) => <Moment at={lastAt} now={now} /> },
+        { label: "Last run", small: "aside", cell: ({ lastAt }) => <Moment at={lastAt} /> },
       ]}
     />
   );

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
 import { rangeDays } from "../studio/range.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { pageOf, writeKeyCursor } from "../http/list-page.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";

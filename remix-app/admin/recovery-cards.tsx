@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import type { RecoveryOverview } from "./recovery.ts";
 import { counterSentence, recoveryEventLabel } from "./words.ts";
 
@@ -25,7 +25,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li className={row}>
             <span className="font-medium text-bad">The account is banned</span>
             <span className="text-muted">
-              ends <RelativeTime at={account.bannedUntil} />
+              ends <Moment at={account.bannedUntil} />
             </span>
           </li>
         ) : null}
@@ -34,7 +34,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li className={row}>
             <span className="font-medium text-bad">Recovery email codes are locked</span>
             <span className="text-muted">
-              ends <RelativeTime at={codes.lockedUntil} />
+              ends <Moment at={codes.lockedUntil} />
             </span>
           </li>
         ) : codes && codes.wrong > 0 ? (
@@ -44,7 +44,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li key={`${counter.action} ${counter.scope}`} className={row}>
             <span className={full(counter) ? "font-medium text-bad" : "min-w-0"}>{counterSentence(counter)}</span>
             <span className="text-muted">
-              resets <RelativeTime at={counter.fullAt} />
+              resets <Moment at={counter.fullAt} />
             </span>
           </li>
         ))}
@@ -85,10 +85,10 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 {stateOf(override)} · <span className="font-normal">Reason: {override.reason}</span>
               </p>
               <p className="text-muted">
-                created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
+                created <Moment at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
                 {override.active ? (
                   <>
-                    , expires <RelativeTime at={override.expiresAt} />
+                    , expires <Moment at={override.expiresAt} />
                   </>
                 ) : null}
               </p>
@@ -135,7 +135,7 @@ export function RecoveryEventsCard({ events }: Pick<RecoveryOverview, "events">)
               {event.actor ? <p className="text-muted">by {event.actor}</p> : null}
             </div>
             <p className="text-muted">
-              <RelativeTime at={event.createdAt} />
+              <Moment at={event.createdAt} />
               {event.ip ? ` · ${event.ip}` : ""}
             </p>
           </li>

@@ -2,9 +2,9 @@ import type { ComponentProps } from "react";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card, Panel } from "../ui/card.tsx";
 import { Copyable } from "../ui/code-block.tsx";
-import { ConsolePage } from "../ui/console-page.tsx";
 import { Dotted } from "../ui/facts.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
+import { Page } from "../ui/page.tsx";
 import { ChangeForm } from "./change-form.tsx";
 
 /** Renders the page of a registry form. It is the only page that ever shows the secret that the form created. */
@@ -25,7 +25,7 @@ export function RegistryFormPage({
 }) {
   const shownLead = lead ?? made?.name;
   return (
-    <ConsolePage title={made ? madeTitle : title} {...(shownLead !== undefined && { lead: shownLead })}>
+    <Page title={made ? madeTitle : title} {...(shownLead !== undefined && { lead: shownLead })}>
       {made ? (
         <Card
           title="The new secret"
@@ -43,7 +43,7 @@ export function RegistryFormPage({
           <ChangeForm {...form} />
         </Panel>
       )}
-    </ConsolePage>
+    </Page>
   );
 }
 
@@ -114,12 +114,12 @@ export function SecretsCard({
             className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0"
           >
             <span>
-              Created <RelativeTime at={createdAt} />
+              Created <Moment at={createdAt} />
             </span>
             <span className="text-muted">
               {expiresAt ? (
                 <>
-                  ends <RelativeTime at={expiresAt} />
+                  ends <Moment at={expiresAt} />
                 </>
               ) : (
                 "current"

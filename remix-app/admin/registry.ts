@@ -1,4 +1,4 @@
-import { type AppLoadContext, data, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, data, redirect } from "@remix-run/node";
 import { z } from "zod";
 import { appScopes } from "../apps/app-rights.ts";
 import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";

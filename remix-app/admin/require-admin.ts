@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../http/redirect-target.ts";

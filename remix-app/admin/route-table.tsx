@@ -1,6 +1,6 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { ExactTime, Moment, RelativeTime } from "../ui/moment.tsx";
+import { ExactTime, Moment } from "../ui/moment.tsx";
 import { modelFault } from "./models.ts";
 import type { ModelRoute, RoutedModel } from "./providers.ts";
 import type { FoundRun } from "./runs.ts";
@@ -11,7 +11,7 @@ interface Row {
 }
 
 /** Lists the routes of models: which are ready, and what failed recently. A model without a route also gets a row. */
-export function RouteTable({ models, now }: { models: readonly RoutedModel[]; now: string }) {
+export function RouteTable({ models }: { models: readonly RoutedModel[] }) {
   const rows = models.flatMap((model): Row[] =>
     model.routes.length > 0 ? model.routes.map((route) => ({ model, route })) : [{ model, route: null }],
   );
@@ -47,7 +47,7 @@ export function RouteTable({ models, now }: { models: readonly RoutedModel[]; no
             return <span className={failed > 0 ? "text-bad" : "text-muted"}>{failed}</span>;
           },
         },
-        { label: "Last failure", cell: ({ route }) => <LastFailure failure={route?.lastFailure ?? null} now={now} /> },
+        { label: "Last failure", cell: ({ route }) => <LastFailure failure={route?.lastFailure ?? null} /> },
       ]}
     />
   );
@@ -61,13 +61,13 @@ function State({ row: { model, route } }: { row: Row }) {
   return route.hasPrice ? "Ready" : <span className="text-bad">No price: skipped</span>;
 }
 
-function LastFailure({ failure, now }: { failure: ModelRoute["lastFailure"]; now: string }) {
+function LastFailure({ failure }: { failure: ModelRoute["lastFailure"] }) {
   if (!failure) return <span className="text-muted">None</span>;
   return (
     <>
       <span>{attemptResult(failure)}</span>
       <span className="block text-muted text-small">
-        <Moment at={failure.at} now={now} />, <ExactTime at={failure.at} /> ·{" "}
+        <Moment at={failure.at} />, <ExactTime at={failure.at} /> ·{" "}
         <a href={`/admin/runs/${failure.runId}`} className="link">
           Run
         </a>
@@ -96,7 +96,7 @@ export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
                 {model}
               </a>
               <span className="block text-muted text-small">
-                <RelativeTime at={createdAt} />
+                <Moment at={createdAt} />
               </span>
             </>
           ),

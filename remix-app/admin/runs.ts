@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { type RunDetail, runDetail } from "../studio/runs/runs.ts";

@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { ApprovableWorkspace, WaitingWorkspace } from "./key-approvals.ts";
 import { count } from "./words.ts";
@@ -42,7 +42,7 @@ export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[]
           label: "Requested",
           cell: ({ createdAt, requestedBy }) => (
             <>
-              <RelativeTime at={createdAt} /> by {requestedBy ?? "a former member"}
+              <Moment at={createdAt} /> by {requestedBy ?? "a former member"}
             </>
           ),
         },
@@ -96,12 +96,12 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
               <span className="block text-muted text-small">
                 {approvedAt ? (
                   <>
-                    Approved <RelativeTime at={approvedAt} />
+                    Approved <Moment at={approvedAt} />
                     {approvedBy ? ` by ${approvedBy}` : ""}
                   </>
                 ) : request ? (
                   <>
-                    Requested <RelativeTime at={request.requestedAt} />
+                    Requested <Moment at={request.requestedAt} />
                     {request.requestedBy ? ` by ${request.requestedBy}` : ""}
                   </>
                 ) : (

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
 import { type KeyRing, openKeyRing } from "../crypto/derived-key.ts";

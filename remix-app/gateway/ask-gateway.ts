@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 
 export interface GatewayCall {

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { readLimitedBody } from "../http/body-limit.ts";
 import { askGateway, headersForClient } from "./ask-gateway.ts";
 import { refuseForGateway, successorLink } from "./gateway-refusal.ts";

@@ -7,7 +7,7 @@ import {
   type SignedInBrowser,
   signIn,
 } from "../../scripts/test/people.ts";
-import routes from "../routes.ts";
+import { urlRoutes } from "../../scripts/test/routes.ts";
 
 let person: Person;
 let browser: SignedInBrowser;
@@ -27,7 +27,7 @@ const endsOfVisits = [
 ];
 
 /** Pages are .tsx files; form targets, downloads and the API are .ts files. */
-const targets = routes
+const targets = urlRoutes
   .filter(({ path }) => path !== "*")
   .map(({ path = "", file }) => ({
     address: `/${path.replaceAll(/:(\w+)/g, "x")}`,

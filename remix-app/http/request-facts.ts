@@ -55,3 +55,8 @@ export function requestIdOf(headers: Headers): string {
 export function asksForPage({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") ?? false;
 }
+
+/** Returns whether a browser loads a page in advance, which the visitor may never open. */
+export function isPrefetch({ headers }: Request): boolean {
+  return headers.get("sec-purpose")?.includes("prefetch") ?? false;
+}

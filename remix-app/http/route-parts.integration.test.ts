@@ -1,5 +1,5 @@
 import { createRequire } from "node:module";
-import { type AppLoadContext, createRequestHandler, redirect, type ServerBuild } from "@remix-run/server-runtime";
+import { type AppLoadContext, createRequestHandler, redirect, type ServerBuild } from "@remix-run/node";
 import { createElement } from "react";
 import { describe, expect, test, vi } from "vitest";
 import type { PageBrand } from "../ui/brand.ts";

@@ -1,4 +1,4 @@
-import { createRequestHandler, type RequestHandler, type ServerBuild } from "@remix-run/server-runtime";
+import { createRequestHandler, type RequestHandler, type ServerBuild } from "@remix-run/node";
 
 type Routes = ServerBuild["routes"];
 type Route = NonNullable<Routes[string]>;

@@ -6,6 +6,8 @@ const read = () => null;
 const routes = {
   root: { id: "root", path: "", module: { default: page } },
   home: { id: "home", parentId: "root", index: true, module: { default: page, loader: read } },
+  frame: { id: "frame", parentId: "root", module: { default: page } },
+  members: { id: "members", parentId: "frame", path: "members", module: { default: page, loader: read } },
   login: { id: "login", parentId: "root", path: "login", module: { default: page, loader: read, action: read } },
   logout: { id: "logout", parentId: "root", path: "logout", module: { action: read } },
   item: {
@@ -156,4 +158,15 @@ test("finds routes below layouts with and without a path, which belong to the pa
     expect(table.judge({ method: "GET", pathname })).toMatchObject({ status: "found" });
   }
   expect(table.judge({ method: "GET", pathname: "/other" })).toEqual({ status: "not-found" });
+});
+
+test.each([
+  ["/members", true],
+  ["/login", undefined],
+  ["/members.data", undefined],
+  ["/items.csv", undefined],
+])("the route table lets browsers prefetch only pages in a frame: %s", (pathname, takesPrefetch) => {
+  const verdict = judge({ method: "GET", pathname });
+  expect(verdict).toMatchObject({ status: "found" });
+  expect((verdict as { takesPrefetch?: boolean }).takesPrefetch).toBe(takesPrefetch);
 });

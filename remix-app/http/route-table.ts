@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
 import { matchRoutes } from "@remix-run/react";
-import type { LoaderFunctionArgs, ServerBuild } from "@remix-run/server-runtime";
 import { divideRoutes, notFoundPath } from "./route-parts.ts";
 
 /** The route table's verdict on a request, before anything else is checked. */
@@ -12,6 +12,8 @@ export type RouteVerdict =
       takesForeignForms?: boolean;
       /** The loader of a document, which is called without Remix. */
       document?: DocumentLoader;
+      /** Whether a browser may load the page in advance: its loaders change nothing. True for pages in a frame. */
+      takesPrefetch?: boolean;
     }
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
@@ -32,7 +34,7 @@ export interface RouteHandle {
   authorization?: Authorization;
   /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
   takesForeignForms?: boolean;
-  /** True for a page that ships the framework's scripts. */
+  /** True for a page that ships the framework's scripts: the playground. */
   hydrate?: boolean;
   /** True for a document that is the same for every visitor. Its loader is called directly, without a session. */
   isDocument?: boolean;
@@ -78,15 +80,20 @@ export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">):
     const allow = methods ?? [...(loader || page ? ["GET", "HEAD"] : []), ...(action ? ["POST"] : [])];
     const isPage = Boolean(page) && target !== false && !asData;
     const document = isDocument ? (loader as DocumentLoader) : undefined;
-    return { pathname, authorization, allow, takesForeignForms, document, isPage };
+    const takesPrefetch = Boolean(page) && route.parentId !== "root" && !asData;
+    return { pathname, authorization, allow, takesForeignForms, takesPrefetch, document, isPage };
   }
 
   return {
     judge({ pathname: asked, method }) {
       const found = find(asked);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow, takesForeignForms, document } = found;
-      const options = { ...(takesForeignForms && { takesForeignForms }), ...(document && { document }) };
+      const { pathname, authorization, allow, takesForeignForms, takesPrefetch, document } = found;
+      const options = {
+        ...(takesForeignForms && { takesForeignForms }),
+        ...(takesPrefetch && { takesPrefetch }),
+        ...(document && { document }),
+      };
       return allow.includes(method)
         ? { status: "found", authorization, pathname, ...options }
         : { status: "method", allow: [...allow], authorization };

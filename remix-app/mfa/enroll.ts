@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { User } from "../session/user.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { type Authenticator, defaultName, listAuthenticators } from "./authenticators.ts";

@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { detour, redirectTarget } from "../http/redirect-target.ts";
 import { demandedSince } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";

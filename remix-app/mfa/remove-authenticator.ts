@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { describedEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { claimsOfIssued } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import type { StoredSession } from "../session/cookies.ts";

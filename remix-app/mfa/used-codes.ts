@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 export interface CodeUse {

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import { guardAttempt } from "../abuse/attempts.ts";
 import type { StoredSession } from "../session/cookies.ts";

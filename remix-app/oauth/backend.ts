@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { OAuthProvider } from "../config/oauth-providers.ts";
 import type { StoredSession } from "../session/cookies.ts";

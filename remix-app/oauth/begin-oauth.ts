@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { requireAttempt } from "../abuse/attempts.ts";
 import { findProvider, isTenantAddress, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
 import { problem } from "../http/problem.ts";

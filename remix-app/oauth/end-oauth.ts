@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { recordEvent } from "../activity/record-event.ts";
 import { findProvider, type OAuthProviderName, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { configuredProviders } from "../config/oauth-providers.ts";
 import { lastUsedFirst, readLastUsedMethod } from "../session/last-used-method.ts";
 

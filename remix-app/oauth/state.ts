@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
 import { oauthProviderNames } from "../config/oauth-providers.ts";

@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { z } from "zod";
 import { requireAllowance } from "../apps/app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";

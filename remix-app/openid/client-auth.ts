@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { countAttempt } from "../apps/app-client.ts";
 import { hashOf } from "../apps/opaque-tokens.ts";
 import { basicCredentials } from "../http/authorization.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
 import { isLoopback } from "#shared/loopback.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { AuthorizationError } from "./authorization-request.ts";
 
 /** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 7591 section 3.2.2, RFC 8628 section 3.5, RFC 9126 section 2.3. */

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { callAppFunction } from "../apps/app-database.ts";
 import { knownParameters, pkceRequired, readAnswerTarget, readAuthorizationRequest } from "./authorization-request.ts";
 import { type ClientRequest, refuseClient } from "./client-auth.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { countAttempt } from "../apps/app-client.ts";
 import { callAppFunction } from "../apps/app-database.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { callAppFunction } from "../apps/app-database.ts";
 import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import type { Signer } from "./signing-keys.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { passkeyName } from "../activity/passkey-name.ts";

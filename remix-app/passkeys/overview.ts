@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { User } from "../session/user.ts";
 import type { Signals } from "./browser/signals.ts";
 import type { Passkey } from "./passkeys.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { passkeyName, passkeyProvider } from "../activity/passkey-name.ts";
 import type { Env } from "../config/env.server.ts";

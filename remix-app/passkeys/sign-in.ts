@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { z } from "zod";
 import { outcomeOf, requireAttempt } from "../abuse/attempts.ts";
 import { type StoredSession, storedSession } from "../session/cookies.ts";

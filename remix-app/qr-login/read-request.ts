@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { type ChallengeKey, failedCall, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";

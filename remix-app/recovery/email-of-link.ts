@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { tokenHash } from "./credential.ts";

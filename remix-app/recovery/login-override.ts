@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";

@@ -1,17 +1,13 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../http/route-table.ts";
 import { requireUser } from "../session/user.ts";
-import { AppPage } from "../ui/app-page.tsx";
 import { pageTitle } from "../ui/brand.ts";
 import { buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
-import { Link } from "../ui/link.tsx";
+import { Page } from "../ui/page.tsx";
 import { WorkspaceList } from "../ui/workspace-list.tsx";
 import { listWorkspaces } from "../workspaces/list-workspaces.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle("Home");
 
@@ -27,14 +23,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function HomePage() {
   const { workspaces, more, gatewayUrl } = useLoaderData<typeof loader>();
   return (
-    <AppPage title="Home" lead="Your workspaces and the AI gateway.">
+    <Page title="Home" lead="Your workspaces and the AI gateway.">
       <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-2">
         <Card title="Workspaces" lead="Your API keys, credits and usage, by workspace.">
           <WorkspaceList workspaces={workspaces} />
           {more ? (
-            <Link className={`${buttonClass("secondary")} mt-3`} to="/workspaces">
+            <a className={`${buttonClass("secondary")} mt-3`} href="/workspaces">
               All workspaces
-            </Link>
+            </a>
           ) : null}
         </Card>
         <Card
@@ -44,6 +40,6 @@ export default function HomePage() {
           <GatewayGuide baseUrl={gatewayUrl} />
         </Card>
       </div>
-    </AppPage>
+    </Page>
   );
 }

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "../apps/app-client.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "../apps/app-client.ts";
 import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { utcText } from "#shared/utc-time.ts";
 import { deviceName } from "../activity/device-name.ts";

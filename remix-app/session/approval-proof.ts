@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { Claims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { derivedKey, hmac } from "../crypto/derived-key.ts";

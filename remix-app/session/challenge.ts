@@ -1,5 +1,5 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import type { CookieDefinition } from "../http/cookie-table.ts";

@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { claimsOfIssued } from "#shared/claims.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";

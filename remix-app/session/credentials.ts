@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import type { User } from "@supabase/supabase-js";
 import { z } from "zod";
 import { hmac, isSignature } from "../crypto/derived-key.ts";

@@ -62,6 +62,8 @@ export interface RequestCredentials {
   approvalProof: (sessionId: string) => string | null;
   /** The secrets of additions: sign-ins that are not yet merged into the device's accounts. */
   additions: readonly string[];
+  /** Whether the visitor may never see the answer. Nothing is then renewed or recorded. */
+  isPrefetch: boolean;
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
 }
@@ -97,13 +99,14 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   }
 
   /** Adds the sign-ins in the browser's cookies to its accounts. Makes no call if there are none. */
-  async function mergeAdditions({ device, additions }: RequestCredentials): Promise<Device | null | "unavailable"> {
+  async function mergeAdditions({ device, additions, isPrefetch }: RequestCredentials): Promise<Device | null | "unavailable"> {
     if (!device || additions.length === 0) return device;
+    if (isPrefetch) return "unavailable";
     return vault.takeAdditions(device, additions).catch(requireUnavailable);
   }
 
   async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
-    const { session: cookieSession, approvalProof, identityHeaders } = credentials;
+    const { session: cookieSession, approvalProof, isPrefetch, identityHeaders } = credentials;
     const mergedDevice = await mergeAdditions(credentials);
     if (mergedDevice === "unavailable") {
       return { auth: unavailable, device: null, session: cookieSession, deviceCookie: null, mergedDevice: null };
@@ -191,7 +194,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       const expiry = cookieSession && expiryOf(cookieSession.access_token);
       const isUsable = expiry !== null && expiry - now() / 1000 > refreshMarginSeconds;
       let decision = cookieSession && isUsable ? await check(cookieSession, device) : null;
-      for (let tries = 0; !decision && tries < maxVaultReads; tries += 1) {
+      for (let tries = 0; !decision && !isPrefetch && tries < maxVaultReads; tries += 1) {
         const result = await fromVault(device);
         if (result === "again") continue;
         if ("auth" in result) return result;
@@ -206,7 +209,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
      * its newest secret.
      */
     function deviceCookieFor({ device: current }: Decision): Device | null {
-      if (!current) return null;
+      if (!current || isPrefetch) return null;
       const { view } = current;
       if (view.secret === "previous") {
         current.device = successorOf(current.device, vault.keys);

@@ -1,4 +1,3 @@
-import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -62,10 +61,10 @@ export function ConfirmEmailChange({
             : `Both addresses must be confirmed. This link confirms ${mailbox === "current" ? email : newEmail}.`}
         </p>
       )}
-      <Form method="post" action="/auth/confirm" data-once>
+      <form method="post" action="/auth/confirm">
         {fields}
         <Button className="w-full">Confirm</Button>
-      </Form>
+      </form>
       <p className="text-muted">If you didn’t ask for this, close this page. Nothing changes unless you confirm.</p>
     </EntryPage>
   );

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { guardAttempt, outcomeOf, waitInWords } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";

@@ -1,5 +1,4 @@
 import { type SubmissionResult, useForm } from "@conform-to/react";
-import { Form } from "@remix-run/react";
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
@@ -58,7 +57,7 @@ export function EnterCode(props: EnterCodeProps) {
           Open the local mailbox
         </ButtonLink>
       ) : null}
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <form method="post" id={form.id} noValidate className="space-y-5">
         {fields}
         <Field
           field={code}
@@ -73,8 +72,8 @@ export function EnterCode(props: EnterCodeProps) {
           defaultValue={undefined}
         />
         <Button className="w-full">{exists ? "Confirm" : "Sign in"}</Button>
-      </Form>
-      <Form method="post" data-once className="space-y-4 border-line border-t pt-6">
+      </form>
+      <form method="post" className="space-y-4 border-line border-t pt-6">
         {fields}
         <input type="hidden" name="intent" value="resend" />
         <h2 className="font-semibold text-large">Didn’t get it?</h2>
@@ -86,7 +85,7 @@ export function EnterCode(props: EnterCodeProps) {
         <Button variant="secondary" className="w-full">
           Resend code
         </Button>
-      </Form>
+      </form>
       {children}
     </EntryPage>
   );

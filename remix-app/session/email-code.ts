@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError, User as AuthUser } from "@supabase/supabase-js";
 import { z } from "zod";
 import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";

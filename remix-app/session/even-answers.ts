@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import type { AdmittedAttempt } from "../abuse/attempts.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";

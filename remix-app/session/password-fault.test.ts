@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { findPasswordFault, isEasyToGuess } from "./password-fault.ts";
 

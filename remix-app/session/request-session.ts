@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
@@ -91,12 +91,14 @@ export interface OpenRequestSessionOptions {
   /** The configured origin that the browser used for this request. */
   origin: string;
   authorization: string | null;
+  /** Whether the session is only checked. It is unavailable if it would have to be renewed. */
+  isPrefetch?: boolean;
   clientAddress: string;
 }
 
 /** Returns the edge proxy's verdict on a request's session, with the methods that act on the session. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
-  const { env, services, jar, origin, authorization, clientAddress } = options;
+  const { env, services, jar, origin, authorization, isPrefetch = false, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;
   const scope: SessionCookieScope = sessionCookieScope({
     supabaseUrl: env.SUPABASE_URL,
@@ -117,6 +119,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     device: deviceCookie,
     approvalProof,
     additions,
+    isPrefetch,
     identityHeaders: headers,
   });
   const { auth, device } = verdict;

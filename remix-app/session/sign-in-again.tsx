@@ -26,7 +26,7 @@ export function SignInAgain(props: SignInAgainProps) {
       {password || passkeyButton ? (
         <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
           {password ? (
-            <AccountForm id={formId} noValidate data-once className="space-y-5">
+            <AccountForm id={formId} noValidate className="space-y-5">
               {/* Password managers look up the password under this name. */}
               <input type="text" autoComplete="username" value={email} readOnly hidden />
               <PasswordField field={field} label="Password" autoComplete="current-password" />

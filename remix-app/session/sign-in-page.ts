@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
 import { detour, redirectTarget } from "../http/redirect-target.ts";

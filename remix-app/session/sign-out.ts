@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { isAuthSessionMissingError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";

@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";

@@ -1,4 +1,4 @@
-import { type AppLoadContext, redirect } from "@remix-run/server-runtime";
+import { type AppLoadContext, redirect } from "@remix-run/node";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";

@@ -4,7 +4,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { accessPath } from "./paths.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
@@ -36,7 +36,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
     ? ways.findIndex(({ key, kind }) => selected.includes(key) && refusal.kinds.includes(kind))
     : -1;
   return (
-    <AccountForm action={accessPath} data-once className="space-y-5">
+    <AccountForm action={accessPath} className="space-y-5">
       <ErrorSummary
         id="access-error"
         form={refused < 0 ? refusal?.message : null}
@@ -53,7 +53,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               Remove anything you don’t recognize. We’ve selected items added since{" "}
               {confirmedAt ? (
                 <>
-                  your last review (<RelativeTime at={confirmedAt} />)
+                  your last review (<Moment at={confirmedAt} />)
                 </>
               ) : (
                 "your account was created"
@@ -152,12 +152,12 @@ function WayLine({
           </p>
         ) : null}
         <p id={`${id}-facts`} className="text-muted">
-          {kinds[way.kind].verb} <RelativeTime at={way.addedAt} />
+          {kinds[way.kind].verb} <Moment at={way.addedAt} />
           {ownPassword ? " from this device" : placeOf(way)}
           {way.lastUsedAt && !current ? (
             <>
               {" · "}
-              {kinds[way.kind].used} <RelativeTime at={way.lastUsedAt} />
+              {kinds[way.kind].used} <Moment at={way.lastUsedAt} />
             </>
           ) : null}
         </p>

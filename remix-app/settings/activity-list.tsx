@@ -4,7 +4,7 @@ import { detailText, methodLabel } from "../activity/method-label.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Dotted } from "../ui/facts.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 
 /** Lists account events: what happened, by which method, when and where. */
 export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
@@ -20,7 +20,7 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              <RelativeTime at={createdAt} />
+              <Moment at={createdAt} />
             </p>
             <p>
               <Dotted facts={[device, place, ip]} />

@@ -5,7 +5,7 @@ import { rightsOfScopes } from "../openid/client-rights.ts";
 import { useBrand } from "../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { connectedAppsPath } from "./paths.ts";
 
 /** Links to the page of connected apps. Lists no apps itself, so that only that page loads them. */
@@ -51,7 +51,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
               rights={rightsOfScopes(consent, product)}
             />
             <p className="mt-1.5 text-muted">
-              Allowed <RelativeTime at={consent.grantedAt} />
+              Allowed <Moment at={consent.grantedAt} />
             </p>
           </li>
         ) : null}
@@ -116,14 +116,14 @@ function HeldLine({ held, what, ends, children }: HeldLineProps) {
     <li className="py-3 first:pt-0 last:pb-0">
       {children}
       <p className="mt-1.5 text-muted">
-        Connected <RelativeTime at={connectedAt} />
+        Connected <Moment at={connectedAt} />
         {renewedAt === connectedAt ? null : (
           <>
-            {" · "}Last renewed <RelativeTime at={renewedAt} />
+            {" · "}Last renewed <Moment at={renewedAt} />
           </>
         )}
         {` · ${what} expires `}
-        <RelativeTime at={endsAt} /> {ends}
+        <Moment at={endsAt} /> {ends}
       </p>
     </li>
   );

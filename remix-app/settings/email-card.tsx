@@ -3,7 +3,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
@@ -76,7 +76,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
         <strong className="font-semibold">
           <Address>{change.newEmail}</Address>
         </strong>
-        , requested <RelativeTime at={change.sentAt} />.{" "}
+        , requested <Moment at={change.sentAt} />.{" "}
         {change.email === null
           ? "To finish, open the link we sent:"
           : "To finish, open the link we sent to each address:"}
@@ -91,7 +91,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
           </div>
         ))}
       </dl>
-      <AccountForm action={actionPath} data-once className="flex flex-wrap gap-3">
+      <AccountForm action={actionPath} className="flex flex-wrap gap-3">
         <Button variant="secondary" name="do" value="resend">
           {change.email === null ? "Resend email" : "Resend emails"}
         </Button>

@@ -2,7 +2,7 @@ import type { LinkedIdentity } from "../session/sign-in-methods.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import { ProviderIcon } from "../ui/provider-buttons.tsx";
@@ -44,7 +44,7 @@ function ProviderLine({ name, label, offered, identities }: LinkableProvider) {
           {label}
         </p>
         {offered ? (
-          <AccountForm action={`/auth/oauth/${name}`} data-once>
+          <AccountForm action={`/auth/oauth/${name}`}>
             <input type="hidden" name="intent" value="link" />
             <Button variant="secondary">
               {identities.length > 0 ? "Link another" : "Link"}
@@ -75,7 +75,7 @@ function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: st
           {name} {unconfirmed ? <UnconfirmedMark /> : null}
         </p>
         <p className="text-muted text-small">
-          Linked <RelativeTime at={createdAt} />
+          Linked <Moment at={createdAt} />
         </p>
       </div>
       {unlinkable ? (

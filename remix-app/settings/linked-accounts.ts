@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { configuredProviders, providerLabel } from "../config/oauth-providers.ts";
 import { pageOfAll } from "../http/list-page.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";

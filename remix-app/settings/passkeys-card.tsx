@@ -5,7 +5,7 @@ import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
 import type { Passkey } from "../passkeys/passkeys.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
@@ -65,11 +65,11 @@ function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: 
         </p>
         <p className="text-muted text-small">
           {provider && provider !== name ? `${provider} · ` : null}
-          Added <RelativeTime at={createdAt} />
+          Added <Moment at={createdAt} />
           {device && device !== name ? ` from ${device}` : null} ·{" "}
           {lastUsedAt ? (
             <>
-              Last used <RelativeTime at={lastUsedAt} />
+              Last used <Moment at={lastUsedAt} />
             </>
           ) : (
             "Never used"

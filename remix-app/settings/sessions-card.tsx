@@ -8,7 +8,7 @@ import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { countText } from "../ui/count-text.ts";
 import { Dotted } from "../ui/facts.tsx";
-import { RelativeTime } from "../ui/moment.tsx";
+import { Moment } from "../ui/moment.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import { accessPath } from "./paths.ts";
@@ -45,7 +45,7 @@ export function SessionsCard({
       lead="Devices signed in to your account. If you don’t recognize one, sign it out and change your password."
       action={
         count > 1 || others > 0 ? (
-          <AccountForm action={actionPath} data-once>
+          <AccountForm action={actionPath}>
             <Button variant="secondary" name="session" value="others">
               Sign out all others
             </Button>
@@ -107,15 +107,15 @@ function SessionLine({ session }: { session: AccountSession }) {
             "Active now"
           ) : (
             <>
-              Last active <RelativeTime at={lastSeenAt} />
+              Last active <Moment at={lastSeenAt} />
             </>
           )}
-          {" · "}Signed in <RelativeTime at={createdAt} />
+          {" · "}Signed in <Moment at={createdAt} />
           {how ? ` · ${how}` : ""}
         </p>
       </div>
       {current ? null : (
-        <AccountForm action={actionPath} data-once className="max-sm:ml-7">
+        <AccountForm action={actionPath} className="max-sm:ml-7">
           <Button variant="secondary" name="session" value={id} aria-label={`Sign out ${device}`}>
             Sign out
           </Button>

@@ -1,5 +1,4 @@
 import { useLocation } from "@remix-run/react";
-import { Link } from "../ui/link.tsx";
 import { searchWith } from "./range.ts";
 
 /** Renders links to the same page that change one query parameter, so that the choice is in the URL. */
@@ -21,15 +20,14 @@ export function Choices({
         {label}
       </span>
       {options.map(({ value, label: text }) => (
-        <Link
+        <a
           key={value}
-          to={searchWith(search, { [name]: value })}
+          href={searchWith(search, { [name]: value })}
           aria-current={value === chosen ? "true" : undefined}
           className="choice"
-          preventScrollReset
         >
           {text}
-        </Link>
+        </a>
       ))}
     </nav>
   );

@@ -1,8 +1,7 @@
-import { Form, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { dayText } from "../http/date-text.ts";
 import { Button } from "../ui/button.tsx";
 import { Field } from "../ui/field.tsx";
-import { Link } from "../ui/link.tsx";
 import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "./range.ts";
 
 const presets: { preset: RangePreset; label: string }[] = [
@@ -31,32 +30,30 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
     <div className="flex flex-wrap items-start gap-2">
       <nav aria-label="Range, whole days in UTC" className="contents">
         {optional ? (
-          <Link
-            to={searchWith(search, { range: allTime, from: "", to: "" })}
+          <a
+            href={searchWith(search, { range: allTime, from: "", to: "" })}
             aria-current={range === null ? "true" : undefined}
             className="choice"
-            preventScrollReset
           >
             All time
-          </Link>
+          </a>
         ) : null}
         {presets.map(({ preset, label }) => (
-          <Link
+          <a
             key={preset}
-            to={searchWith(search, { range: preset, from: "", to: "" })}
+            href={searchWith(search, { range: preset, from: "", to: "" })}
             aria-current={range?.preset === preset ? "true" : undefined}
             className="choice"
-            preventScrollReset
           >
             {label}
-          </Link>
+          </a>
         ))}
       </nav>
       <details className="open:w-full" open={custom || wrongDays != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
           {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} (UTC)` : "Custom range"}
         </summary>
-        <Form className="flex flex-wrap items-end gap-3 pt-3" preventScrollReset>
+        <form className="flex flex-wrap items-end gap-3 pt-3">
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
@@ -76,7 +73,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             defaultValue={typed?.get("to") ?? days?.last}
           />
           <Button variant="secondary">Show</Button>
-        </Form>
+        </form>
       </details>
       {days && !custom ? (
         <p className="w-full text-muted text-small" role={range.fault ? "alert" : undefined}>

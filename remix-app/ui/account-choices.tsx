@@ -1,4 +1,3 @@
-import { Form } from "@remix-run/react";
 import { Check } from "lucide-react";
 import { detour } from "../http/redirect-target.ts";
 import { Address } from "./address.tsx";
@@ -40,7 +39,7 @@ export function AccountChoices({
               <Names account={account} note="Signed out" />
             </a>
           ) : (
-            <Form method="post" action="/accounts" reloadDocument data-once>
+            <form method="post" action="/accounts">
               <input type="hidden" name="accountId" value={account.id} />
               <input type="hidden" name="returnUrl" value={returnUrl} />
               <button type="submit" className={row}>
@@ -48,7 +47,7 @@ export function AccountChoices({
                 <Names account={account} verb={verb} />
                 {account.active ? <ActiveMark /> : null}
               </button>
-            </Form>
+            </form>
           )}
         </li>
       ))}

@@ -1,5 +1,4 @@
-import { Form, type FormProps } from "@remix-run/react";
-import { forwardRef } from "react";
+import type { ComponentPropsWithoutRef } from "react";
 import { pageAccountField } from "../http/form.ts";
 import { useSite } from "./site.ts";
 
@@ -7,17 +6,14 @@ import { useSite } from "./site.ts";
  * Renders a signed-in user's form with the page's account in a hidden field. If another tab has switched accounts
  * since, the form is refused instead of being applied to the other account (readForm).
  */
-export const AccountForm = forwardRef<HTMLFormElement, Omit<FormProps, "method">>(function AccountForm(
-  { children, ...form },
-  ref,
-) {
+export function AccountForm({ children, ...form }: Omit<ComponentPropsWithoutRef<"form">, "method">) {
   return (
-    <Form ref={ref} {...form} method="post">
+    <form {...form} method="post">
       <PageAccount />
       {children}
-    </Form>
+    </form>
   );
-});
+}
 
 /** Renders a hidden field with the page's account. AccountForm already includes this field. */
 export function PageAccount() {

@@ -1,4 +1,4 @@
-import { Form, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { ChevronDown, Plus } from "lucide-react";
 import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
 import { AccountForm } from "./account-form.tsx";
@@ -63,7 +63,6 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           <ThemeSwitch current={theme} />
         </div>
         <div className={part}>
-          {/* A full page load runs the settings page's own scripts. Client-side navigation would not load them. */}
           <a href="/settings/profile" className="menu-item">
             Settings
           </a>
@@ -84,18 +83,18 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         </div>
         <div className="p-1.5">
           {others.length > 0 ? (
-            <AccountForm action="/accounts" reloadDocument>
+            <AccountForm action="/accounts">
               <input type="hidden" name="intent" value="sign_out" />
               <button type="submit" className="menu-item">
                 Sign out of this account
               </button>
             </AccountForm>
           ) : null}
-          <Form method="post" action="/logout" reloadDocument>
+          <form method="post" action="/logout">
             <button type="submit" className="menu-item">
               {others.length > 0 ? "Sign out of all accounts" : "Sign out"}
             </button>
-          </Form>
+          </form>
         </div>
       </div>
     </>
@@ -112,13 +111,13 @@ function OtherAccount({ account, here }: { account: ListedAccount; here: string 
     );
   }
   return (
-    <Form method="post" action="/accounts" reloadDocument data-once>
+    <form method="post" action="/accounts">
       <input type="hidden" name="accountId" value={account.id} />
       <input type="hidden" name="currentRoute" value={here} />
       <button type="submit" className="menu-item">
         <Initial account={account} />
         <Names account={account} verb="Switch to" />
       </button>
-    </Form>
+    </form>
   );
 }

@@ -1,4 +1,3 @@
-import { Form } from "@remix-run/react";
 import { detour } from "../http/redirect-target.ts";
 import { AccountChoices, type ListedAccount } from "./account-choices.tsx";
 import { Address } from "./address.tsx";
@@ -54,24 +53,24 @@ export function AppConsent(props: AppConsentProps) {
           You can disconnect {displayName} at any time under Connected apps in your security settings.
         </p>
       </section>
-      <Form method="post" {...target} data-once>
+      <form method="post" {...target}>
         <input type="hidden" name="accountId" value={account.id} />
         <Button className="w-full">
           <Address whole>{`Continue as ${account.email}`}</Address>
         </Button>
-      </Form>
+      </form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
       <div className="space-y-1">
         <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
           Use another account
         </ButtonLink>
         {tellsApp ? (
-          <Form method="post" {...target} data-once>
+          <form method="post" {...target}>
             <input type="hidden" name="decision" value="cancel" />
             <Button variant="quiet" className="w-full">
               Cancel
             </Button>
-          </Form>
+          </form>
         ) : (
           <ButtonLink href="/" variant="quiet" className="w-full">
             Cancel

@@ -15,7 +15,7 @@ export interface ChallengeWaitingProps {
 export function ChallengeWaiting({ status, pollPath, next }: ChallengeWaitingProps) {
   const approved = status === "approved";
   const go = (
-    <AccountForm data-once>
+    <AccountForm>
       <Button name="intent" value="continue" className="w-full">
         Continue
       </Button>

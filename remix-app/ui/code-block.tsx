@@ -1,14 +1,26 @@
 import { Fragment } from "react";
 
-/** Shows code to copy, on pages that are not hydrated. The copy button appears once its script runs. */
-export function CodeBlock({ label, name, code }: { label: string; name?: string; code: string }) {
+/**
+ * Shows code with a button that copies it.
+ * @param props.wrap wraps long lines, so that nothing is cut off; by default they scroll
+ */
+export function CodeBlock({
+  label,
+  name,
+  code,
+  wrap = false,
+}: {
+  label: string;
+  name?: string;
+  code: string;
+  wrap?: boolean;
+}) {
   return (
     <figure className="overflow-hidden rounded-card border border-line">
       <figcaption className="flex min-h-9 items-center justify-between gap-4 border-line border-b bg-sunken py-1 pr-1 pl-3">
         <span className="font-medium text-muted text-small">{label}</span>
         <button
           type="button"
-          hidden
           data-copies={code}
           className="h-7 shrink-0 cursor-pointer rounded-button px-2 font-medium text-muted text-small hover:bg-surface hover:text-ink"
         >
@@ -20,8 +32,11 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
           </span>
         </button>
       </figcaption>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be within the keyboard's reach */}
-      <pre tabIndex={0} className="max-h-96 overflow-auto p-3 font-mono text-small leading-5 -outline-offset-2">
+      <pre
+        // A region that scrolls must be within the keyboard's reach.
+        tabIndex={wrap ? undefined : 0}
+        className={`p-3 font-mono text-small leading-5 ${wrap ? "wrap-anywhere whitespace-pre-wrap" : "-outline-offset-2 max-h-96 overflow-auto"}`}
+      >
         <code>{code}</code>
       </pre>
     </figure>
@@ -29,8 +44,7 @@ export function CodeBlock({ label, name, code }: { label: string; name?: string;
 }
 
 /**
- * Shows a text with a copy button, which stays hidden without JavaScript. One click on the text selects all of it. Long
- * texts break before slashes.
+ * Shows a text with a copy button. One click on the text selects all of it. Long texts break before slashes.
  */
 export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (
@@ -39,7 +53,6 @@ export function Copyable({ label, text, shown = text }: { label: string; text: s
         <p className="font-medium">{label}</p>
         <button
           type="button"
-          hidden
           data-copies={text}
           className="-mr-2.5 shrink-0 cursor-pointer rounded-button px-2.5 py-1.5 font-medium text-muted text-small hover:bg-sunken hover:text-ink"
         >

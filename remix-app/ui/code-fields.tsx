@@ -79,7 +79,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
           Open it
         </a>
       </p>
-      <AccountForm id={formId} noValidate data-once className="space-y-5">
+      <AccountForm id={formId} noValidate className="space-y-5">
         <input type="hidden" name="step" value="verify" />
         <input type="hidden" name="factorId" value={factorId} />
         <input type="hidden" name="secret" value={secret} />

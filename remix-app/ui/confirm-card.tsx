@@ -1,10 +1,9 @@
-import { Link } from "@remix-run/react";
-import { type ReactNode, useEffect, useRef } from "react";
+import type { ReactNode } from "react";
 import { buttonClass } from "./button.tsx";
 
 /**
  * Asks for confirmation before an action that cannot be undone. Says what will happen and who is affected. Takes the
- * focus when it appears, and links back to the page where it was opened.
+ * focus when the page loads, and links back to the page where it was opened.
  * @param details what the person should know or choose first; its fields name the form with their `form` attribute
  * @param children the form that performs the action
  */
@@ -21,13 +20,8 @@ export function ConfirmCard({
   cancelTo: string;
   children: ReactNode;
 }) {
-  const card = useRef<HTMLElement>(null);
-  // Where a script shows it: browsers heed autofocus on pages that arrive, and React on fields alone.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another question is another arrival
-  useEffect(() => card.current?.focus(), [title]);
   return (
     <section
-      ref={card}
       aria-labelledby="confirm-title"
       aria-describedby="confirm-lead"
       tabIndex={-1}
@@ -46,9 +40,9 @@ export function ConfirmCard({
       {details}
       <div className="flex flex-wrap gap-3">
         {children}
-        <Link to={cancelTo} className={buttonClass("secondary")}>
+        <a href={cancelTo} className={buttonClass("secondary")}>
           Cancel
-        </Link>
+        </a>
       </div>
     </section>
   );

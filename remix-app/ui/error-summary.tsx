@@ -1,46 +1,28 @@
-import { useActionData } from "@remix-run/react";
 import { CircleAlert } from "lucide-react";
-import { useEffect, useRef } from "react";
 import { FailedRequest } from "./failed-request.tsx";
 
 type FieldErrors = Record<string, string | null | undefined>;
 
 /**
- * Lists a form's errors above it. Takes the focus after each response, and each line links to its field. Errors on our
+ * Lists a form's errors above it. Takes the focus when the page loads, and each line links to its field. Errors on our
  * side include the request id to quote.
  */
 export function ErrorSummary({
   id,
   form,
   fields = {},
-  requestId,
 }: {
   id: string;
   /** Errors of the form as a whole: one message, or Conform's list. */
   form?: string | string[] | null | undefined;
   /** Error messages of fields, keyed by the field's element id. */
   fields?: FieldErrors;
-  /**
-   * The id of the request that failed on our side. A page without hydration gets the id from FailedRequestContext
-   * instead.
-   */
-  requestId?: string | null;
 }) {
   const formErrors = form ? [form].flat() : [];
   const faults = Object.entries(fields).filter(([, message]) => message);
-  const summary = useRef<HTMLDivElement>(null);
-  const failed = formErrors.length + faults.length > 0;
-  // Focuses the summary after client-side updates. Browsers apply autofocus only when a page loads, and React applies
-  // it only to form fields.
-  const answer = useActionData<unknown>();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a second failure looks the same, but for being another answer
-  useEffect(() => {
-    if (failed) summary.current?.focus();
-  }, [failed, answer]);
-  if (!failed) return null;
+  if (formErrors.length + faults.length === 0) return null;
   return (
     <div
-      ref={summary}
       id={id}
       role="alert"
       tabIndex={-1}
@@ -62,7 +44,7 @@ export function ErrorSummary({
             </li>
           ))}
         </ul>
-        <FailedRequest id={requestId} />
+        <FailedRequest />
       </div>
     </div>
   );

@@ -88,10 +88,7 @@ export function EmailField(props: Omit<FieldProps, "type" | "label">) {
   );
 }
 
-/**
- * Renders a password input with a button that shows the password. The button stays hidden until the button's script
- * runs.
- */
+/** Renders a password input with a button that shows the password. */
 export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { field: FormField }) {
   const { id } = props.field;
   return (
@@ -106,7 +103,6 @@ export function PasswordField(props: Omit<FieldProps, "type" | "trailing"> & { f
       trailing={
         <button
           type="button"
-          hidden
           data-reveals={id}
           aria-pressed="false"
           aria-controls={id}

@@ -1,15 +1,17 @@
-import { Snippet } from "./snippet.tsx";
+import { CodeBlock } from "./code-block.tsx";
 
 /** Shows how to call the gateway: its URL, and snippets that read the key from the environment. */
 export function GatewayGuide({ baseUrl }: { baseUrl: string }) {
   return (
     <div className="space-y-4">
-      <Snippet label="Base URL" code={baseUrl} />
-      <Snippet
+      <CodeBlock wrap label="Base URL" code={baseUrl} />
+      <CodeBlock
+        wrap
         label="List models with curl"
         code={`curl ${baseUrl}/models \\\n  -H "Authorization: Bearer $GATEHOUSE_API_KEY"`}
       />
-      <Snippet
+      <CodeBlock
+        wrap
         label="Chat with TypeScript"
         code={`import OpenAI from "openai";
 

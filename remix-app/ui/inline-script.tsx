@@ -1,11 +1,14 @@
 import { createContext, useContext } from "react";
 
-/** Renders a small inline script with the nonce that the page's policy requires. */
-export function InlineScript({ source }: { source: string }) {
+/**
+ * Renders a small inline script with the nonce that the page's policy requires.
+ * @param props.type `speculationrules` for JSON that says which links the browser may prefetch
+ */
+export function InlineScript({ source, type = "module" }: { source: string; type?: "module" | "speculationrules" }) {
   return (
     <script
       nonce={useNonce()}
-      type="module"
+      type={type}
       suppressHydrationWarning
       // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
       dangerouslySetInnerHTML={{ __html: source }}

@@ -10,15 +10,11 @@ const units = [
 // Uses numbers, because "yesterday" could mean less than 24 hours ago.
 const relative = new Intl.RelativeTimeFormat("en");
 
-/**
- * Shows a time relative to now, with the exact time on hover.
- * @param props.at RFC 3339
- * @param props.now the time of the response, so that server and browser agree
- */
-export function Moment({ at, now }: { at: string; now: string }) {
+/** Shows a time relative to when the page is sent, with the exact time on hover. @param props.at RFC 3339 */
+export function Moment({ at }: { at: string }) {
   return (
     <time dateTime={at} title={exactTimeText(at)}>
-      {momentInWords({ at, now })}
+      {momentInWords({ at, now: new Date().toISOString() })}
     </time>
   );
 }
@@ -58,9 +54,4 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   const sign = Math.sign(seconds);
   const full = above !== unit && rounded * size >= sizeAbove;
   return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
-}
-
-/** Shows a time relative to when the page is sent, for pages that are not hydrated. */
-export function RelativeTime({ at }: { at: string }) {
-  return <Moment at={at} now={new Date().toISOString()} />;
 }

@@ -46,7 +46,7 @@ export function OtherWays({ ways, help }: { ways: readonly OtherWay[]; help: Rea
 /** Renders a button that signs out only the active account, for people who cannot or do not want to continue. */
 export function SignOutForm({ quiet = false }: { quiet?: boolean }) {
   return (
-    <AccountForm action="/accounts" reloadDocument>
+    <AccountForm action="/accounts">
       <input type="hidden" name="intent" value="sign_out" />
       <Button variant={quiet ? "quiet" : "secondary"} className="w-full">
         Sign out

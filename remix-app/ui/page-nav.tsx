@@ -1,7 +1,6 @@
 import { useLocation } from "@remix-run/react";
 import { keptSearch } from "../http/search-params.ts";
 import { buttonClass } from "./button.tsx";
-import { Link } from "./link.tsx";
 
 export interface PageNavProps {
   /** The name of the list for assistive technology. */
@@ -24,14 +23,14 @@ export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }
   return (
     <nav aria-label={label} className="mt-4 flex flex-wrap gap-3">
       {first ? null : (
-        <Link className={buttonClass("secondary")} to={to({})}>
+        <a className={buttonClass("secondary")} href={to({})}>
           First page
-        </Link>
+        </a>
       )}
       {nextCursor === null ? null : (
-        <Link className={buttonClass("secondary")} to={to({ [param]: nextCursor })}>
+        <a className={buttonClass("secondary")} href={to({ [param]: nextCursor })}>
           Next page
-        </Link>
+        </a>
       )}
     </nav>
   );

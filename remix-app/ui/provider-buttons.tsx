@@ -18,7 +18,7 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
   // Uses two columns only if every row is full. The last used provider has a row of its own.
   const columns = (providers.length - (lastUsed ? 1 : 0)) % 2 === 0 ? "grid-cols-2" : "";
   return (
-    <form method="post" data-once className={`grid gap-2 ${columns}`}>
+    <form method="post" className={`grid gap-2 ${columns}`}>
       <input type="hidden" name="returnUrl" value={returnUrl} />
       {intent ? <input type="hidden" name="intent" value={intent} /> : null}
       {providers.map(({ name, label }) => {

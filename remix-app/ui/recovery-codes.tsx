@@ -30,10 +30,10 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
         <ButtonLink download={fileName} href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}>
           Download
         </ButtonLink>
-        <button type="button" hidden data-prints="" className={buttonClass("secondary")}>
+        <button type="button" data-prints="" className={buttonClass("secondary")}>
           Print
         </button>
-        <button type="button" hidden data-copies={codes.join("\n")} className={buttonClass("secondary")}>
+        <button type="button" data-copies={codes.join("\n")} className={buttonClass("secondary")}>
           <span aria-live="polite">Copy</span>
         </button>
       </div>

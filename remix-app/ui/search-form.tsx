@@ -1,4 +1,3 @@
-import { Form } from "@remix-run/react";
 import { maxTermLength } from "../http/search-params.ts";
 import { Button } from "./button.tsx";
 import { Field } from "./field.tsx";
@@ -17,13 +16,15 @@ export function SearchForm({
   keep?: Readonly<Record<string, string>>;
 }) {
   return (
-    <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
-      {Object.entries(keep).map(([name, value]) => (
-        <input key={name} type="hidden" name={name} value={value} />
-      ))}
-      <SearchField name="q" label={label} term={term} />
-      <Button variant="secondary">Search</Button>
-    </Form>
+    <search>
+      <form method="get" className="flex max-w-120 flex-wrap items-end gap-3">
+        {Object.entries(keep).map(([name, value]) => (
+          <input key={name} type="hidden" name={name} value={value} />
+        ))}
+        <SearchField name="q" label={label} term={term} />
+        <Button variant="secondary">Search</Button>
+      </form>
+    </search>
   );
 }
 

@@ -1,7 +1,6 @@
 import { useLocation } from "@remix-run/react";
 import { Menu, X } from "lucide-react";
 import type { ReactNode } from "react";
-import { Link } from "./link.tsx";
 
 export interface Section {
   to: string;
@@ -52,8 +51,7 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
           <bdi>{name}</bdi>
         </span>
       </button>
-      {/* Remounts the menu when the path changes, so that client-side navigation closes it. */}
-      <nav key={pathname} id={menuId} {...{ popover: "auto" }} aria-label={label} className="side-nav">
+      <nav id={menuId} {...{ popover: "auto" }} aria-label={label} className="side-nav">
         <div>
           <button
             type="button"
@@ -76,9 +74,9 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
 function Group({ label, sections, current }: SectionGroup & { current: Section | undefined }) {
   const links = sections.map((section) => (
     <li key={section.to}>
-      <Link to={section.to} aria-current={section === current ? "page" : undefined}>
+      <a href={section.to} aria-current={section === current ? "page" : undefined}>
         {section.label}
-      </Link>
+      </a>
     </li>
   ));
   if (!label) return <ul>{links}</ul>;

@@ -1,22 +1,30 @@
 // Tells this browser's other tabs who is signed in, and listens for the same message from them. This affects only the
 // display: a notified tab asks the server who is signed in before it changes anything, and the server checks every
-// request anyway. The script also checks again when client-side navigation changes the page's account.
+// request anyway. A page that was prefetched, or kept for the back button, stays hidden until the server has confirmed
+// its session.
 const page = document.documentElement;
+const maxPrefetchMs = 30_000;
 // Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();
 let channel;
 
-function subscribe() {
+function join() {
   channel = new BroadcastChannel("gatehouse-session");
   channel.onmessage = ({ data }) => {
     if (data !== page.dataset.account) void compare();
   };
 }
 
+// Returns the session, null without a session, or undefined if the server cannot say.
+async function readSession() {
+  const response = await fetch("/api/v1/auth/session", { headers: { Accept: "application/json" } }).catch(() => null);
+  if (!response?.ok) return { session: response?.status === 401 ? null : undefined };
+  return { session: await response.json(), now: Date.parse(response.headers.get("date")) };
+}
+
 async function compare() {
-  const response = await fetch("/api/v1/auth/session", { headers: { Accept: "application/json" } });
-  if (!response.ok && response.status !== 401) return;
-  const session = response.ok ? await response.json() : null;
+  const { session } = await readSession();
+  if (session === undefined) return;
   if ((session?.user.id ?? "") === page.dataset.account) {
     document.getElementById("session-notice").hidden = true;
     return;
@@ -25,6 +33,21 @@ async function compare() {
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
     tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
   else openAnew();
+}
+
+// Shows a page that was prefetched or kept if its session, with its second step, is still the current one. A secret
+// that is shown once does not come back.
+async function confirm() {
+  const { session, now } = await readSession();
+  const state = session && `${session.sessionId} ${session.aal} ${session.mfa.required} ${session.mfa.satisfied}`;
+  const isSecret = document.querySelector("[data-shown-once]") !== null;
+  const age = page.dataset.unconfirmed ? now - Date.parse(page.dataset.unconfirmed) : 0;
+  if ((state ?? "") === page.dataset.session && session !== undefined && !(age > maxPrefetchMs) && !isSecret) {
+    delete page.dataset.unconfirmed;
+    document.getElementById("session-notice").hidden = true;
+    // Browsers don't focus what is hidden.
+    if (document.activeElement === document.body) document.querySelector("[autofocus]")?.focus();
+  } else openAnew();
 }
 
 // Navigates instead of reloading, because reloading a form's response would submit the form again.
@@ -45,16 +68,20 @@ function tell(sentence) {
   notice.hidden = false;
 }
 
-if ("BroadcastChannel" in window) {
-  subscribe();
-  addEventListener("input", ({ target }) => touched.add(target), { capture: true });
-  channel.postMessage(page.dataset.account);
-  new MutationObserver(() => void compare()).observe(page, { attributeFilter: ["data-account"] });
-  // A page in the back/forward cache must not listen, and may be outdated when it returns.
-  addEventListener("pagehide", () => channel.close());
-  addEventListener("pageshow", ({ persisted }) => {
-    if (!persisted) return;
-    subscribe();
-    void compare();
-  });
+function arrive() {
+  join();
+  if ("unconfirmed" in page.dataset) void confirm();
+  else channel.postMessage(page.dataset.account);
 }
+
+addEventListener("input", ({ target }) => touched.add(target), { capture: true });
+// A kept page must not listen, and must not show before it has been confirmed.
+addEventListener("pagehide", () => {
+  channel?.close();
+  page.dataset.unconfirmed = "";
+});
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted) arrive();
+});
+if (document.prerendering) document.addEventListener("prerenderingchange", arrive, { once: true });
+else arrive();

@@ -13,6 +13,10 @@ export interface Site {
    * tabs.
    */
   account: string;
+  /** The session and its second step, for pages that were prefetched or kept; empty if signed out. */
+  session: string;
+  /** When the page was prefetched, as RFC 3339; null if it was not. */
+  prefetchedAt: string | null;
   /** The user that the header and the account menu show; null if signed out. */
   user: { email: string; displayName: string | null; infrastructureAdmin: boolean } | null;
   /** The accounts to list in the account menu. */

@@ -1,25 +1,25 @@
+import { useRouteLoaderData } from "@remix-run/react";
 import { Credits } from "./money.tsx";
 import { Notice } from "./notice.tsx";
-import { WorkspacePage, type WorkspacePageProps } from "./workspace-page.tsx";
+import { Page, type PageProps } from "./page.tsx";
 
-interface StudioPageProps extends WorkspacePageProps {
-  workspace: WorkspacePageProps["workspace"] & {
-    creditNotice?: { level: "low" | "empty"; available: string } | null;
-  };
+/** The data of the frame of AI studio pages. */
+interface StudioFrame {
+  creditNotice: { level: "low" | "empty"; available: string } | null;
 }
 
-/** Renders the frame of an AI studio page, and warns if credits are low. */
-export function StudioPage({ children, ...page }: StudioPageProps) {
-  const { creditNotice } = page.workspace;
+/** Renders an AI studio page, and warns if credits are low. */
+export function StudioPage({ children, ...page }: PageProps) {
+  const frame = useRouteLoaderData("routes/frames/studio") as StudioFrame | undefined;
   return (
-    <WorkspacePage {...page}>
-      {creditNotice ? <CreditNotice {...creditNotice} /> : null}
+    <Page {...page}>
+      {frame?.creditNotice ? <CreditNotice {...frame.creditNotice} /> : null}
       {children}
-    </WorkspacePage>
+    </Page>
   );
 }
 
-function CreditNotice({ level, available }: { level: "low" | "empty"; available: string }) {
+function CreditNotice({ level, available }: NonNullable<StudioFrame["creditNotice"]>) {
   return (
     <Notice tone="warn">
       {level === "empty" ? (

@@ -1,4 +1,4 @@
-import { Form, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { Monitor, Moon, Sun } from "lucide-react";
 import type { Theme } from "./theme.ts";
 
@@ -12,7 +12,7 @@ const choices = [
 export function ThemeSwitch({ current }: { current: Theme }) {
   const { pathname, search } = useLocation();
   return (
-    <Form method="post" action="/theme" className="inline-flex rounded-full border border-line bg-surface p-0.5">
+    <form method="post" action="/theme" className="inline-flex rounded-full border border-line bg-surface p-0.5">
       <input type="hidden" name="returnTo" value={`${pathname}${search}`} />
       <fieldset className="contents">
         <legend className="sr-only">Appearance</legend>
@@ -31,6 +31,6 @@ export function ThemeSwitch({ current }: { current: Theme }) {
           </button>
         ))}
       </fieldset>
-    </Form>
+    </form>
   );
 }

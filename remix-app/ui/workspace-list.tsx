@@ -1,6 +1,5 @@
 import { ChevronRight } from "lucide-react";
 import { initialOf } from "./account-choices.tsx";
-import { Link } from "./link.tsx";
 
 export interface WorkspaceListItem {
   id: string;
@@ -19,8 +18,8 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
     <ul className="-my-3">
       {workspaces.map(({ id, name, planId, personal, role }) => (
         <li key={id} className="border-line not-first:border-t">
-          <Link
-            to={`/workspaces/${id}`}
+          <a
+            href={`/workspaces/${id}`}
             className="-mx-2 sm:-mx-3 flex items-center gap-3 rounded-button px-2 py-3 -outline-offset-2 hover:bg-sunken sm:px-3"
           >
             <span
@@ -43,7 +42,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               {planId}
             </span>
             <ChevronRight aria-hidden="true" className="size-4 shrink-0 text-muted" />
-          </Link>
+          </a>
         </li>
       ))}
     </ul>

@@ -1,6 +1,5 @@
 import { ChevronsUpDown } from "lucide-react";
 import { initialOf } from "./account-choices.tsx";
-import { Link } from "./link.tsx";
 
 interface Choice {
   id: string;
@@ -22,16 +21,16 @@ export function WorkspaceSwitcher({ workspace, others }: { workspace: Choice; ot
       <ul aria-label="Other workspaces" className="border-line border-t p-1">
         {others.map(({ id, name }) => (
           <li key={id}>
-            <Link to={`/workspaces/${id}`} className="menu-item">
+            <a href={`/workspaces/${id}`} className="menu-item">
               <Tile name={name} />
               <bdi className="min-w-0 truncate">{name}</bdi>
-            </Link>
+            </a>
           </li>
         ))}
         <li>
-          <Link to="/workspaces" className="menu-item">
+          <a href="/workspaces" className="menu-item">
             All workspaces
-          </Link>
+          </a>
         </li>
       </ul>
     </details>

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { quoted } from "../mail/inert-text.ts";
 import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";

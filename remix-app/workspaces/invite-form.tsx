@@ -1,8 +1,8 @@
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field, Select } from "../ui/field.tsx";
 import { Moment } from "../ui/moment.tsx";
-import { PostForm } from "../ui/post-form.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import { roleLabel } from "./roles.ts";
 
@@ -12,9 +12,7 @@ export function InviteForm({
   email,
   roleId,
   failed,
-  sent,
   aboutEmail,
-  requestId,
   action,
 }: {
   roles: { id: string; name: string }[];
@@ -23,29 +21,22 @@ export function InviteForm({
   roleId: string;
   /** Why the last invitation was not sent. */
   failed: string | null;
-  /** The notice about the last invitation, if it was sent. */
-  sent: string | null;
   /** Whether the email is the cause of the failure. */
   aboutEmail: boolean;
-  /** The request id to quote for an error on our side. */
-  requestId: string | null;
   action: string;
 }) {
   // The narrowest role is last and is the default.
   const chosen = roles.find(({ id }) => id === roleId) ?? roles.at(-1);
   const emailFault = aboutEmail ? failed : null;
   return (
-    <PostForm action={action} noValidate className="max-w-108 space-y-4">
+    <AccountForm action={action} noValidate className="max-w-108 space-y-4">
       <ErrorSummary
         id="invite-error"
         form={failed && !emailFault ? [failed] : undefined}
         fields={{ "invite-email": emailFault }}
-        requestId={requestId}
       />
       <input type="hidden" name="intent" value="invite" />
       <Field
-        // Clears the field after each invitation that is sent.
-        key={sent}
         id="invite-email"
         name="email"
         label="Email"
@@ -65,20 +56,18 @@ export function InviteForm({
         ))}
       </Select>
       <Button>Send invitation</Button>
-    </PostForm>
+    </AccountForm>
   );
 }
 
 export function InvitationList({
   invitations,
   here,
-  now,
 }: {
   /** One page of invitations. */
   invitations: OpenInvitation[];
   /** The page's URL. */
   here: string;
-  now: string;
 }) {
   if (invitations.length === 0) return <p className="mt-5 text-muted">No pending invitations.</p>;
   return (
@@ -93,17 +82,17 @@ export function InvitationList({
             <div className="min-w-0">
               <p className="wrap-anywhere">{email}</p>
               <p className="text-muted text-small">
-                {roleLabel(role)} · Sent <Moment at={sentAt} now={now} /> · {expiresAt > now ? "Expires" : "Expired"}{" "}
-                <Moment at={expiresAt} now={now} />
+                {roleLabel(role)} · Sent <Moment at={sentAt} /> ·{" "}
+                {Date.parse(expiresAt) > Date.now() ? "Expires" : "Expired"} <Moment at={expiresAt} />
               </p>
             </div>
-            <PostForm action={here}>
+            <AccountForm action={here}>
               <input type="hidden" name="intent" value="withdraw" />
               <input type="hidden" name="invitationId" value={id} />
               <Button variant="secondary" aria-label={`Withdraw the invitation to ${email}`}>
                 Withdraw
               </Button>
-            </PostForm>
+            </AccountForm>
           </li>
         ))}
       </ul>

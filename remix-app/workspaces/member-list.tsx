@@ -1,10 +1,9 @@
+import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { Select } from "../ui/field.tsx";
-import { Link } from "../ui/link.tsx";
 import { Moment } from "../ui/moment.tsx";
-import { PostForm } from "../ui/post-form.tsx";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
 
@@ -27,11 +26,10 @@ export interface MemberListProps {
   here: string;
   /** Returns the page's query with `change` or `remove` set to a member, which opens the form for that member. */
   ask: (question: Record<string, string>) => string;
-  now: string;
 }
 
 /** Lists members with their roles, and with their emails for people who manage members. */
-export function MemberList({ members, me, manages, assignable, here, ask, now }: MemberListProps) {
+export function MemberList({ members, me, manages, assignable, here, ask }: MemberListProps) {
   if (members.length === 0) return <p className="text-muted">No members match your search.</p>;
   return (
     <ul>
@@ -55,7 +53,7 @@ export function MemberList({ members, me, manages, assignable, here, ask, now }:
                 </p>
               ) : null}
               <p className="text-muted text-small">
-                {roleLabel(role)} · Joined <Moment at={joinedAt} now={now} />
+                {roleLabel(role)} · Joined <Moment at={joinedAt} />
               </p>
             </div>
             <div className="flex flex-wrap items-end gap-2">
@@ -63,22 +61,22 @@ export function MemberList({ members, me, manages, assignable, here, ask, now }:
                 <RoleChoice member={member} assignable={assignable} here={here} />
               ) : null}
               {mayChange && !self && assignable.length > rolesBesideMember ? (
-                <Link
-                  to={ask({ change: userId })}
+                <a
+                  href={ask({ change: userId })}
                   className={buttonClass("secondary")}
                   aria-label={`Change the role of ${name}`}
                 >
                   Change role
-                </Link>
+                </a>
               ) : null}
               {mayChange || self ? (
-                <Link
-                  to={ask({ remove: userId })}
+                <a
+                  href={ask({ remove: userId })}
                   className={buttonClass("secondary")}
                   aria-label={self ? "Leave this workspace" : `Remove ${name}`}
                 >
                   {self ? "Leave" : "Remove"}
-                </Link>
+                </a>
               ) : null}
             </div>
           </li>
@@ -96,7 +94,7 @@ interface RoleChangeProps {
 
 function RoleChoice({ member: { userId, name, roleId }, assignable, here }: RoleChangeProps) {
   return (
-    <PostForm action={here} className="flex items-end gap-2">
+    <AccountForm action={here} className="flex items-end gap-2">
       <input type="hidden" name="intent" value="change_role" />
       <input type="hidden" name="userId" value={userId} />
       <Select id={`role-${userId}`} name="roleId" label={`Role of ${name}`} hideLabel defaultValue={roleId}>
@@ -109,7 +107,7 @@ function RoleChoice({ member: { userId, name, roleId }, assignable, here }: Role
       <Button variant="secondary" aria-label={`Save role of ${name}`}>
         Save role
       </Button>
-    </PostForm>
+    </AccountForm>
   );
 }
 

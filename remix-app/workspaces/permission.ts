@@ -1,11 +1,9 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
 import { type Reader, requireUser, type User } from "../session/user.ts";
-import { callFunction } from "../supabase/data-api.ts";
 import { workspaceProblem } from "./failures.ts";
-import { listWorkspaces } from "./list-workspaces.ts";
 import { permissionWords } from "./roles.ts";
 
 export const workspacePermissions = [
@@ -18,7 +16,12 @@ export const workspacePermissions = [
 
 export type WorkspacePermission = (typeof workspacePermissions)[number];
 
-const studioPermissions = new Set<WorkspacePermission>(["use_ai_studio", "manage_ai_keys", "manage_ai_policy"]);
+/** The permissions of the AI studio. */
+export const studioPermissions: ReadonlySet<WorkspacePermission> = new Set([
+  "use_ai_studio",
+  "manage_ai_keys",
+  "manage_ai_policy",
+]);
 
 const anyId = z.uuid();
 const permission = z.enum(workspacePermissions);
@@ -46,18 +49,7 @@ export interface WorkspaceAccess {
   role: string;
   isOwner: boolean;
   permissions: readonly WorkspacePermission[];
-  /** For pages: the first few of the caller's other workspaces. */
-  others?: readonly { id: string; name: string }[];
-  /** For studio pages: the credits left for the caller's requests, if low. */
-  creditNotice?: CreditNotice | null;
 }
-
-const creditNoticeSchema = z.object({
-  level: z.enum(["low", "empty"]),
-  /** Exact decimal string. */
-  available: z.string(),
-});
-type CreditNotice = z.infer<typeof creditNoticeSchema>;
 
 /**
  * Returns a workspace if row-level security shows it to the user as a member, otherwise null.
@@ -97,7 +89,7 @@ export async function getWorkspace(
 /** A request with the workspace id in its URL. */
 type AskedWorkspace = { request: Request; params: { workspaceId?: string | undefined } };
 
-interface FoundWorkspace {
+export interface FoundWorkspace {
   user: User;
   workspace: WorkspaceAccess;
   /** The ids of the user and the workspace, for reads and changes on the user's behalf. */
@@ -117,28 +109,27 @@ export async function requireWorkspace(
   const { requestId } = context;
   const user = await requireUser(context, request);
   const workspaceId = params.workspaceId ?? "";
-  const [found, others] = await Promise.all([
-    getWorkspace(user, { workspaceId, requestId }),
-    request.method === "GET" && context.surface !== "api" ? readOthers(user, { workspaceId, requestId }) : [],
-  ]);
-  if (found) {
-    const workspace = { ...found, others };
-    return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
-  }
+  const workspace = await readOnce(context, { request, read: () => getWorkspace(user, { workspaceId, requestId }) });
+  if (workspace) return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
   await requireFormAccount(context, request);
   throw problem("NOT_FOUND", { requestId });
 }
 
-const othersListed = 8;
+/** The workspaces of the pages being loaded. */
+const pageReads = new WeakMap<AppLoadContext, Promise<WorkspaceAccess | null>>();
 
-/** Returns other workspaces to switch to. Returns none if the lookup fails, so that the page still loads. */
-async function readOthers(
-  user: User,
-  { workspaceId, requestId }: { workspaceId: string; requestId: string },
-): Promise<NonNullable<WorkspaceAccess["others"]>> {
-  const listed = await listWorkspaces(user, { limit: othersListed + 1, requestId }).catch(() => null);
-  const others = listed?.workspaces.filter(({ id }) => id !== workspaceId) ?? [];
-  return others.slice(0, othersListed).map(({ id, name }) => ({ id, name }));
+/**
+ * Reads a page's workspace once for the loaders of the page and of its frames, which run at the same time. An action
+ * reads for itself, because the page that answers it shows what has changed.
+ */
+function readOnce(
+  context: AppLoadContext,
+  { request, read }: { request: Request; read: () => Promise<WorkspaceAccess | null> },
+): Promise<WorkspaceAccess | null> {
+  if (request.method !== "GET") return read();
+  const reading = pageReads.get(context) ?? read();
+  pageReads.set(context, reading);
+  return reading;
 }
 
 /**
@@ -150,22 +141,8 @@ export async function requirePermission(
   options: AskedWorkspace & { permission: WorkspacePermission },
 ): Promise<FoundWorkspace> {
   const found = await requireWorkspace(context, options);
-  if (found.workspace.permissions.includes(options.permission)) {
-    return studioPermissions.has(options.permission) ? withCreditNotice(context, found) : found;
-  }
+  if (found.workspace.permissions.includes(options.permission)) return found;
   await requireFormAccount(context, options.request);
   const detail = `Your role in this workspace doesn’t allow this. Ask an owner for the “${permissionWords[options.permission].name}” permission.`;
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
-}
-
-/**
- * Adds a notice if the credits for the member's requests are low or used up. The notice is null if they are not, or if
- * the database does not answer.
- */
-export async function withCreditNotice(context: AppLoadContext, found: FoundWorkspace): Promise<FoundWorkspace> {
-  if (context.surface === "api") return found;
-  const args = { member_id: found.member.userId, workspace: found.member.workspaceId };
-  const schema = creditNoticeSchema.nullable();
-  const creditNotice = await callFunction(context, { name: "ai.read_credit_notice", args, schema }).catch(() => null);
-  return { ...found, workspace: { ...found.workspace, creditNotice } };
 }

@@ -1,8 +1,8 @@
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { countText } from "../ui/count-text.ts";
-import { RelativeTime } from "../ui/moment.tsx";
-import { PostForm } from "../ui/post-form.tsx";
+import { Moment } from "../ui/moment.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
@@ -63,13 +63,13 @@ export function Removal({ member, self, workspace, keys, invitations, moreInvita
       }
       cancelTo={here}
     >
-      <PostForm id={formId} action={here}>
+      <AccountForm id={formId} action={here}>
         <input type="hidden" name="intent" value="remove" />
         <input type="hidden" name="userId" value={userId} />
         <Button variant="danger" className="wrap-anywhere">
           {self ? "Leave workspace" : `Remove ${name}`}
         </Button>
-      </PostForm>
+      </AccountForm>
     </ConfirmCard>
   );
 }
@@ -108,7 +108,7 @@ function KeysToRevoke({ count, keys, self, workspaceId }: MemberKeys & { self: b
                 <span className="font-mono text-small">ttr_ai_{lookup}…</span> ·{" "}
                 {lastUsedAt ? (
                   <>
-                    last used <RelativeTime at={lastUsedAt} />
+                    last used <Moment at={lastUsedAt} />
                   </>
                 ) : (
                   "never used"

@@ -1,9 +1,8 @@
-import { Link } from "@remix-run/react";
+import { AccountForm } from "../ui/account-form.tsx";
 import { Button, buttonClass } from "../ui/button.tsx";
 import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
-import { PostForm } from "../ui/post-form.tsx";
 import type { Role } from "./members.ts";
 import type { WorkspacePermission } from "./permission.ts";
 import { permissionWords, roleLabel } from "./roles.ts";
@@ -21,7 +20,7 @@ export interface RoleFormProps {
 export function RoleForm({ intent, grantable, name, permissions, failed }: RoleFormProps) {
   const hint = `${intent}-permissions-hint`;
   return (
-    <PostForm noValidate className="max-w-108 space-y-5">
+    <AccountForm noValidate className="max-w-108 space-y-5">
       <ErrorSummary id="role-error" fields={{ "role-name": failed }} />
       <input type="hidden" name="intent" value={intent} />
       <Field
@@ -55,7 +54,7 @@ export function RoleForm({ intent, grantable, name, permissions, failed }: RoleF
         ))}
       </fieldset>
       <Button>{intent === "create" ? "Create role" : "Save role"}</Button>
-    </PostForm>
+    </AccountForm>
   );
 }
 
@@ -70,8 +69,8 @@ function holders(count: number): string {
   return count === 1 ? "Assigned to 1 person" : `Assigned to ${countText(count)} people`;
 }
 
-/** Lists a workspace's roles with their permissions and number of members. */
-export function RoleList({ roles }: { roles: ListedRole[] }) {
+/** Lists a workspace's roles with their permissions and number of members. @param props.path the page's path */
+export function RoleList({ roles, path }: { roles: ListedRole[]; path: string }) {
   return (
     <ul>
       {roles.map(({ id, name, is_owner, permissions, members, editable }) => (
@@ -89,9 +88,9 @@ export function RoleList({ roles }: { roles: ListedRole[] }) {
             <p className="text-muted text-small">{holders(members)}</p>
           </div>
           {editable ? (
-            <Link to={id} className={buttonClass("secondary")} aria-label={`Edit ${name}`}>
+            <a href={`${path}/${id}`} className={buttonClass("secondary")} aria-label={`Edit ${name}`}>
               Edit
-            </Link>
+            </a>
           ) : null}
         </li>
       ))}

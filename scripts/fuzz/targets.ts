@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import type { ApiDocument, DescribedOperation, Schema } from "../../remix-app/api-reference/documents.ts";
-import routes from "../../remix-app/routes.ts";
+import { urlRoutes } from "../test/routes.ts";
 
 /** A target of requests: one route and method, or one operation of an API document. */
 export interface Target {
@@ -19,7 +19,7 @@ const nothing = (): Schema => ({});
 
 /** Returns every route with GET and POST, and every operation of the API documents. */
 export function everyTarget(): Target[] {
-  const ofRoutes = routes.flatMap(({ index, path: pattern = "" }) => {
+  const ofRoutes = urlRoutes.flatMap(({ index, path: pattern = "" }) => {
     const written = `/${index ? "" : pattern === "*" ? "no/such/page" : pattern.replaceAll(/:(\w+)/g, "{$1}")}`;
     const surface = written.startsWith("/api/") ? ("api" as const) : ("page" as const);
     return ["GET", "POST"].map((method) => ({

@@ -1,9 +1,9 @@
 import { globSync } from "node:fs";
 import { expect, test } from "vitest";
-import routes from "../../remix-app/routes.ts";
+import { urlRoutes } from "../test/routes.ts";
 import { leftOut, states } from "./states.ts";
 
-const pages = new Set(routes.map(({ file }) => file).filter((file) => file.endsWith(".tsx")));
+const pages = new Set(urlRoutes.map(({ file }) => file).filter((file) => file.endsWith(".tsx")));
 // Satellite routes are not in routes.ts.
 const shown = new Set(states.filter(({ area }) => area !== "Emails" && area !== "Satellite").map(({ route }) => route));
 

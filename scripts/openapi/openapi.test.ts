@@ -2,9 +2,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
 import type { RouteHandle } from "../../remix-app/http/route-table.ts";
-import routes from "../../remix-app/routes.ts";
 import { errorCodes } from "../../supabase/functions/_gateway/http/errors.ts";
 import { JsonNumber } from "../../supabase/functions/_shared/exact-json.ts";
+import { urlRoutes } from "../test/routes.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { documentOf } from "./document.ts";
 import { gatewayStyle, messagesStyle } from "./error-styles.ts";
@@ -15,7 +15,7 @@ const callsOf = ({ operations }: typeof platformArea) =>
 
 /** Returns the calls below /api that the modules of the route table serve, written as in the OpenAPI documents. */
 async function routedCalls(): Promise<string[]> {
-  const api = routes.filter(({ path = "" }) => path.startsWith("api/"));
+  const api = urlRoutes.filter(({ path = "" }) => path.startsWith("api/"));
   const calls = await Promise.all(
     api.map(async ({ path: pattern = "", file }) => {
       const module = await import(path.resolve("remix-app", file));

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { createBrandFiles } from "../../remix-app/brand-files.ts";
 import { brandOf } from "../../remix-app/config/brand.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";

@@ -1,4 +1,12 @@
+import type { RouteConfigEntry } from "@remix-run/route-config";
 import routes from "../../remix-app/routes.ts";
+
+/** The app's routes, without the frames around pages. */
+export const urlRoutes: readonly RouteConfigEntry[] = routes.flatMap(withoutFrames);
+
+function withoutFrames(entry: RouteConfigEntry): RouteConfigEntry[] {
+  return entry.children ? entry.children.flatMap(withoutFrames) : [entry];
+}
 
 /** The routes that a session may open before it proves its second factor, with a note on what each route allows. */
 export const openRoutes: Readonly<Record<string, string>> = {
@@ -65,7 +73,7 @@ export const openRoutes: Readonly<Record<string, string>> = {
 };
 
 /** Every route of the app's table, with an example path. */
-export const everyRoute: readonly { route: string; path: string }[] = routes.map(({ index, path = "" }) => {
+export const everyRoute: readonly { route: string; path: string }[] = urlRoutes.map(({ index, path = "" }) => {
   const route = index ? "" : path;
   return { route, path: `/${route.replace(":provider", "github").replaceAll(/:\w+/g, () => crypto.randomUUID())}` };
 });

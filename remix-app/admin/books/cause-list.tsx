@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import { dayText } from "../../http/date-text.ts";
 import { Usd } from "../../ui/money.tsx";
 import { type Cause, causeWords, workspacesOf } from "./causes.ts";
@@ -20,9 +19,9 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
                   {workspaces.slice(0, linksShown).map(({ workspaceId, name }) =>
                     name === null ? null : (
                       <li key={workspaceId}>
-                        <Link className="link" to={`/admin/workspaces/${workspaceId}`}>
+                        <a className="link" href={`/admin/workspaces/${workspaceId}`}>
                           {name}
-                        </Link>
+                        </a>
                       </li>
                     ),
                   )}

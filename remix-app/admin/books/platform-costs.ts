@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { pageOf, positionOf, readCursor } from "../../http/list-page.ts";
 import { listedCosts } from "../../studio/costs/provider-import-schema.ts";
 import { cursorOfCost, type ImportFilter } from "../../studio/costs/provider-imports.ts";

@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
@@ -58,9 +57,9 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
 function WorkspaceLink({ workspaceId, name }: { workspaceId: string; name: string | null }) {
   if (name === null) return <span className="break-all">Deleted workspace {workspaceId}</span>;
   return (
-    <Link className="link wrap-anywhere font-medium" to={`/admin/workspaces/${workspaceId}`}>
+    <a className="link wrap-anywhere font-medium" href={`/admin/workspaces/${workspaceId}`}>
       {name}
-    </Link>
+    </a>
   );
 }
 

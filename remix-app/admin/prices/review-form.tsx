@@ -29,7 +29,7 @@ export function ReviewForm({
     messages?.[0],
   ]);
   return (
-    <AccountForm noValidate data-once className="space-y-6">
+    <AccountForm noValidate className="space-y-6">
       <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
       <input type="hidden" name="draft" value={draftId} />
       {shown.prices.map((price, row) => (

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
 import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { runInWorker } from "../../http/run-in-worker.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 import { reviewDrafts } from "../../supabase/review-drafts.ts";

@@ -1,5 +1,5 @@
 import { createHmac, randomInt } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import type { Env } from "../../config/env.server.ts";
 import { derivedKey } from "../../crypto/derived-key.ts";
 import { problem } from "../../http/problem.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { guardAttempt, type RefusedAttempt } from "../../abuse/attempts.ts";
 import { deviceName } from "../../activity/device-name.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction, refusalOf } from "../../apps/app-database.ts";
 import { hashOf } from "../../apps/opaque-tokens.ts";

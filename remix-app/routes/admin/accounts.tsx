@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listAccounts, searchAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
 import { countApprovalRequests } from "../../admin/key-approvals.ts";
@@ -9,7 +9,7 @@ import { WaitingNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Accounts · Console");
@@ -28,7 +28,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleUsersPage() {
   const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Accounts" lead="Everyone with an account.">
+    <Page title="Accounts" lead="Everyone with an account.">
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card
@@ -42,6 +42,6 @@ export default function ConsoleUsersPage() {
         <FoundAccounts accounts={accounts} />
         <PageNav label="Pages of accounts" nextCursor={nextCursor} />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -10,8 +10,8 @@ import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Lift block · Console");
 
@@ -43,7 +43,7 @@ export default function ConsoleLiftBlockPage() {
   const failed = useActionData<typeof action>();
   const { address, active, blockedUntil } = block;
   return (
-    <ConsolePage title="Lift block" lead={address}>
+    <Page title="Lift block" lead={address}>
       <Panel>
         {active || failed ? (
           <ChangeForm
@@ -65,6 +65,6 @@ export default function ConsoleLiftBlockPage() {
           </div>
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

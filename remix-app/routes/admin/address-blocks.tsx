@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AddressBlockTable } from "../../admin/address-block-table.tsx";
 import { listAddressBlocks, readAddress } from "../../admin/address-blocks.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -7,8 +7,8 @@ import { SearchCard } from "../../admin/search-card.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Blocked IP addresses · Console");
 
@@ -23,7 +23,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleAddressBlocksPage() {
   const { term, found, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage
+    <Page
       title="Blocked IP addresses"
       lead="Sign-ins and other attempts from these IP addresses are refused for a while, because too many failed."
     >
@@ -42,6 +42,6 @@ export default function ConsoleAddressBlocksPage() {
       ) : (
         <Notice tone="warn">Enter a whole IP address, such as 203.0.113.7 or 2001:db8::7.</Notice>
       )}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AppFields, OverlapField } from "../../admin/app-fields.tsx";
 import { appSteps } from "../../admin/app-steps.ts";
 import { type AppStep, appChangeSchema, changeApp, requireApp } from "../../admin/apps.ts";

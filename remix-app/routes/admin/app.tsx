@@ -1,13 +1,13 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireApp } from "../../admin/apps.ts";
 import { RegistrationCard, SecretsCard } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.app.displayName ?? "App"} · Console`);
@@ -23,7 +23,7 @@ export default function ConsoleAppPage() {
   const { app, done } = useLoaderData<typeof loader>();
   const base = `/admin/apps/${app.name}`;
   return (
-    <ConsolePage title={app.displayName} lead={`${app.name} · ${app.kind}`}>
+    <Page title={app.displayName} lead={`${app.name} · ${app.kind}`}>
       {done ? <Notice tone="good">Changes saved.</Notice> : null}
       {app.enabled ? null : <Notice tone="warn">This app is disabled, so no one can use it.</Notice>}
       <RegistrationCard
@@ -67,6 +67,6 @@ export default function ConsoleAppPage() {
           <PageNav label="Pages of workspaces" nextCursor={app.nextCursor} card="workspaces" />
         </Card>
       ) : null}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,14 +1,14 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { approvalSteps, countApprovalRequests, listApprovalRequests } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { WaitingTable } from "../../admin/workspace-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { countText } from "../../ui/count-text.ts";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Approvals · Console");
@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleApprovalsPage() {
   const { count, waiting, nextCursor, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Approvals" lead="Workspaces waiting for approval to create keys.">
+    <Page title="Approvals" lead="Workspaces waiting for approval to create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card
         title={count === 0 ? "Waiting" : `Waiting (${countText(count)})`}
@@ -37,6 +37,6 @@ export default function ConsoleApprovalsPage() {
         <WaitingTable waiting={waiting} />
         <PageNav label="Pages of requests" nextCursor={nextCursor} />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { AppFields, NameField } from "../../admin/app-fields.tsx";
 import { changeApp, newAppSchema } from "../../admin/apps.ts";
 import { keptChange } from "../../admin/change-answer.ts";

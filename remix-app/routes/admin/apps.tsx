@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listApps } from "../../admin/apps.ts";
 import { listOpenidClients } from "../../admin/openid-clients.ts";
 import { RegistrationList } from "../../admin/registry-pages.tsx";
@@ -8,7 +8,7 @@ import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
 
@@ -35,7 +35,7 @@ export default function ConsoleAppsPage() {
     !new URLSearchParams(search).has("cursor") &&
     term === "";
   return (
-    <ConsolePage title="Apps" lead="Internal and external apps, and OpenID clients.">
+    <Page title="Apps" lead="Internal and external apps, and OpenID clients.">
       <Card
         title="Registered apps"
         lead="These apps let people sign in with their accounts here. Each app can do only what its scopes allow."
@@ -84,6 +84,6 @@ export default function ConsoleAppsPage() {
           </ButtonLink>
         )}
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";

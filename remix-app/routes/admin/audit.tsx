@@ -1,13 +1,13 @@
-import { Form, useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData } from "@remix-run/react";
 import { AuditLines } from "../../admin/audit-lines.tsx";
 import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field, Select } from "../../ui/field.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Audit log · Console");
 
@@ -38,28 +38,30 @@ export default function ConsoleAuditPage() {
   const { filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
   const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
   return (
-    <ConsolePage
+    <Page
       title="Audit log"
       lead="Every change by an admin, with its reason, and every account deleted by its owner. Entries are never removed."
     >
       <Card title="Filters">
-        <Form method="get" role="search" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
-          <Field name="actor" label="Admin" defaultValue={filters.actor} {...text} />
-          <Field name="target" label="Account, app or other target" defaultValue={filters.target} {...text} />
-          <Select name="action" label="Action" defaultValue={filters.action}>
-            {kinds.map(({ value, label }) => (
-              <option key={value} value={value}>
-                {label}
-              </option>
-            ))}
-          </Select>
-          <Field name="from" type="date" label="From (UTC)" defaultValue={filters.from} {...text} />
-          <Field name="to" type="date" label="To (UTC)" defaultValue={filters.to} {...text} />
-          <div className="flex flex-wrap items-end gap-3">
-            <Button>Filter</Button>
-            <ButtonLink href={`/admin/audit.csv?${address}`}>Download CSV</ButtonLink>
-          </div>
-        </Form>
+        <search>
+          <form method="get" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
+            <Field name="actor" label="Admin" defaultValue={filters.actor} {...text} />
+            <Field name="target" label="Account, app or other target" defaultValue={filters.target} {...text} />
+            <Select name="action" label="Action" defaultValue={filters.action}>
+              {kinds.map(({ value, label }) => (
+                <option key={value} value={value}>
+                  {label}
+                </option>
+              ))}
+            </Select>
+            <Field name="from" type="date" label="From (UTC)" defaultValue={filters.from} {...text} />
+            <Field name="to" type="date" label="To (UTC)" defaultValue={filters.to} {...text} />
+            <div className="flex flex-wrap items-end gap-3">
+              <Button>Filter</Button>
+              <ButtonLink href={`/admin/audit.csv?${address}`}>Download CSV</ButtonLink>
+            </div>
+          </form>
+        </search>
       </Card>
       <Card title={first ? "Entries" : "Earlier entries"}>
         {lines.length > 0 ? (
@@ -76,6 +78,6 @@ export default function ConsoleAuditPage() {
           </ButtonLink>
         ) : null}
       </nav>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformImport } from "../../admin/books/platform-import.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { monthText } from "../../http/date-text.ts";
@@ -8,10 +8,10 @@ import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.import.file ?? "Import"} · Books · Console`);
 
@@ -26,7 +26,7 @@ export default function ConsoleCostImportPage() {
   const { provider, current } = receipt;
   const month = current.lastDay?.slice(0, 7);
   return (
-    <ConsolePage
+    <Page
       title={receipt.import.file}
       lead="A cost file imported into the platform’s books."
       actions={<ButtonLink href="/admin/books/import">Import another file</ButtonLink>}
@@ -61,6 +61,6 @@ export default function ConsoleCostImportPage() {
           ) : null}
         </div>
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

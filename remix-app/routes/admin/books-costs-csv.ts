@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { platformCostColumns } from "../../admin/books/book-files.ts";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";

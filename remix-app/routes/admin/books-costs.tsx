@@ -1,5 +1,5 @@
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { count } from "../../admin/words.ts";
@@ -13,8 +13,8 @@ import { rangeStatus } from "../../studio/range.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Costs · Books · Console");
@@ -33,10 +33,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleCostsPage() {
-  const { asked, filter, page, now, search } = useLoaderData<typeof loader>();
+  const { asked, filter, page, search } = useLoaderData<typeof loader>();
   const { totals, records, nextCursor } = page;
   return (
-    <ConsolePage
+    <Page
       title="Costs"
       lead="Costs imported from providers into the platform’s books."
       actions={
@@ -64,7 +64,6 @@ export default function ConsoleCostsPage() {
       >
         <CostList
           records={records}
-          now={now}
           imports="/admin/books/imports"
           empty={
             Object.keys(filter).length > 0 ? (
@@ -80,6 +79,6 @@ export default function ConsoleCostsPage() {
           keep={["month", "provider", "account", "noAccount"]}
         />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

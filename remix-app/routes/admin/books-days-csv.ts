@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { dayColumns } from "../../admin/books/book-files.ts";
 import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-month.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";

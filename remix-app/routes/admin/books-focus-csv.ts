@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { ofNoApp } from "../../admin/books/book-files.ts";
 import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
 import { listPlatformShares } from "../../admin/books/platform-invoices.ts";

@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { takePlatformStep } from "../../admin/books/platform-import.ts";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
@@ -14,8 +8,8 @@ import { importFormLimits } from "../../studio/costs/cost-import/import-choices.
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Import costs · Books · Console");
 
@@ -52,7 +46,7 @@ async function importCosts(context: AppLoadContext, { admin, form }: { admin: In
 export default function ConsoleImportPage() {
   const entry = useActionData<typeof action>();
   return (
-    <ConsolePage
+    <Page
       title={entry?.at === "review" ? "Review the costs" : "Import costs"}
       lead={
         entry?.at === "review"
@@ -86,6 +80,6 @@ export default function ConsoleImportPage() {
       ) : (
         <CostUploadCard errors={entry?.errors ?? {}} />
       )}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requirePlatformInvoice } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
@@ -7,9 +7,9 @@ import { followUpPath, invoiceFacts, kindNames, momentInWords } from "../../stud
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.reference ?? "Invoice"} · Books · Console`);
 
@@ -23,7 +23,7 @@ export default function ConsoleInvoicePage() {
   const [searchParams] = useSearchParams();
   const base = "/admin/books/invoices";
   return (
-    <ConsolePage
+    <Page
       title={`${kindNames[invoice.kind]} ${invoice.reference}`}
       lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter a correction that replaces it."
       actions={
@@ -60,6 +60,6 @@ export default function ConsoleInvoicePage() {
       >
         <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

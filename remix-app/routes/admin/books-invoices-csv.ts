@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { platformInvoiceColumns } from "../../admin/books/book-files.ts";
 import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";

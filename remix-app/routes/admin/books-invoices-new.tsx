@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { InvoiceReview } from "../../admin/books/invoice-review.tsx";
 import { enterPlatformInvoice } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -10,7 +10,7 @@ import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
 import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Enter an invoice · Books · Console");
 
@@ -43,7 +43,7 @@ export default function ConsoleNewInvoicePage() {
   const { given } = useLoaderData<typeof loader>();
   const entry = useActionData<typeof action>() ?? { at: "form" as const, typed: given, errors: {} };
   return (
-    <ConsolePage
+    <Page
       title={titles[entry.at]}
       lead={
         entry.at === "review"
@@ -58,6 +58,6 @@ export default function ConsoleNewInvoicePage() {
           <InvoiceEntryForm apps={null} typed={entry.typed} errors={entry.errors} cancelTo={base} />
         </Card>
       ) : null}
-    </ConsolePage>
+    </Page>
   );
 }

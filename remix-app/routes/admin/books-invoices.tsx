@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { count } from "../../admin/words.ts";
@@ -10,8 +10,8 @@ import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Invoices · Books · Console");
@@ -24,15 +24,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const filter = readImportFilter(url, context);
   const cursor = url.searchParams.get("cursor");
   const page = await listPlatformInvoices(context, { limit: recordsShown, cursor, filter });
-  return { filter, page, now: new Date().toISOString() };
+  return { filter, page };
 }
 
 export default function ConsoleInvoicesPage() {
-  const { filter, page, now } = useLoaderData<typeof loader>();
+  const { filter, page } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const { totals, records, nextCursor } = page;
   return (
-    <ConsolePage
+    <Page
       title="Invoices"
       lead="Providers’ invoices to the platform. Recorded invoices can’t be changed."
       actions={
@@ -61,7 +61,6 @@ export default function ConsoleInvoicesPage() {
         <InvoiceList
           records={records}
           base="/admin/books/invoices"
-          now={now}
           empty={
             Object.keys(filter).length > 0 ? (
               <p>No invoices match.</p>
@@ -78,6 +77,6 @@ export default function ConsoleInvoicesPage() {
           keep={["provider", "account", "noAccount", "month"]}
         />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { bookLinks, providerPage } from "../../admin/books/book-links.ts";
 import { CauseList } from "../../admin/books/cause-list.tsx";
 import { DayTable } from "../../admin/books/day-table.tsx";
@@ -12,7 +12,7 @@ import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>(
   (data) => `${data ? `${data.provider} in ${monthText(data.month)}` : "A provider’s month"} · Books · Console`,
@@ -29,7 +29,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export default function ConsoleProviderMonthPage() {
   const { month, provider, cells, workspaces, days, causes } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage
+    <Page
       title={`${provider} in ${monthText(month)}`}
       lead="The platform’s figures for this provider, and what explains a difference between them."
       actions={<ButtonLink href={`/admin/books?month=${month}`}>All providers</ButtonLink>}
@@ -59,6 +59,6 @@ export default function ConsoleProviderMonthPage() {
       >
         <DayTable days={days} />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

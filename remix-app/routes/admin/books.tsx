@@ -1,5 +1,5 @@
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { monthLinks, providerPage } from "../../admin/books/book-links.ts";
 import { reconcilePlatform } from "../../admin/books/platform-month.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -14,8 +14,8 @@ import { rangeStatus } from "../../studio/range.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Usd } from "../../ui/money.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Books · Console");
 
@@ -33,7 +33,7 @@ export default function ConsoleBooksPage() {
   const { asked, cells, totals, clashes } = useLoaderData<typeof loader>();
   const ofMonth = `?month=${asked.month}`;
   return (
-    <ConsolePage
+    <Page
       title="Books"
       lead="The cost of all workspaces’ runs, the costs imported from providers, and the providers’ invoices to the platform."
       actions={
@@ -77,6 +77,6 @@ export default function ConsoleBooksPage() {
           }
         />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

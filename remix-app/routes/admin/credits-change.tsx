@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
@@ -18,9 +18,9 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? creditSteps[data.step].title : "Credits"} · Console`);
 
@@ -70,7 +70,7 @@ export default function ConsoleCreditsChangePage() {
     error: failed?.fields[name]?.[0],
   });
   return (
-    <ConsolePage title={creditSteps[step].title} lead={owner.name}>
+    <Page title={creditSteps[step].title} lead={owner.name}>
       <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
@@ -104,6 +104,6 @@ export default function ConsoleCreditsChangePage() {
           </ChangeForm>
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

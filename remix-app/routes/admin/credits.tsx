@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { CreditLedger } from "../../admin/credit-ledger.tsx";
 import { creditLock, creditSteps, requireCreditAccount } from "../../admin/credits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -7,10 +7,10 @@ import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
-import { RelativeTime } from "../../ui/moment.tsx";
+import { Moment } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `Credits · ${data?.owner.name ?? "Account"} · Console`);
@@ -35,12 +35,12 @@ export default function ConsoleCreditsPage() {
   const { payer, id, name, plan, account, entries, nextCursor } = owner;
   const base = `/admin/credits/${payer}/${id}`;
   return (
-    <ConsolePage title="Credits" lead={name}>
+    <Page title="Credits" lead={name}>
       {done ? <Notice tone={done === "repeated" ? "info" : "good"}>{doneWords[done]}</Notice> : null}
       {lock ? <Notice>{lock}</Notice> : null}
       {account?.refusedAt ? (
         <Notice tone="warn">
-          A request was refused for lack of credits <RelativeTime at={account.refusedAt} />.
+          A request was refused for lack of credits <Moment at={account.refusedAt} />.
         </Notice>
       ) : null}
       <Figures
@@ -92,6 +92,6 @@ export default function ConsoleCreditsPage() {
         <CreditLedger entries={entries} />
         <PageNav label="Pages of the ledger" nextCursor={nextCursor} card="ledger" />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -14,7 +14,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Model"} · Console`);
 
@@ -84,7 +84,7 @@ export default function ConsoleModelChangePage() {
   const { model, route, providerId } = scope;
   const back = model.id === "" ? "/admin/models" : `/admin/models?${new URLSearchParams({ model: model.id })}`;
   return (
-    <ConsolePage title={title} lead={step === "price" ? `${model.id} at ${providerId}` : model.id}>
+    <Page title={title} lead={step === "price" ? `${model.id} at ${providerId}` : model.id}>
       <Panel>
         <ChangeForm
           effects={effects}
@@ -107,6 +107,6 @@ export default function ConsoleModelChangePage() {
           {step === "price" ? <PriceFields template={template} failed={failed} /> : null}
         </ChangeForm>
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { GrantsCard, ModelState, RoutesCard, SettingsCard } from "../../admin/model-card.tsx";
 import { ModelTable } from "../../admin/model-table.tsx";
 import { listModels, requireModel } from "../../admin/models.ts";
@@ -10,8 +10,8 @@ import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Models · Console");
@@ -34,7 +34,7 @@ export default function ConsoleModelsPage() {
   const { one, models, nextCursor, term, done } = useLoaderData<typeof loader>();
   if (one) {
     return (
-      <ConsolePage title={one.displayName} lead={one.id}>
+      <Page title={one.displayName} lead={one.id}>
         {done ? <Notice tone="good">Changes saved. They’re in the audit log.</Notice> : null}
         <ModelState model={one} />
         <SettingsCard model={one} />
@@ -42,11 +42,11 @@ export default function ConsoleModelsPage() {
         <PriceCard model={one} />
         <GrantsCard model={one} />
         <ButtonLink href="/admin/models">All models</ButtonLink>
-      </ConsolePage>
+      </Page>
     );
   }
   return (
-    <ConsolePage title="Models" lead="All models, and what each one costs.">
+    <Page title="Models" lead="All models, and what each one costs.">
       {done ? <Notice tone="good">Model deleted. The change is in the audit log.</Notice> : null}
       <SearchCard title="Find a model" label="Name or ID" term={term} />
       <Card
@@ -64,6 +64,6 @@ export default function ConsoleModelsPage() {
         />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["q"]} />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { requireOpenidClient } from "../../admin/openid-clients.ts";
 import { RegistrationCard, SecretsCard } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -7,8 +7,8 @@ import { endpointsOf } from "../../openid/discovery.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Copyable } from "../../ui/code-block.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.client.displayName ?? "OpenID client"} · Console`);
 
@@ -32,7 +32,7 @@ export default function ConsoleOpenidClientPage() {
   const { client, addresses, done } = useLoaderData<typeof loader>();
   const base = `/admin/openid-clients/${client.name}`;
   return (
-    <ConsolePage title={client.displayName} lead={`${client.name} · ${client.isPublic ? "public" : "confidential"}`}>
+    <Page title={client.displayName} lead={`${client.name} · ${client.isPublic ? "public" : "confidential"}`}>
       {done ? <Notice tone="good">Changes saved.</Notice> : null}
       {client.enabled ? null : <Notice tone="warn">This client is disabled: people can’t sign in to it.</Notice>}
       <RegistrationCard
@@ -69,6 +69,6 @@ export default function ConsoleOpenidClientPage() {
         </div>
       </Card>
       {client.isPublic ? null : <SecretsCard what="client" base={base} secrets={client.secrets} />}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { NameField, OpenidClientFields } from "../../admin/app-fields.tsx";
 import { keptChange } from "../../admin/change-answer.ts";
 import { changeOpenidClient, newClientSchema } from "../../admin/openid-clients.ts";

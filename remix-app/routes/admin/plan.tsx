@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
@@ -9,7 +9,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.plan ? "Edit plan" : "Add plan"} · Console`);
 
@@ -42,7 +42,7 @@ export default function ConsolePlanPage() {
   const { plan, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
   return (
-    <ConsolePage title={plan ? `Edit ${plan.name}` : "Add plan"} lead={plan?.id}>
+    <Page title={plan ? `Edit ${plan.name}` : "Add plan"} lead={plan?.id}>
       <Panel>
         <ChangeForm
           effects={planEffects(plan)}
@@ -55,6 +55,6 @@ export default function ConsolePlanPage() {
           <PlanFields plan={plan} failed={failed} />
         </ChangeForm>
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

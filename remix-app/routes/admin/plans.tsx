@@ -1,14 +1,14 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listPlans, payerWords } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Plans · Console");
 
@@ -22,7 +22,7 @@ const limit = (number: number | null) => (number === null ? "No limit" : number.
 export default function ConsolePlansPage() {
   const { plans, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Plans" lead="A plan sets the markup, the limits, and who pays for a workspace’s requests.">
+    <Page title="Plans" lead="A plan sets the markup, the limits, and who pays for a workspace’s requests.">
       {done ? <Notice tone="good">Plan saved.</Notice> : null}
       <Card
         title="All plans"
@@ -69,6 +69,6 @@ export default function ConsolePlansPage() {
           ]}
         />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

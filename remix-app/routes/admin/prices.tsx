@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { type FailedChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { confirms } from "../../admin/console-change.ts";
 import { maxReviewed } from "../../admin/prices/compare-files.ts";
@@ -23,8 +17,8 @@ import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 /** Allows two price files, or a row with a radio and up to 18 checkboxes for each price. */
 const limits = { maxBytes: 2 * mostSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
@@ -117,7 +111,7 @@ export default function ConsolePricesPage() {
   const { configured, done } = useLoaderData<typeof loader>();
   const { upload, review, shown, draftId = "", findings } = (useActionData<typeof action>() ?? {}) as Answer;
   return (
-    <ConsolePage title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
+    <Page title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
       {done && !shown ? <Notice tone="good">The prices were added and are in the audit log.</Notice> : null}
       {shown ? null : <UploadCard configured={configured} failed={upload} />}
       {findings ? <Findings findings={findings} shown={shown?.prices.length ?? 0} /> : null}
@@ -129,6 +123,6 @@ export default function ConsolePricesPage() {
           <ReviewForm shown={shown} draftId={draftId} failed={review} />
         </Card>
       ) : null}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { listProviderUsage, providerUsageColumns } from "../../admin/provider-usage.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { csvFile } from "../../http/csv.ts";

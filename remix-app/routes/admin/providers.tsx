@@ -1,5 +1,5 @@
+import { type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
 import { listProviderHealth, listProviderUsage, listSkippedRoutes } from "../../admin/provider-usage.ts";
 import { listFailingModels, listProviderRoutes } from "../../admin/providers.ts";
@@ -13,8 +13,8 @@ import { RangeForm } from "../../studio/range-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Providers · Console");
@@ -40,18 +40,18 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleProvidersPage() {
-  const { term, range, now, runs, state } = useLoaderData<typeof loader>();
+  const { term, range, runs, state } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Providers" lead="Which providers serve each model, what they charge, and recent failures.">
+    <Page title="Providers" lead="Which providers serve each model, what they charge, and recent failures.">
       <SearchCard title="Find a run" label="Run ID or request ID" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>
           <FoundRuns runs={runs} />
         </Card>
       ) : (
-        <ProvidersState {...state} range={range} now={now} />
+        <ProvidersState {...state} range={range} />
       )}
-    </ConsolePage>
+    </Page>
   );
 }
 
@@ -65,8 +65,7 @@ function ProvidersState({
   skipped,
   usage,
   range,
-  now,
-}: NonNullable<Loaded["state"]> & Pick<Loaded, "range" | "now">) {
+}: NonNullable<Loaded["state"]> & Pick<Loaded, "range">) {
   const days = rangeDays(range);
   return (
     <>
@@ -81,13 +80,13 @@ function ProvidersState({
         title="Health"
         lead="For each provider: runs it answered and requests it failed, even if another route then answered them."
       >
-        <HealthTable health={health} now={now} />
+        <HealthTable health={health} />
       </Card>
       <Card
         title="Skipped routes"
         lead="A route that keeps failing is skipped for up to five minutes. This lists the routes that runs skipped in the last 15 minutes. Runs in progress aren’t included."
       >
-        <SkippedTable routes={skipped} now={now} />
+        <SkippedTable routes={skipped} />
       </Card>
       <Card
         id="usage"
@@ -108,7 +107,7 @@ function ProvidersState({
         title="Routes"
         lead="The routes of enabled models, in the order they are tried. Failures are kept for seven days."
       >
-        <RouteTable models={models} now={now} />
+        <RouteTable models={models} />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["range", "from", "to"]} />
       </Card>
     </>

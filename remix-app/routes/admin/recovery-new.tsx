@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import {
@@ -13,9 +13,9 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Create override · Console");
 
@@ -43,7 +43,7 @@ export default function ConsoleNewOverridePage() {
   const failed = useActionData<typeof action>() ?? kept;
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
-    <ConsolePage title="Create override" lead={email}>
+    <Page title="Create override" lead={email}>
       <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
@@ -83,6 +83,6 @@ export default function ConsoleNewOverridePage() {
           </ChangeForm>
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

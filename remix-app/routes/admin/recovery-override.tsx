@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
@@ -16,8 +16,8 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 const steps = { send: "Send recovery email", revoke: "Revoke override" } as const;
 
@@ -75,7 +75,7 @@ export default function ConsoleOverridePage() {
           made,
         ];
   return (
-    <ConsolePage title={steps[step]} lead={email}>
+    <Page title={steps[step]} lead={email}>
       <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
@@ -90,6 +90,6 @@ export default function ConsoleOverridePage() {
           />
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

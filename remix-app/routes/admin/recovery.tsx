@@ -1,5 +1,5 @@
-import { Form, useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData } from "@remix-run/react";
 import { findRecovery, readRecoveryEmail, recoveryLock } from "../../admin/recovery.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -7,9 +7,9 @@ import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { EmailField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Recovery · Console");
 
@@ -36,20 +36,22 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleRecoveryPage() {
   const { asked, overview, lock, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Recovery" lead="Help someone who is locked out of their account.">
+    <Page title="Recovery" lead="Help someone who is locked out of their account.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
       <Card title="Find an account by email">
-        <Form method="get" role="search" className="flex max-w-120 flex-wrap items-end gap-3">
-          <div className="min-w-48 flex-1">
-            <EmailField
-              name="email"
-              autoComplete="off"
-              defaultValue={asked ?? ""}
-              error={asked && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
-            />
-          </div>
-          <Button variant="secondary">Search</Button>
-        </Form>
+        <search>
+          <form method="get" className="flex max-w-120 flex-wrap items-end gap-3">
+            <div className="min-w-48 flex-1">
+              <EmailField
+                name="email"
+                autoComplete="off"
+                defaultValue={asked ?? ""}
+                error={asked && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
+              />
+            </div>
+            <Button variant="secondary">Search</Button>
+          </form>
+        </search>
         {overview ? null : (
           <p className="mt-3 text-muted">
             Search for the person’s email to see what’s blocking it. You can then send them a recovery email with a
@@ -67,6 +69,6 @@ export default function ConsoleRecoveryPage() {
           <RecoveryEventsCard events={overview.events} />
         </>
       ) : null}
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../../admin/change-policy.ts";
@@ -10,8 +10,8 @@ import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? policySteps[data.step].title : "MFA"} · Console`);
 
@@ -55,7 +55,7 @@ export default function ConsolePolicyPage() {
   const base = `/admin/users/${subject.id}`;
   const { title } = policySteps[step];
   return (
-    <ConsolePage title={title} lead={subject.email ?? subject.id}>
+    <Page title={title} lead={subject.email ?? subject.id}>
       <Panel>
         {failed || open ? (
           <ChangeForm
@@ -74,6 +74,6 @@ export default function ConsolePolicyPage() {
           </div>
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -11,8 +11,8 @@ import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Sign out everywhere · Console");
 
@@ -51,7 +51,7 @@ export default function ConsoleSignOutPage() {
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${id}`;
   return (
-    <ConsolePage title="Sign out everywhere" lead={name}>
+    <Page title="Sign out everywhere" lead={name}>
       <Panel>
         {oneself ? (
           <div className="space-y-4">
@@ -74,6 +74,6 @@ export default function ConsoleSignOutPage() {
           />
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

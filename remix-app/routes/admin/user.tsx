@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import {
   AccountLinks,
   AccountState,
@@ -19,8 +19,8 @@ import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.account.email ?? "Account"} · Console`);
 
@@ -47,7 +47,7 @@ export default function ConsoleUserPage() {
   const { account, policy, timeline, blocks, cursor, done, oneself } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
-    <ConsolePage title={account.email ? <EmailTitle email={account.email} /> : "Account"} lead={account.displayName}>
+    <Page title={account.email ? <EmailTitle email={account.email} /> : "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
       <Card title="State" lead={account.infrastructureAdmin ? "This account can use the console." : undefined}>
         <AccountState account={account} policy={policy} />
@@ -101,7 +101,7 @@ export default function ConsoleUserPage() {
           ) : null}
         </nav>
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }
 

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
@@ -9,10 +9,10 @@ import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspa
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Change plan · Console");
 
@@ -62,7 +62,7 @@ export default function ConsoleWorkspacePlanPage() {
   const page = `/admin/workspaces/${workspace.id}`;
   if (lock || !to) {
     return (
-      <ConsolePage title="Change plan" lead={workspace.name}>
+      <Page title="Change plan" lead={workspace.name}>
         {lock ? <Notice>{lock}</Notice> : null}
         <Card title="Choose a plan" lead={`The workspace is on the ${workspace.plan} plan.`}>
           <DataTable
@@ -89,11 +89,11 @@ export default function ConsoleWorkspacePlanPage() {
             ]}
           />
         </Card>
-      </ConsolePage>
+      </Page>
     );
   }
   return (
-    <ConsolePage title={`Move to ${to.name}`} lead={workspace.name}>
+    <Page title={`Move to ${to.name}`} lead={workspace.name}>
       <Panel>
         <ChangeForm
           effects={effects}
@@ -104,6 +104,6 @@ export default function ConsoleWorkspacePlanPage() {
           hidden={{ plan: to.id, seen: workspace.planId }}
         />
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

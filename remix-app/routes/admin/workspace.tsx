@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { payerWords } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { count } from "../../admin/words.ts";
@@ -8,10 +8,10 @@ import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
-import { RelativeTime } from "../../ui/moment.tsx";
+import { Moment } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.workspace.name ?? "Workspace"} · Console`);
 
@@ -26,12 +26,12 @@ export default function ConsoleWorkspacePage() {
   const { workspace, lock, done } = useLoaderData<typeof loader>();
   const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
   return (
-    <ConsolePage title={name} lead="A workspace: its plan, credits and keys.">
+    <Page title={name} lead="A workspace: its plan, credits and keys.">
       {done ? <Notice tone="good">The workspace’s plan is now {plan?.name ?? planId}.</Notice> : null}
       <Card title="Workspace">
         <ul className="space-y-1">
           <li>
-            {members} {members === 1 ? "member" : "members"}, created <RelativeTime at={createdAt} />
+            {members} {members === 1 ? "member" : "members"}, created <Moment at={createdAt} />
           </li>
           {owners.map((owner) => (
             <li key={owner.id}>
@@ -108,12 +108,12 @@ export default function ConsoleWorkspacePage() {
       >
         {approvedAt ? (
           <p>
-            Approved <RelativeTime at={approvedAt} /> by {approvedBy ?? "the operator"}.
+            Approved <Moment at={approvedAt} /> by {approvedBy ?? "the operator"}.
           </p>
         ) : (
           <p className="text-muted">Not approved: members can’t create or rotate keys.</p>
         )}
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
@@ -20,8 +20,8 @@ import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Key approval"} · Console`);
 
@@ -119,7 +119,7 @@ export default function ConsoleApprovalPage() {
   const { id, name, request } = workspace;
   const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
   return (
-    <ConsolePage title={title} lead={name}>
+    <Page title={title} lead={name}>
       <Panel>
         {lock && !failed ? (
           <div className="space-y-4">
@@ -138,6 +138,6 @@ export default function ConsoleApprovalPage() {
           />
         )}
       </Panel>
-    </ConsolePage>
+    </Page>
   );
 }

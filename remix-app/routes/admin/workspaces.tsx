@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { approvalSteps, countApprovalRequests, searchWorkspaces } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
@@ -7,8 +7,8 @@ import { WaitingNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { ConsolePage } from "../../ui/console-page.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Workspaces · Console");
 
@@ -24,7 +24,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleWorkspacesPage() {
   const { term, workspaces, more, waiting, done } = useLoaderData<typeof loader>();
   return (
-    <ConsolePage title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
+    <Page title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
       <WaitingNotice waiting={waiting} />
       <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />
@@ -41,6 +41,6 @@ export default function ConsoleWorkspacesPage() {
           }
         />
       </Card>
-    </ConsolePage>
+    </Page>
   );
 }

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import type { SignOutResponse } from "../../session/account-operations.ts";
 import { signOutAccount, signOutAll } from "../../session/sign-out.ts";
 import { accountProblem } from "../../session/switch-account.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { type SwitchResponse, switchRequest } from "../../session/account-operations.ts";
 import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";

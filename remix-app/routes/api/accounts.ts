@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import type { AccountList } from "../../session/account-operations.ts";
 import { accountProblem } from "../../session/switch-account.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { issueAgentKey, requireAgentLogin } from "../../studio/agents/agents.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { newConnection } from "../../studio/agents/agent-schema.ts";
 import { connectAgent, listAgents, requireAgentLogin } from "../../studio/agents/agents.ts";

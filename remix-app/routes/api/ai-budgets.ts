@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";

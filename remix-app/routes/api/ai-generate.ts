@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { forwardGenerate } from "../../gateway/forward-generate.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 

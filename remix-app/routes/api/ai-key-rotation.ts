@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { rotationSchema } from "../../studio/keys/key-schema.ts";

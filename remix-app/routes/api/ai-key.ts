@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { revokeKey } from "../../studio/keys/keys.ts";
 import { requirePermission } from "../../workspaces/permission.ts";

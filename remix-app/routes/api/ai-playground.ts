@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readBody } from "../../http/body-limit.ts";
 import { pageAccountHeader, requirePageAccount } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { parseExactJson } from "#shared/exact-json.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { readJson } from "../../http/json-body.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readRun, runDetailBody } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 

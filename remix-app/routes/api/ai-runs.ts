@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { runFilter } from "../../studio/runs/run-schema.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readAppRequest, requireAppClient } from "../../apps/app-client.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { exchangeRequest } from "../../satellites/app-calls.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { decideDeviceAuthorization, requireDeviceAuthorization } from "../../openid/device/device-authorization.ts";
 import { deviceApproval } from "../../openid/device/device-operations.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { decideDeviceAuthorization, requireDeviceAuthorization } from "../../openid/device/device-authorization.ts";
 import { requirePhone } from "../../session/user.ts";
 

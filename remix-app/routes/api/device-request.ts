@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { requireDeviceAuthorization } from "../../openid/device/device-authorization.ts";
 import type { DeviceRequest } from "../../openid/device/device-operations.ts";
 import { shownUserCode } from "../../openid/device/user-code.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { directAdditionsOf } from "../../session/direct-additions.ts";
 import { requireUser } from "../../session/user.ts";
 

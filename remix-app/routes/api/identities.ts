@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { type IdentityList, listIdentities } from "../../session/sign-in-methods.ts";
 import { requireUser } from "../../session/user.ts";
 

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { type ProblemCode, problem } from "../../http/problem.ts";
 import { requireProvider } from "../../oauth/begin-oauth.ts";

@@ -1,4 +1,4 @@
-import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { isForm, readForm } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { pendingApprovals } from "../../mfa/mobile-approval/answer-approval.ts";
 import type { ApprovalList } from "../../session/challenge-operations.ts";
 import { requirePhone } from "../../session/user.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requireChallenge } from "../../session/challenge.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import type { NewApprovalRequest } from "../../session/challenge-operations.ts";

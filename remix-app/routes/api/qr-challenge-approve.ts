@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readJson } from "../../http/json-body.ts";
 import { decideChallenge } from "../../qr-login/handoff.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { consumeChallenge } from "../../qr-login/handoff.ts";
 import { readRequest } from "../../qr-login/read-request.ts";
 import { requireChallenge } from "../../session/challenge.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { beginHandoff, challengeLink } from "../../qr-login/handoff.ts";
 import type { NewHandoff } from "../../session/challenge-operations.ts";
 import { requireBrowser, requireUser } from "../../session/user.ts";

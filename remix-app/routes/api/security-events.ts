@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";

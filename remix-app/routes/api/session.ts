@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import type { SessionAnswer } from "../../session/account-operations.ts";
 import { getUser } from "../../session/user.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readPageQuery } from "../../http/list-page.ts";
 import { listSessions, type SessionList } from "../../session/account-sessions.ts";
 import { requireUser } from "../../session/user.ts";

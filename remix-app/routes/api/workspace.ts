@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { requireCaller } from "../../satellites/app-caller.ts";

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readPageQuery } from "../../http/list-page.ts";
 import { requireCaller } from "../../satellites/app-caller.ts";
 import { listApiWorkspaces } from "../../workspaces/workspace-api.ts";

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { tagsOf } from "../../api-reference/describe.ts";
 import { areas, documentOf, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";

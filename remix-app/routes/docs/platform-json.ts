@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { servedDocument } from "../../api-reference/documents.ts";
 import { documentResponse } from "../../http/json-document.ts";
 import type { RouteHandle } from "../../http/route-table.ts";

@@ -1,5 +1,5 @@
+import type { AppLoadContext, LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { AppLoadContext, LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { operationsOf, tagsOf } from "../../api-reference/describe.ts";
 import { documentOf, isArea, originOf } from "../../api-reference/documents.ts";
 import { referenceAreas } from "../../api-reference/navigation.ts";

@@ -1,10 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
@@ -106,7 +101,7 @@ export default function MobileApprovalPage() {
           <ChallengeWaiting status={shown.status} pollPath={shown.pollPath} next={destination} />
         </>
       ) : null}
-      <AccountForm data-once>
+      <AccountForm>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
           {open ? "Get a new code" : "Send request to my phone"}
         </Button>

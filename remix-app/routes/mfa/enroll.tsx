@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { announceAddition, recordEvent } from "../../activity/record-event.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
@@ -123,7 +123,7 @@ export default function EnrollPage() {
         You’re adding it to <strong className="font-semibold">{email}</strong>. Any app for time-based codes works, such
         as 1Password, Aegis, Google Authenticator or Microsoft Authenticator.
       </p>
-      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate className="space-y-5">
         <input type="hidden" name="step" value="start" />
         <Field
           field={name}

@@ -1,13 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
@@ -93,7 +87,7 @@ export default function ChallengePage() {
       <p>
         Signing in as <strong className="font-semibold">{email}</strong>.
       </p>
-      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate className="space-y-5">
         <CodeFields
           authenticators={authenticators}
           chosen={factorId.initialValue}

@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { securityPath } from "../../mfa/security-path.ts";
@@ -64,7 +58,7 @@ export default function RecoveryCodesPage() {
           : `You have ${left === 1 ? "1 code" : `${left} codes`} left. If you create new codes, the old ones stop working.`
       }
     >
-      <AccountForm data-once>
+      <AccountForm>
         <Button className="w-full">Create 10 codes</Button>
       </AccountForm>
       <ButtonLink href={securityPath} variant="quiet" className="w-full">

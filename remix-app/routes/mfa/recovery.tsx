@@ -1,13 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
@@ -70,7 +64,7 @@ export default function RecoveryPage() {
         lead="Your recovery code was accepted. You don’t need another one."
       >
         {summary}
-        <AccountForm id={form.id} data-once>
+        <AccountForm id={form.id}>
           <input type="hidden" name="finish" value="yes" />
           <Button className="w-full">Finish</Button>
         </AccountForm>
@@ -95,7 +89,7 @@ export default function RecoveryPage() {
       lead="This removes all authenticator apps from your account and signs out your other devices. Then you’ll add a new app."
     >
       {summary}
-      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate className="space-y-5">
         <p>
           Signing in as <strong className="font-semibold">{email}</strong>.
         </p>

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
@@ -64,7 +64,7 @@ export default function RemoveAuthenticatorPage() {
           </ButtonLink>
         </>
       ) : (
-        <AccountForm data-once>
+        <AccountForm>
           <input type="hidden" name="factorId" value={authenticator.id} />
           <Button variant="danger" className="w-full">
             Remove app

@@ -1,6 +1,6 @@
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
@@ -89,7 +89,7 @@ export default function StepUpByCodePage() {
   return (
     <EntryPage title="Confirm it’s you" lead={<Address whole>{`We’ll email a code to ${masked}.`}</Address>}>
       <ErrorSummary id="step-up-code-error" form={lastResult?.error?.[""]} />
-      <AccountForm data-once className="space-y-5">
+      <AccountForm className="space-y-5">
         <BotChallenge challenge={challenge} />
         <Button className="w-full">Email me a code</Button>
       </AccountForm>

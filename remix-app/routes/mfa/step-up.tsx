@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { errorsAt } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
@@ -95,7 +95,7 @@ export default function StepUpPage() {
           returnUrl={destination}
         />
       ) : (
-        <AccountForm id={form.id} noValidate data-once className="space-y-5">
+        <AccountForm id={form.id} noValidate className="space-y-5">
           <CodeFields
             authenticators={authenticators}
             chosen={factorId.initialValue}

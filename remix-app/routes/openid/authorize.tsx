@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { isResumed } from "../../openid/authorization-request.ts";

@@ -1,11 +1,5 @@
-import { Form, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useLoaderData } from "@remix-run/react";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
@@ -139,12 +133,12 @@ function Decision({
   children: React.ReactNode;
 }) {
   return (
-    <Form method="post" action="/device" data-once>
+    <form method="post" action="/device">
       {Object.entries(fields).map(([name, value]) => (
         <input key={name} type="hidden" name={name} value={value} />
       ))}
       {children}
-    </Form>
+    </form>
   );
 }
 
@@ -152,7 +146,7 @@ function CodeForm({ typed, message }: { typed: string; message: string | null })
   return (
     <EntryPage title="Connect a device" lead="Enter the code that your device shows.">
       <ErrorSummary id="device-error" fields={{ [codeField]: message }} />
-      <Form method="get" action="/device" className="space-y-5">
+      <form method="get" action="/device" className="space-y-5">
         <Field
           name={codeField}
           label="Code"
@@ -167,7 +161,7 @@ function CodeForm({ typed, message }: { typed: string; message: string | null })
           autoFocus={message === null}
         />
         <Button className="w-full">Continue</Button>
-      </Form>
+      </form>
     </EntryPage>
   );
 }

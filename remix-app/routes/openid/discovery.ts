@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { documentResponse } from "../../http/json-document.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { metadataDocument } from "../../openid/discovery.ts";

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData } from "@remix-run/react";
-import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { openLogout, signOutForClient } from "../../openid/rp-logout.ts";

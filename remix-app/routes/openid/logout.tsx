@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForeignForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { logoutPath, openLogout, signOutForClient } from "../../openid/rp-logout.ts";
@@ -59,7 +59,7 @@ export default function LogoutPage() {
           </strong>
           .
         </p>
-        <AccountForm action={action} data-once>
+        <AccountForm action={action}>
           <Button className="w-full">Sign out</Button>
         </AccountForm>
         <ButtonLink href="/" variant="quiet" className="w-full">

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { answerClient } from "../../openid/oauth-error.ts";
 import { answerTokenRequest } from "../../openid/token-endpoint.ts";

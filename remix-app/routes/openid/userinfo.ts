@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { answerClient } from "../../openid/oauth-error.ts";
 import { answerUserinfo } from "../../openid/userinfo.ts";

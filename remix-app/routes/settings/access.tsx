@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -9,7 +9,7 @@ import { AccessForm, type AccessRefusal } from "../../settings/access-form.tsx";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Review account access");
 
@@ -70,7 +70,7 @@ export default function AccessPage() {
   const { access, currentSessionId, ...page } = useLoaderData<typeof loader>();
   const refused = useActionData<typeof action>();
   return (
-    <SettingsPage title="Review account access" lead="Everything that can open your account or act for it.">
+    <Page title="Review account access" lead="Everything that can open your account or act for it.">
       <Card title={access.email ?? "Your account"}>
         <AccessForm
           access={access}
@@ -80,6 +80,6 @@ export default function AccessPage() {
           refusal={refused?.refusal ?? null}
         />
       </Card>
-    </SettingsPage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
 import { readPageQuery } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
@@ -7,7 +7,7 @@ import { ActivityList } from "../../settings/activity-list.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Activity");
 
@@ -21,7 +21,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ActivityPage() {
   const { events, nextCursor, first } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage title="Activity">
+    <Page title="Activity">
       <Card title={first ? "Sign-ins and security changes" : "Older sign-ins and security changes"}>
         {events.length > 0 ? <ActivityList events={events} /> : <p className="text-muted">No more activity.</p>}
       </Card>
@@ -34,6 +34,6 @@ export default function ActivityPage() {
         ) : null}
         <ButtonLink href="/settings/security#activity">Back to security</ButtonLink>
       </nav>
-    </SettingsPage>
+    </Page>
   );
 }

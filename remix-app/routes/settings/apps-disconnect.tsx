@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { effectOfDisconnecting } from "../../apps/app-rights.ts";
 import { disconnectApp, listConnectedApps, wasConnected } from "../../apps/connected-apps.ts";
 import { readForm } from "../../http/form.ts";
@@ -11,7 +11,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Disconnect an app");
 
@@ -40,13 +40,13 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function DisconnectAppPage() {
   const { app } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage title={`Disconnect ${app.displayName}?`} lead={app.origins.join(", ")}>
+    <Page title={`Disconnect ${app.displayName}?`} lead={app.origins.join(", ")}>
       <Card title="What happens" lead={effectOfDisconnecting(app)}>
-        <AccountForm data-once className="flex flex-wrap gap-3">
+        <AccountForm className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>
           <ButtonLink href={connectedAppsPath}>Cancel</ButtonLink>
         </AccountForm>
       </Card>
-    </SettingsPage>
+    </Page>
   );
 }

@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listConnectedApps } from "../../apps/connected-apps.ts";
 import { pageOfAll } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
@@ -9,8 +9,8 @@ import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
 
 export const meta = pageTitle("Connected apps");
 
@@ -35,7 +35,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConnectedAppsPage() {
   const { apps, nextCursor, notice } = useLoaderData<typeof loader>();
   return (
-    <SettingsPage
+    <Page
       title="Connected apps"
       lead="Apps you’ve signed in to with this account, and what they can do. Disconnect any you no longer use."
     >
@@ -51,6 +51,6 @@ export default function ConnectedAppsPage() {
       )}
       <PageNav label="Pages of apps" nextCursor={nextCursor} />
       <ButtonLink href="/settings/security#apps">Back to security</ButtonLink>
-    </SettingsPage>
+    </Page>
   );
 }

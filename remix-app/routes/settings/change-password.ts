@@ -1,4 +1,4 @@
-import { redirect } from "@remix-run/server-runtime";
+import { redirect } from "@remix-run/node";
 
 /**
  * The URL where password managers look for the page that changes a password (W3C, A Well-Known URL for Changing

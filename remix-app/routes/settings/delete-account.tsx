@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../../account-data/delete-account.ts";
 import { accountDeletedMail } from "../../activity/notice-mail.ts";
 import { readForm } from "../../http/form.ts";
@@ -14,7 +14,7 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Delete account");
 
@@ -78,7 +78,7 @@ export default function DeleteAccountPage() {
   const { email, blockers } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <SettingsPage
+    <Page
       title="Delete account"
       lead={blockers.length > 0 ? undefined : "This permanently deletes your account. It can’t be undone."}
     >
@@ -93,7 +93,7 @@ export default function DeleteAccountPage() {
           title="What happens"
           lead="You’re signed out everywhere. Workspaces without other members are deleted, and their API keys stop working. Usage and billing records are kept, without your name."
         >
-          <AccountForm noValidate data-once className="max-w-108 space-y-4">
+          <AccountForm noValidate className="max-w-108 space-y-4">
             <ErrorSummary id="delete-error" fields={{ confirmation: failed?.message }} />
             <Field
               name="confirmation"
@@ -112,6 +112,6 @@ export default function DeleteAccountPage() {
           </AccountForm>
         </Card>
       )}
-    </SettingsPage>
+    </Page>
   );
 }

@@ -1,4 +1,4 @@
-import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { exportAccount } from "../../account-data/export-account.ts";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readForm } from "../../http/form.ts";

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { deletePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
@@ -41,7 +41,7 @@ export default function DeletePasskeyPage() {
         You’ll no longer be able to sign in with the passkey “{name}”. You’ll stay signed in here. Your device or
         password manager may still list it until you delete it there, too.
       </p>
-      <AccountForm data-once>
+      <AccountForm>
         <Button variant="danger" className="w-full">
           Delete passkey
         </Button>

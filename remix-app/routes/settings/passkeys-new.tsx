@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { maxPasskeys } from "../../passkeys/limits.ts";
 import { PasskeyRegistration } from "../../passkeys/passkey-registration.tsx";
 import { listPasskeys } from "../../passkeys/passkeys.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { requirePageAccount } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
 import { startRegistration } from "../../passkeys/manage.ts";

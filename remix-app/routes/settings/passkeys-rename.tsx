@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { renamePasskey } from "../../passkeys/manage.ts";
 import { requirePasskey } from "../../passkeys/passkeys.ts";
@@ -45,7 +45,7 @@ export default function RenamePasskeyPage() {
   return (
     <EntryPage title="Rename passkey" lead="Use a name you’ll recognize, such as the device or password manager.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name })} />
-      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate className="space-y-5">
         <Field field={name} label="Name" required autoComplete="off" />
         <Button className="w-full">Rename passkey</Button>
       </AccountForm>

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { changePassword, changePasswordSchema, hasPassword } from "../../session/change-password.ts";
 import { requireFreshUser } from "../../session/user.ts";
@@ -12,7 +12,7 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field, NewPasswordField, PasswordField } from "../../ui/field.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>(
   (data) => `${data?.exists === false ? "Set password" : "Change password"}`,
@@ -65,7 +65,7 @@ export default function ChangePasswordPage() {
   }>({ id: "change-password", lastResult: answer?.result });
   const title = exists ? "Change password" : "Set password";
   return (
-    <SettingsPage title={title}>
+    <Page title={title}>
       <Card
         title="New password"
         lead={
@@ -81,7 +81,7 @@ export default function ChangePasswordPage() {
             form={form.errors}
             fields={fieldErrors({ currentPassword, password, code })}
           />
-          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate className="space-y-5">
             {/* Password managers save the new password under this name. */}
             <input type="text" autoComplete="username" value={email} readOnly hidden />
             {answer?.ask === "currentPassword" ? (
@@ -105,6 +105,6 @@ export default function ChangePasswordPage() {
           </AccountForm>
         </div>
       </Card>
-    </SettingsPage>
+    </Page>
   );
 }

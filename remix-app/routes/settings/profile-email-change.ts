@@ -1,4 +1,4 @@
-import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { changeEmailSchema, requestEmailChange } from "../../session/email-change.ts";
 import { takeForm } from "../../session/saved-form.ts";
@@ -13,7 +13,7 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Change email");
 
@@ -45,7 +45,7 @@ export default function ChangeEmailPage() {
   const lastResult = useActionData<typeof action>();
   const [form, { email }] = useForm<{ email: string }>({ id: "change-email", lastResult, defaultValue: typed });
   return (
-    <SettingsPage title="Change email">
+    <Page title="Change email">
       <Card
         title="New email"
         lead={
@@ -61,7 +61,7 @@ export default function ChangeEmailPage() {
       >
         <div className="max-w-100 space-y-5">
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
-          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate className="space-y-5">
             <Field
               field={email}
               label="New email"
@@ -78,6 +78,6 @@ export default function ChangeEmailPage() {
           </AccountForm>
         </div>
       </Card>
-    </SettingsPage>
+    </Page>
   );
 }

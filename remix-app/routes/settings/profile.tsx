@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { profileSchema, saveProfile } from "../../profile/profile.ts";
 import { pendingEmailChange } from "../../session/email-change.ts";
@@ -16,7 +16,7 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
 import { CardNotice } from "../../ui/notice.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Profile");
 
@@ -49,7 +49,7 @@ export default function ProfilePage() {
     defaultValue: { displayName: user.displayName ?? "", avatarUrl: user.avatarUrl ?? "" },
   });
   return (
-    <SettingsPage title="Profile">
+    <Page title="Profile">
       <Card
         id="profile"
         title="Name and picture"
@@ -58,7 +58,7 @@ export default function ProfilePage() {
         <div className="max-w-100 space-y-5">
           <CardNotice notice={notice} card="profile" words={{ saved: "Profile saved." }} />
           <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ displayName, avatarUrl })} />
-          <AccountForm id={form.id} noValidate data-once className="space-y-5">
+          <AccountForm id={form.id} noValidate className="space-y-5">
             <Field field={displayName} label="Name" autoComplete="name" required maxLength={160} />
             <Field
               field={avatarUrl}
@@ -75,6 +75,6 @@ export default function ProfilePage() {
       </Card>
       <EmailCard email={user.email} change={change} notice={notice} mailboxUrl={mailboxUrl} />
       <ShortcutCard />
-    </SettingsPage>
+    </Page>
   );
 }

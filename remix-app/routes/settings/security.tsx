@@ -1,8 +1,7 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { listEvents } from "../../activity/list-events.ts";
 import { pageOfAll } from "../../http/list-page.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { passkeysOverview } from "../../passkeys/overview.ts";
@@ -24,9 +23,7 @@ import { RecoveryCodesCard } from "../../settings/recovery-codes-card.tsx";
 import { SessionsCard } from "../../settings/sessions-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { SettingsPage } from "../../ui/settings-page.tsx";
-
-export const handle: RouteHandle = { hydrate: false };
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Security");
 
@@ -77,7 +74,7 @@ export default function SecurityPage() {
   const page = useLoaderData<typeof loader>();
   const { notice, authenticators, unconfirmed } = page;
   return (
-    <SettingsPage title="Security" lead="How you sign in, where you’re signed in, and recent activity.">
+    <Page title="Security" lead="How you sign in, where you’re signed in, and recent activity.">
       <AccessCard confirmedAt={page.confirmedAt} unconfirmed={unconfirmed.length} notice={notice} />
       <PasswordCard exists={page.passwordExists} notice={notice} />
       <PasskeysCard {...page.passkeys} unconfirmed={unconfirmed} notice={notice} />
@@ -89,6 +86,6 @@ export default function SecurityPage() {
       <RecentActivityCard events={page.activity.events} />
       <YourDataCard />
       <DangerZoneCard />
-    </SettingsPage>
+    </Page>
   );
 }

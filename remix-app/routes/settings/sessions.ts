@@ -1,4 +1,4 @@
-import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { readForm } from "../../http/form.ts";
 import { endOtherSessions, endSession } from "../../session/account-sessions.ts";
 import { requireFreshUser } from "../../session/user.ts";

@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -12,7 +12,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { SettingsPage } from "../../ui/settings-page.tsx";
+import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Unlink an account");
 
@@ -39,14 +39,14 @@ export default function UnlinkAccountPage() {
   const { identity } = useLoaderData<typeof loader>();
   const { email, label, unlinkable } = identity;
   return (
-    <SettingsPage title={`Unlink ${label}?`}>
+    <Page title={`Unlink ${label}?`}>
       <Card title={email ?? `Your ${label} account`} lead={unlinkable ? whatHappens(label) : lastWay}>
-        <AccountForm data-once className="flex flex-wrap gap-3">
+        <AccountForm className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}
           <ButtonLink href={linkedAccountsPath}>{unlinkable ? "Cancel" : "Back"}</ButtonLink>
         </AccountForm>
       </Card>
-    </SettingsPage>
+    </Page>
   );
 }
 

@@ -1,11 +1,5 @@
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { ChevronRight } from "lucide-react";
 import { z } from "zod";
 import { cookies } from "../../http/cookie-table.ts";
@@ -117,22 +111,22 @@ export default function AccountsPage() {
         <ul className="space-y-2 pt-2">
           {accounts.map(({ id, email, displayName, requiresReauth }) => (
             <li key={id}>
-              <Form method="post" action="/accounts" reloadDocument data-once>
+              <form method="post" action="/accounts">
                 <input type="hidden" name="intent" value="sign_out" />
                 <input type="hidden" name="accountId" value={id} />
                 <Button variant="secondary" className="wrap-anywhere w-full">
                   {requiresReauth ? "Remove" : "Sign out of"} {email ?? displayName ?? "this account"}
                   {requiresReauth ? " from this browser" : null}
                 </Button>
-              </Form>
+              </form>
             </li>
           ))}
           <li>
-            <Form method="post" action="/logout" reloadDocument data-once>
+            <form method="post" action="/logout">
               <Button variant="danger" className="w-full">
                 Sign out of all accounts
               </Button>
-            </Form>
+            </form>
           </li>
         </ul>
       </details>

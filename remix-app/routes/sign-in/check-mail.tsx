@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -103,7 +103,7 @@ export default function CheckMailPage() {
           Open the local mailbox
         </ButtonLink>
       ) : null}
-      <Form method="post" id={form.id} noValidate data-once className="space-y-4 border-line border-t pt-6">
+      <form method="post" id={form.id} noValidate className="space-y-4 border-line border-t pt-6">
         <input type="hidden" name="returnUrl" value={returnUrl} />
         <h2 className="font-semibold text-large">Didn’t get it?</h2>
         <EmailField field={email} autoComplete="email" required />
@@ -111,7 +111,7 @@ export default function CheckMailPage() {
         <Button variant="secondary" className="w-full">
           Resend email
         </Button>
-      </Form>
+      </form>
       <p className="text-muted">
         <a className="link" href={`/login?${new URLSearchParams({ returnUrl })}`}>
           Back to sign in

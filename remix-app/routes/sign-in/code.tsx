@@ -1,13 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
@@ -142,12 +136,12 @@ export default function EmailCodePage() {
           browser.
         </Notice>
       ) : null}
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <form method="post" id={form.id} noValidate className="space-y-5">
         <input type="hidden" name="returnUrl" value={returnUrl} />
         <EmailField field={email} required />
         <BotChallenge challenge={challenge} />
         <Button className="w-full">Email me a code</Button>
-      </Form>
+      </form>
       <p>{back}</p>
     </EntryPage>
   );

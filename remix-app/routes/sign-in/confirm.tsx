@@ -1,11 +1,5 @@
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
@@ -187,10 +181,10 @@ export default function ConfirmPage() {
       {state === "later" ? (
         <p>Open the link again later. It still works.</p>
       ) : (
-        <Form method="post" action="/auth/confirm" data-once>
+        <form method="post" action="/auth/confirm">
           {fields}
           <Button className="w-full">{button}</Button>
-        </Form>
+        </form>
       )}
       {state === "later" ? null : (
         <p className="text-muted">

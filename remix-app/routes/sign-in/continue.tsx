@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { rightsOfApp } from "../../apps/app-rights.ts";
 import { readForm } from "../../http/form.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -91,11 +91,11 @@ export default function ForgotPasswordPage() {
   return (
     <EntryPage title="Reset your password" lead="We’ll email you a link to choose a new one.">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email })} />
-      <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+      <form method="post" id={form.id} noValidate className="space-y-5">
         <EmailField field={email} required />
         <BotChallenge challenge={challenge} />
         <Button className="w-full">Send reset link</Button>
-      </Form>
+      </form>
       <p>
         <a className="link" href="/login">
           Back to sign in

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -144,7 +144,7 @@ export default function SignInPage() {
         </Notice>
       ) : null}
       <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
-        <Form method="post" id={form.id} noValidate data-once className="mb-3 space-y-5">
+        <form method="post" id={form.id} noValidate className="mb-3 space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField
             field={email}
@@ -174,7 +174,7 @@ export default function SignInPage() {
               {byCodeLast ? <LastUsed /> : null}
             </Button>
           </div>
-        </Form>
+        </form>
         <PasskeySignIn returnUrl={returnUrl} />
       </WaysIn>
       <p className="text-muted">

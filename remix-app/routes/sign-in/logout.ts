@@ -1,4 +1,4 @@
-import { type ActionFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { signOutAll } from "../../session/sign-out.ts";

@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { providerLabel } from "../../config/oauth-providers.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -108,7 +102,7 @@ export default function OAuthCallbackPage() {
       }
       themeSwitch={false}
     >
-      <form method="post" action="/auth/callback" data-once className="space-y-3">
+      <form method="post" action="/auth/callback" className="space-y-3">
         <input type="hidden" name="code" value={code} />
         <input type="hidden" name="state" value={state} />
         <Button className="w-full">

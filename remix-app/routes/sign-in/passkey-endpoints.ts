@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 
 /** `GET /.well-known/passkey-endpoints` (W3C, Passkey Endpoints): returns where passkeys are created and managed. */
 export function loader({ context: { origin } }: LoaderFunctionArgs) {

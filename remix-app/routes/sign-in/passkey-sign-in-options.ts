@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { startSignInSchema } from "../../passkeys/payloads.ts";
 import { startSignIn } from "../../passkeys/sign-in.ts";

@@ -1,4 +1,4 @@
-import type { ActionFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { finishSignInSchema } from "../../passkeys/payloads.ts";

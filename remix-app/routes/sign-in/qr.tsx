@@ -1,10 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
@@ -100,7 +95,7 @@ export default function QrPage() {
         Signed in as <strong className="font-semibold">{email}</strong>. Your phone must be signed in to the same
         account.
       </p>
-      <AccountForm data-once>
+      <AccountForm>
         <Button variant={open ? "secondary" : "primary"} name="intent" value="create" className="w-full">
           {shown.status === "none" ? "Show QR code" : "Show a new code"}
         </Button>

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
@@ -99,20 +99,20 @@ export default function AccountRecoveryPage() {
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
       {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={link?.account} /> : null}
       {link ? (
-        <Form method="post" action="/auth/recovery" data-once>
+        <form method="post" action="/auth/recovery">
           <input type="hidden" name="token" value={link.token} />
           {nextField}
           <Button className="w-full">
             <Address whole>{`Continue as ${link.account}`}</Address>
           </Button>
-        </Form>
+        </form>
       ) : (
-        <Form method="post" action="/auth/recovery" id={form.id} noValidate data-once className="space-y-5">
+        <form method="post" action="/auth/recovery" id={form.id} noValidate className="space-y-5">
           {nextField}
           <EmailField field={email} autoComplete="username" required />
           <CodeField field={code} />
           <Button className="w-full">Sign in</Button>
-        </Form>
+        </form>
       )}
       <p className="text-muted">
         {link

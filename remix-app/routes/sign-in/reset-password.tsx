@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { listAccess, preselect } from "../../session/account-access.ts";
@@ -87,7 +87,7 @@ export default function ResetPasswordPage() {
         This changes the password for <strong className="font-semibold">{email}</strong> and signs you out on all other
         devices.
       </p>
-      <AccountForm id={form.id} noValidate data-once className="space-y-5">
+      <AccountForm id={form.id} noValidate className="space-y-5">
         {/* Password managers save the new password under this name. */}
         <input type="text" autoComplete="username" value={email} readOnly hidden />
         <NewPasswordField field={password} label="New password" />

@@ -1,7 +1,7 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -103,13 +103,13 @@ export default function SignUpPage() {
     <EntryPage title="Create an account">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
       <WaysIn {...offered} returnUrl={returnUrl}>
-        <Form method="post" id={form.id} noValidate data-once className="space-y-5">
+        <form method="post" id={form.id} noValidate className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField field={email} required />
           <NewPasswordField field={password} label="Password" />
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Create account</Button>
-        </Form>
+        </form>
       </WaysIn>
       <p className="text-muted">
         Have an account?{" "}

@@ -1,5 +1,5 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { isLabel } from "#shared/labels.ts";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
@@ -50,7 +50,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     },
     change: search.get("change"),
     done: done ? { name: done.name, limitUsd: done.limitUsd } : null,
-    now: new Date().toISOString(),
   };
 }
 
@@ -82,13 +81,12 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function BudgetsPage() {
-  const { workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt, now } =
+  const { workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const open = openForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
   return (
     <StudioPage
-      workspace={workspace}
       title="Budgets"
       lead={`Monthly limits on provider cost, in USD. They reset on ${timeText(endsAt)}.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
@@ -109,13 +107,12 @@ export default function BudgetsPage() {
         mayChange={mayChange}
         keysVisible={keysVisible}
         open={open}
-        now={now}
       />
       {nextCursor ? (
         <p>
-          <Link className="link" to={searchWith("", { cursor: nextCursor })}>
+          <a className="link" href={searchWith("", { cursor: nextCursor })}>
             More budgets
-          </Link>
+          </a>
         </p>
       ) : null}
       <Card title="When a budget is used up">

@@ -1,7 +1,6 @@
-import { Link, useLoaderData, useSearchParams } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useSearchParams } from "@remix-run/react";
 import { monthText } from "../../http/date-text.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { receiptFacts } from "../../studio/costs/cost-import/import-words.ts";
 import { requireImport } from "../../studio/costs/cost-import/member-book.ts";
 import { Figures } from "../../studio/figures.tsx";
@@ -13,8 +12,6 @@ import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.receipt.import.file ?? "Import"} · Costs`);
 
@@ -31,13 +28,12 @@ export default function CostImportPage() {
   const month = current.lastDay?.slice(0, 7);
   return (
     <StudioPage
-      workspace={workspace}
       title={receipt.import.file}
       lead="Receipt for an imported cost file."
       actions={
-        <Link to={`${base}/costs/import`} className={buttonClass("secondary")}>
+        <a href={`${base}/costs/import`} className={buttonClass("secondary")}>
           Import another file
-        </Link>
+        </a>
       }
     >
       {searchParams.has("imported") ? <Notice tone="good">Costs imported.</Notice> : null}
@@ -60,15 +56,15 @@ export default function CostImportPage() {
           <Facts facts={receiptFacts(receipt)} />
           {month && current.firstDay && current.lastDay ? (
             <div className="flex flex-wrap gap-3">
-              <Link to={`${base}/reconciliation?month=${month}`} className={buttonClass()}>
+              <a href={`${base}/reconciliation?month=${month}`} className={buttonClass()}>
                 Reconcile {monthText(month)}
-              </Link>
-              <Link
-                to={`${base}/costs?${new URLSearchParams({ from: current.firstDay, to: current.lastDay, provider })}`}
+              </a>
+              <a
+                href={`${base}/costs?${new URLSearchParams({ from: current.firstDay, to: current.lastDay, provider })}`}
                 className={buttonClass("secondary")}
               >
                 Show these costs
-              </Link>
+              </a>
             </div>
           ) : null}
         </div>

@@ -1,6 +1,5 @@
-import { Link, useLoaderData, useLocation } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../../studio/costs/difference-text.tsx";
@@ -19,8 +18,6 @@ import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Provider costs · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -49,11 +46,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
       : { overall: null, providers: [], nextCursor: null },
   ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
-  return data({ workspace, range, filter, page, compared, gatewayUrl, now: now.toISOString() }, rangeStatus(range));
+  return data({ workspace, range, filter, page, compared, gatewayUrl }, rangeStatus(range));
 }
 
 export default function CostsPage() {
-  const { workspace, range, filter, page, compared, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { workspace, range, filter, page, compared, gatewayUrl } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const { totals, records, nextCursor } = page;
   const { overall, providers } = compared;
@@ -67,15 +64,14 @@ export default function CostsPage() {
   };
   return (
     <StudioPage
-      workspace={workspace}
       title="Provider costs"
       lead="What providers charge, as imported from files and by apps. Imports don’t change runs or credits."
       actions={
         <>
           <ButtonLink href={`/workspaces/${workspace.id}/ai/costs.csv${search}`}>Download CSV</ButtonLink>
-          <Link to={`/workspaces/${workspace.id}/ai/costs/import`} className={buttonClass()}>
+          <a href={`/workspaces/${workspace.id}/ai/costs/import`} className={buttonClass()}>
             Import a file
-          </Link>
+          </a>
         </>
       }
     >
@@ -150,12 +146,12 @@ export default function CostsPage() {
           />
           {compared.nextCursor ? (
             <p className="pt-4">
-              <Link
+              <a
                 className="link"
-                to={searchWith(search, { cursor: at.get("cursor") ?? "", providers: compared.nextCursor })}
+                href={searchWith(search, { cursor: at.get("cursor") ?? "", providers: compared.nextCursor })}
               >
                 More providers
-              </Link>
+              </a>
             </p>
           ) : null}
         </Card>
@@ -166,7 +162,6 @@ export default function CostsPage() {
       >
         <CostList
           records={records}
-          now={now}
           imports={`/workspaces/${workspace.id}/ai/costs/imports`}
           empty={
             filtered ? (
@@ -178,12 +173,9 @@ export default function CostsPage() {
         />
         {nextCursor ? (
           <p className="pt-4">
-            <Link
-              className="link"
-              to={searchWith(search, { cursor: nextCursor, providers: at.get("providers") ?? "" })}
-            >
+            <a className="link" href={searchWith(search, { cursor: nextCursor, providers: at.get("providers") ?? "" })}>
               Older records
-            </Link>
+            </a>
           </p>
         ) : null}
       </Card>

@@ -1,5 +1,5 @@
-import { Link, useLoaderData, useLocation } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
@@ -28,18 +28,17 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const query = { from: range.from, to: range.to, limit: entriesShown, cursor };
   const credits = await readCredits(context, { reader, query });
-  return data({ workspace, range, ...credits, now: now.toISOString() }, rangeStatus(range));
+  return data({ workspace, range, ...credits }, rangeStatus(range));
 }
 
 export default function CreditsPage() {
-  const { workspace, range, payer, accounts, totals, entries, nextCursor, now } = useLoaderData<typeof loader>();
+  const { workspace, range, payer, accounts, totals, entries, nextCursor } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const paying = accounts.find((account) => account.payer === payer);
   const other = accounts.find((account) => account.payer !== payer);
   const own = payer === "member";
   return (
     <StudioPage
-      workspace={workspace}
       title="Credits"
       lead={
         own
@@ -97,11 +96,11 @@ export default function CreditsPage() {
         }
       >
         <div className="space-y-4">
-          <Ledger entries={entries} workspaceId={workspace.id} now={now} />
+          <Ledger entries={entries} workspaceId={workspace.id} />
           {nextCursor ? (
-            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+            <a className="link" href={searchWith(search, { cursor: nextCursor })}>
               Older entries
-            </Link>
+            </a>
           ) : null}
         </div>
       </Card>

@@ -1,11 +1,5 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { type ImportErrors, importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
@@ -79,7 +73,6 @@ export default function ImportCostsPage() {
   const page = `/workspaces/${workspace.id}/ai/costs/import`;
   return (
     <StudioPage
-      workspace={workspace}
       title={entry?.at === "review" ? "Review the costs" : "Import costs"}
       lead={
         entry?.at === "review"

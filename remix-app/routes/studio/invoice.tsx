@@ -1,6 +1,5 @@
-import { Link, useLoaderData, useSearchParams } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useSearchParams } from "@remix-run/react";
 import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
 import {
@@ -18,8 +17,6 @@ import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const handle: RouteHandle = { hydrate: true };
-
 export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.reference ?? "Invoice"} · Invoices`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -34,23 +31,22 @@ export default function InvoicePage() {
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   return (
     <StudioPage
-      workspace={workspace}
       title={`${kindNames[invoice.kind]} ${invoice.reference}`}
       lead="A recorded invoice or credit note can’t be changed or deleted. To correct it, enter a correction that replaces it."
       actions={
         <>
-          <Link className={buttonClass("secondary")} to={base}>
+          <a className={buttonClass("secondary")} href={base}>
             All invoices
-          </Link>
+          </a>
           {invoice.replacedBy ? null : (
-            <Link className={buttonClass("secondary")} to={followUpPath(base, { invoice, as: "correction" })}>
+            <a className={buttonClass("secondary")} href={followUpPath(base, { invoice, as: "correction" })}>
               Enter correction
-            </Link>
+            </a>
           )}
           {invoice.replacedBy || invoice.kind === "credit_note" ? null : (
-            <Link className={buttonClass("secondary")} to={followUpPath(base, { invoice, as: "credit_note" })}>
+            <a className={buttonClass("secondary")} href={followUpPath(base, { invoice, as: "credit_note" })}>
               Enter credit note
-            </Link>
+            </a>
           )}
         </>
       }

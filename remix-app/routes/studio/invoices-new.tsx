@@ -1,7 +1,6 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
@@ -11,8 +10,6 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle("Enter an invoice");
 
@@ -45,7 +42,6 @@ export default function NewInvoicePage() {
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   return (
     <StudioPage
-      workspace={workspace}
       title={titles[entry.at]}
       lead={
         entry.at === "review"

@@ -1,6 +1,5 @@
-import { Link, useLoaderData, useLocation } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
-import type { RouteHandle } from "../../http/route-table.ts";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
@@ -15,8 +14,6 @@ import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const handle: RouteHandle = { hydrate: true };
-
 export const meta = pageTitle<typeof loader>((data) => `Invoices · ${data?.workspace.name ?? "Workspace"}`);
 
 const recordsShown = 50;
@@ -28,26 +25,25 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader: StudioReader = member;
   const query = { limit: recordsShown, cursor: url.searchParams.get("cursor") ?? undefined };
   const page = await listProviderInvoices(context, { reader, query, filter });
-  return { workspace, filter, page, now: new Date().toISOString() };
+  return { workspace, filter, page };
 }
 
 export default function InvoicesPage() {
-  const { workspace, filter, page, now } = useLoaderData<typeof loader>();
+  const { workspace, filter, page } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai/invoices`;
   const { totals, records, nextCursor } = page;
   const filtered = Object.keys(filter).length > 0;
   return (
     <StudioPage
-      workspace={workspace}
       title="Invoices"
       lead="Reviewed invoices and credit notes from providers. Once recorded, they can’t be changed or deleted."
       actions={
         <>
           <ButtonLink href={`${base}.csv${search}`}>Download CSV</ButtonLink>
-          <Link to={`${base}/new`} className={buttonClass()}>
+          <a href={`${base}/new`} className={buttonClass()}>
             Enter invoice
-          </Link>
+          </a>
         </>
       }
     >
@@ -65,7 +61,6 @@ export default function InvoicesPage() {
         <InvoiceList
           records={records}
           base={base}
-          now={now}
           empty={
             filtered ? (
               <p>No invoices match.</p>
@@ -79,9 +74,9 @@ export default function InvoicesPage() {
         />
         {nextCursor ? (
           <p className="pt-4">
-            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+            <a className="link" href={searchWith(search, { cursor: nextCursor })}>
               Older invoices
-            </Link>
+            </a>
           </p>
         ) : null}
       </Card>

@@ -1,18 +1,14 @@
+import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { agentAnswerSchema, answerAgentAccess, listAgentAccess } from "../../studio/agents/agent-access.ts";
 import { AgentAccessCard } from "../../studio/agents/agent-access-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
-import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Coding agents · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -20,7 +16,7 @@ const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  return { workspace, members: await listAgentAccess(context, member), now: new Date().toISOString() };
+  return { workspace, members: await listAgentAccess(context, member) };
 }
 
 /**
@@ -36,18 +32,17 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function KeyAgentsPage() {
-  const { workspace, members, now } = useLoaderData<typeof loader>();
+  const { workspace, members } = useLoaderData<typeof loader>();
   return (
     <StudioPage
-      workspace={workspace}
       title="API keys"
       actions={
-        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/keys`}>
+        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/keys`}>
           All keys
-        </Link>
+        </a>
       }
     >
-      <AgentAccessCard workspaceId={workspace.id} members={members} now={now} />
+      <AgentAccessCard workspaceId={workspace.id} members={members} />
     </StudioPage>
   );
 }

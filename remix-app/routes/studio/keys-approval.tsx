@@ -1,18 +1,14 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { approvalFormSchema, changeApprovalRequest, readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
-import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Approval · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -20,7 +16,7 @@ const permission = "manage_ai_keys";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  return { workspace, approval: await readApproval(context, member), now: new Date().toISOString() };
+  return { workspace, approval: await readApproval(context, member) };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -42,19 +38,18 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function KeyApprovalPage() {
-  const { workspace, approval, now } = useLoaderData<typeof loader>();
+  const { workspace, approval } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
     <StudioPage
-      workspace={workspace}
       title="API keys"
       actions={
-        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/keys`}>
+        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/keys`}>
           All keys
-        </Link>
+        </a>
       }
     >
-      <ApprovalCard workspaceId={workspace.id} approval={approval} now={now} failed={failed} />
+      <ApprovalCard workspaceId={workspace.id} approval={approval} failed={failed} />
     </StudioPage>
   );
 }

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 import { keyColumns, listKeys } from "../../studio/keys/keys.ts";

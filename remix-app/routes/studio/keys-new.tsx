@@ -1,7 +1,6 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { takeForm } from "../../session/saved-form.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { readKeyForm } from "../../studio/keys/key-form.ts";
@@ -19,16 +18,14 @@ import { DefaultSubmit, ModelPicker } from "../../studio/model-choice/model-pick
 import { tokenLimitHint } from "../../studio/policy/policy-words.ts";
 import type { StudioMember } from "../../studio/studio-reader.ts";
 import { unknownModelsText } from "../../studio/unknown-models.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle("New API key");
 
@@ -115,18 +112,18 @@ export default function NewKeyPage() {
   const typed: Record<string, string> = answer?.typed ?? kept;
   if (answer?.issued) {
     return (
-      <StudioPage workspace={workspace} title="API keys">
+      <StudioPage title="API keys">
         <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
-        <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
+        <a href={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
           I’ve copied it
-        </Link>
+        </a>
       </StudioPage>
     );
   }
   return (
-    <StudioPage workspace={workspace} title="API keys">
+    <StudioPage title="API keys">
       <Card title="New API key" lead="The key is shown once. Its limits can only narrow what the workspace allows.">
-        <PostForm noValidate preventScrollReset className="max-w-160 space-y-5">
+        <AccountForm noValidate className="max-w-160 space-y-5">
           <DefaultSubmit>Create key</DefaultSubmit>
           <ErrorSummary id="new-key-error" fields={errors} />
           {fields.map(({ name, ...field }) => (
@@ -156,11 +153,11 @@ export default function NewKeyPage() {
             <Button name="intent" value="save">
               Create key
             </Button>
-            <Link to={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
+            <a href={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
               Cancel
-            </Link>
+            </a>
           </div>
-        </PostForm>
+        </AccountForm>
       </Card>
     </StudioPage>
   );

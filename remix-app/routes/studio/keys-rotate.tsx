@@ -1,25 +1,22 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { factsOf } from "../../studio/keys/key-list.tsx";
 import { requireKey, rotateKey } from "../../studio/keys/keys.ts";
 import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Dotted } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Rotate ${data?.key.name ?? "key"}`);
 
@@ -37,7 +34,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireFreshUser(context, request);
   const { workspace, member } = await requirePermission(context, { request, params, permission });
   const { key, approved } = await requireKey(context, { ...member, keyId: params.keyId ?? "" });
-  return { workspace, key, approved, gatewayUrl: `${context.env.AI_URL}/v1`, now: new Date().toISOString() };
+  return { workspace, key, approved, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -51,21 +48,21 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RotateKeyPage() {
-  const { workspace, key, approved, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { workspace, key, approved, gatewayUrl } = useLoaderData<typeof loader>();
   const issued = useActionData<typeof action>();
   const list = `/workspaces/${workspace.id}/ai/keys`;
   if (issued) {
     return (
-      <StudioPage workspace={workspace} title="API keys">
+      <StudioPage title="API keys">
         <NewSecret {...issued} baseUrl={gatewayUrl} />
-        <Link to={list} className={buttonClass("secondary")}>
+        <a href={list} className={buttonClass("secondary")}>
           I’ve copied it
-        </Link>
+        </a>
       </StudioPage>
     );
   }
   return (
-    <StudioPage workspace={workspace} title="API keys">
+    <StudioPage title="API keys">
       <Card
         title={`Rotate ${key.name}`}
         lead="Creates a new key with the same limits, budget, models, IP addresses and app. This month’s spend carries over. The new key is shown once."
@@ -75,7 +72,7 @@ export default function RotateKeyPage() {
             <Dotted facts={[`${key.prefix}…`, ...factsOf(key)]} /> ·{" "}
             {key.lastUsedAt ? (
               <>
-                last used <Moment at={key.lastUsedAt} now={now} />
+                last used <Moment at={key.lastUsedAt} />
               </>
             ) : (
               "never used"
@@ -88,12 +85,12 @@ export default function RotateKeyPage() {
                   ? "This key no longer works or was already rotated. Nothing was changed."
                   : "This workspace isn’t approved to create or rotate API keys."}
               </Notice>
-              <Link to={list} className={buttonClass("secondary")}>
+              <a href={list} className={buttonClass("secondary")}>
                 Back to keys
-              </Link>
+              </a>
             </>
           ) : (
-            <PostForm className="space-y-5">
+            <AccountForm className="space-y-5">
               <fieldset className="space-y-2">
                 <legend className="mb-2 font-medium">When should the old key stop working?</legend>
                 {overlaps.map(({ seconds, label }) => (
@@ -116,11 +113,11 @@ export default function RotateKeyPage() {
               </fieldset>
               <div className="flex flex-wrap gap-3">
                 <Button>Rotate key</Button>
-                <Link to={list} className={buttonClass("secondary")}>
+                <a href={list} className={buttonClass("secondary")}>
                   Cancel
-                </Link>
+                </a>
               </div>
-            </PostForm>
+            </AccountForm>
           )}
         </div>
       </Card>

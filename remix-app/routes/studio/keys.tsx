@@ -1,9 +1,8 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { listAgentAccess } from "../../studio/agents/agent-access.ts";
 import { AgentAccessCard, agentAnswers } from "../../studio/agents/agent-access-card.tsx";
 import { readApproval } from "../../studio/keys/approval.ts";
@@ -16,8 +15,6 @@ import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `API keys · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -44,7 +41,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     request: listed.approval ? null : await readApproval(context, member),
     revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked), isAgent: asked.agent !== null } : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
-    now: new Date().toISOString(),
   };
 }
 
@@ -58,14 +54,13 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 
 export default function KeysPage() {
   const shown = useLoaderData<typeof loader>();
-  const { workspace, approval, request, keys, agents, agentAnswer, revoking, page, nextCursor, now } = shown;
+  const { workspace, approval, request, keys, agents, agentAnswer, revoking, page, nextCursor } = shown;
   const answer = useActionData<typeof action>();
   const path = `/workspaces/${workspace.id}/ai/keys`;
   const here = `${path}${page}`;
   const toRevoke = answer ? null : revoking;
   return (
     <StudioPage
-      workspace={workspace}
       title="API keys"
       lead={`Use these to call the gateway. Each key is shown once, when you create it.${keys.length > 0 ? " “Spent this month” (UTC) includes what a key’s replaced versions spent." : ""}`}
       actions={
@@ -74,9 +69,9 @@ export default function KeysPage() {
             <ButtonLink href={`/workspaces/${workspace.id}/ai/keys.csv`}>Download CSV</ButtonLink>
           ) : null}
           {approval ? (
-            <Link to="new" className={buttonClass("primary")}>
+            <a href={`${path}/new`} className={buttonClass("primary")}>
               Create key
-            </Link>
+            </a>
           ) : null}
         </>
       }
@@ -87,14 +82,14 @@ export default function KeysPage() {
       {toRevoke && !toRevoke.live ? (
         <Notice>{toRevoke.name} had already stopped working. Nothing was changed.</Notice>
       ) : null}
-      {request ? <ApprovalCard workspaceId={workspace.id} approval={request} now={now} /> : null}
-      {agents.length > 0 ? <AgentAccessCard workspaceId={workspace.id} members={agents} now={now} /> : null}
+      {request ? <ApprovalCard workspaceId={workspace.id} approval={request} /> : null}
+      {agents.length > 0 ? <AgentAccessCard workspaceId={workspace.id} members={agents} /> : null}
       <Panel>
-        <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} now={now} />
+        <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} />
         {nextCursor ? (
-          <Link className="link" to={`?cursor=${nextCursor}`}>
+          <a className="link" href={`?cursor=${nextCursor}`}>
             Older keys
-          </Link>
+          </a>
         ) : null}
       </Panel>
     </StudioPage>

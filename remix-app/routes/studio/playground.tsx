@@ -1,5 +1,5 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { maxBodyBytes } from "../../http/body-limit.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -78,20 +78,19 @@ export default function PlaygroundPage() {
   const panel = { workspaceId: workspace.id, gatewayUrl };
   return (
     <StudioPage
-      workspace={workspace}
       title="Playground"
       lead="Try models without an API key. Each request is recorded as your run in this workspace and billed like any other."
     >
       <nav aria-label="Kind of model" className="flex flex-wrap gap-2">
         {kinds.map((each) => (
-          <Link
+          <a
             key={each.kind}
-            to={`?kind=${each.kind}`}
+            href={`?kind=${each.kind}`}
             aria-current={each.kind === kind ? "page" : undefined}
             className="rounded-button border border-line px-3 py-1 font-medium text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:bg-accent-soft aria-[current=page]:text-ink"
           >
             {each.label}
-          </Link>
+          </a>
         ))}
       </nav>
       {kept === null ? null : (

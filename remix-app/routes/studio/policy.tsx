@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -35,7 +35,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     models: pickerView(modelRows(options, namesOf(policy)), choices),
     fields,
     saved: new URL(request.url).searchParams.has("saved"),
-    now: new Date().toISOString(),
   };
 }
 
@@ -67,11 +66,10 @@ function namesOf({ allowedModels, deniedModels }: Pick<AiPolicy, "allowedModels"
 }
 
 export default function PolicyPage() {
-  const { workspace, manages, frame, models, policy, fields, saved, now } = useLoaderData<typeof loader>();
+  const { workspace, manages, frame, models, policy, fields, saved } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
     <StudioPage
-      workspace={workspace}
       title="AI policy"
       lead={
         <>
@@ -80,7 +78,7 @@ export default function PolicyPage() {
           {policy.updatedAt ? (
             <>
               {" "}
-              Last changed <Moment at={policy.updatedAt} now={now} />
+              Last changed <Moment at={policy.updatedAt} />
               {policy.updatedBy ? ` by ${policy.updatedBy}` : ""}.
             </>
           ) : null}

@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { csvFile } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { cellColumns } from "../../studio/costs/import-files.ts";

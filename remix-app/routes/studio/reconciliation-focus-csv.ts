@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { focusFile } from "../../studio/costs/focus-export.ts";
 import { monthWindow, readFileMonth } from "../../studio/costs/month.ts";

@@ -1,7 +1,6 @@
-import { Link, useLoaderData, useLocation } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { monthText } from "../../http/date-text.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
 import { monthWindow, readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
@@ -18,8 +17,6 @@ import { Card } from "../../ui/card.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Reconciliation · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -49,7 +46,6 @@ export default function ReconciliationPage() {
   const ofMonth = `?month=${asked.month}`;
   return (
     <StudioPage
-      workspace={workspace}
       title="Reconciliation"
       lead="What the gateway metered, what was imported from providers, and what they invoiced, side by side."
       actions={
@@ -78,22 +74,22 @@ export default function ReconciliationPage() {
           empty={
             <p>
               Nothing was metered, imported or invoiced this month. Choose another month,{" "}
-              <Link className="link" to={`${base}/costs/import`}>
+              <a className="link" href={`${base}/costs/import`}>
                 import costs from a file
-              </Link>{" "}
+              </a>{" "}
               or{" "}
-              <Link className="link" to={`${base}/invoices/new`}>
+              <a className="link" href={`${base}/invoices/new`}>
                 enter an invoice
-              </Link>
+              </a>
               .
             </p>
           }
         />
         {nextCursor ? (
           <p className="pt-4">
-            <Link className="link" to={searchWith(search, { cursor: nextCursor })}>
+            <a className="link" href={searchWith(search, { cursor: nextCursor })}>
               More providers
-            </Link>
+            </a>
           </p>
         ) : null}
       </Card>

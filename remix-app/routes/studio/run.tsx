@@ -1,7 +1,6 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { AttemptsCard, RunFactsCard, SimilarRuns, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
@@ -12,8 +11,6 @@ import { Moment } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
-export const handle: RouteHandle = { hydrate: true };
-
 export const meta = pageTitle("Run");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -23,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const content = workspace.permissions.includes("manage_ai_policy")
     ? await describeRunContent(context, { reader: member, runId: found.run.id })
     : null;
-  return { workspace, ...found, content, now: new Date().toISOString() };
+  return { workspace, ...found, content };
 }
 
 /** Shows a run's content and records that it was shown. */
@@ -36,17 +33,16 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RunPage() {
-  const { workspace, content, now, ...detail } = useLoaderData<typeof loader>();
+  const { workspace, content, ...detail } = useLoaderData<typeof loader>();
   const opened = useActionData<typeof action>()?.opened;
   return (
     <StudioPage
-      workspace={workspace}
       title="Run"
-      lead={<Moment at={detail.run.createdAt} now={now} />}
+      lead={<Moment at={detail.run.createdAt} />}
       actions={
-        <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/ai/runs`}>
+        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/runs`}>
           All runs
-        </Link>
+        </a>
       }
     >
       <RunFactsCard detail={detail}>
@@ -55,7 +51,7 @@ export default function RunPage() {
       <PricingCard detail={detail} />
       <AttemptsCard detail={detail} />
       <StepsCard detail={detail} />
-      {content ? <RunContentCard kept={content} opened={opened} now={now} /> : null}
+      {content ? <RunContentCard kept={content} opened={opened} /> : null}
     </StudioPage>
   );
 }

@@ -1,5 +1,5 @@
-import { Link, useLoaderData, useLocation } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData, useLocation } from "@remix-run/react";
 import { rangeStatus, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
 import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
@@ -28,16 +28,15 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   ]);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
   const first = cursor === undefined;
-  return data({ workspace, runs, range, asked, options, older, first, now: now.toISOString() }, rangeStatus(range));
+  return data({ workspace, runs, range, asked, options, older, first }, rangeStatus(range));
 }
 
 export default function RunsPage() {
-  const { workspace, runs, range, asked, options, older, first, now } = useLoaderData<typeof loader>();
+  const { workspace, runs, range, asked, options, older, first } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
     <StudioPage
-      workspace={workspace}
       title="Runs"
       lead="Every request to the gateway, with tokens, latency and cost. Prompts and answers aren’t shown here."
       actions={<ButtonLink href={`${path}.csv${searchWith(search, {})}`}>Download CSV</ButtonLink>}
@@ -50,19 +49,18 @@ export default function RunsPage() {
           runsPath={path}
           filtered={range !== null || Object.keys(asked).length > 0}
           searchedAll={older === null}
-          now={now}
         />
       </Panel>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
         {first ? null : (
-          <Link className={buttonClass("secondary")} to={searchWith(search, {})}>
+          <a className={buttonClass("secondary")} href={searchWith(search, {})}>
             Newest runs
-          </Link>
+          </a>
         )}
         {older ? (
-          <Link className={buttonClass("secondary")} to={older}>
+          <a className={buttonClass("secondary")} href={older}>
             {runs.length === 0 ? "Continue searching" : "Older runs"}
-          </Link>
+          </a>
         ) : null}
       </nav>
     </StudioPage>

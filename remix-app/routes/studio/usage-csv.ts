@@ -1,4 +1,4 @@
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { csvFile } from "../../http/csv.ts";
 import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { overviewColumns, readWholeOverview } from "../../studio/usage/overview.ts";

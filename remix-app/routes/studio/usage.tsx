@@ -1,5 +1,5 @@
+import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
-import { data, type LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { Choices } from "../../studio/choices.tsx";
 import { rangeStatus, readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
@@ -17,7 +17,6 @@ import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
-import { Link } from "../../ui/link.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -44,14 +43,14 @@ export default function UsagePage() {
   const base = `/workspaces/${workspace.id}/ai`;
   if (!overview.everUsed) {
     return (
-      <StudioPage workspace={workspace} title="Usage">
+      <StudioPage title="Usage">
         <Panel>
           <div className="max-w-prose space-y-4 py-2">
             <p className="font-medium text-large">No requests yet</p>
             <p className="text-muted">Your spend, usage and latency by model, key and app will appear here.</p>
-            <Link to={`/workspaces/${workspace.id}`} className={buttonClass("primary")}>
+            <a href={`/workspaces/${workspace.id}`} className={buttonClass("primary")}>
               Get started
-            </Link>
+            </a>
           </div>
         </Panel>
       </StudioPage>
@@ -62,11 +61,7 @@ export default function UsagePage() {
   const metrics = metricsShown({ costVisible });
   const metric = readMetric(new URLSearchParams(search), { costVisible });
   return (
-    <StudioPage
-      workspace={workspace}
-      title="Usage"
-      actions={<ButtonLink href={`${base}/usage.csv${search}`}>Download CSV</ButtonLink>}
-    >
+    <StudioPage title="Usage" actions={<ButtonLink href={`${base}/usage.csv${search}`}>Download CSV</ButtonLink>}>
       <RangeForm range={range} />
       <OverviewFigures overview={overview} range={range} />
       <div className="flex flex-wrap gap-x-8 gap-y-3">

@@ -1,16 +1,13 @@
-import { Link, useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { useLoaderData } from "@remix-run/react";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { Page } from "../../ui/page.tsx";
 import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
 import { namesOfMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Activity · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -34,18 +31,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
       actor: entry.actorId ? (names.get(entry.actorId) ?? null) : null,
     })),
     next: log.next,
-    now: new Date().toISOString(),
   };
 }
 
 export default function ActivityPage() {
-  const { workspace, entries, next, now } = useLoaderData<typeof loader>();
+  const { entries, next } = useLoaderData<typeof loader>();
   return (
-    <WorkspacePage
-      workspace={workspace}
-      title="Activity"
-      lead="Changes to this workspace and who made them. Only owners can see this."
-    >
+    <Page title="Activity" lead="Changes to this workspace and who made them. Only owners can see this.">
       <Panel>
         {entries.length === 0 ? <p className="text-muted">No changes yet.</p> : null}
         <ul>
@@ -56,17 +48,17 @@ export default function ActivityPage() {
             >
               <span className="min-w-0">{activitySentence(entry)}</span>
               <span className="text-muted text-small">
-                <Moment at={entry.at} now={now} />
+                <Moment at={entry.at} />
               </span>
             </li>
           ))}
         </ul>
         {next === null ? null : (
-          <Link className="link" to={`?before=${next}`}>
+          <a className="link" href={`?before=${next}`}>
             Older activity
-          </Link>
+          </a>
         )}
       </Panel>
-    </WorkspacePage>
+    </Page>
   );
 }

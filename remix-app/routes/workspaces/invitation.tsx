@@ -1,5 +1,5 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { detour } from "../../http/redirect-target.ts";
@@ -69,7 +69,7 @@ export default function InvitationPage() {
     >
       <ErrorSummary id="invitation-error" form={failed?.message} />
       {forYou ? (
-        <AccountForm data-once className="space-y-4">
+        <AccountForm className="space-y-4">
           <input type="hidden" name="token" value={token} />
           <p>
             You’ll join as <strong className="font-semibold">{email}</strong>.

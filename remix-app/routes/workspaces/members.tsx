@@ -1,14 +1,7 @@
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData, useLocation } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { keptSearch, searchTerm } from "../../http/search-params.ts";
 import type { User } from "../../session/user.ts";
 import { listKeysOfCreator } from "../../studio/keys/keys-of-creator.ts";
@@ -16,9 +9,9 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { listInvitations } from "../../workspaces/invitations.ts";
 import { InvitationList, InviteForm } from "../../workspaces/invite-form.tsx";
 import { applyMemberChange, memberChange } from "../../workspaces/member-changes.ts";
@@ -27,8 +20,6 @@ import { getMember, listMembers, listRoles } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { Removal } from "../../workspaces/removal.tsx";
 import { assignableRoles } from "../../workspaces/roles.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Members · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -67,7 +58,6 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     changing: changing && assignable.some((role) => role.id === changing.roleId) ? changing : null,
     assignable,
     invitations,
-    now: new Date().toISOString(),
   };
 }
 
@@ -102,10 +92,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
     const failed = "Enter an email address, such as name@example.com.";
-    return data(
-      { done: null, failed, aboutEmail: true, inviting: true, requestId: null, ...typedOf(form) },
-      { status: 400 },
-    );
+    return data({ done: null, failed, aboutEmail: true, inviting: true, ...typedOf(form) }, { status: 400 });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
@@ -116,7 +103,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       aboutEmail: outcome.aboutEmail,
       ...typedOf(outcome.failed ? form : {}),
       inviting: change.data.intent === "invite",
-      requestId: outcome.status === 503 ? context.requestId : null,
     },
     { status: outcome.status },
   );
@@ -128,7 +114,7 @@ const typedOf = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
 });
 
 export default function MembersPage() {
-  const { user, workspace, manages, page, search, leaving, left, changing, assignable, invitations, now } =
+  const { user, workspace, manages, page, search, leaving, left, changing, assignable, invitations } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const location = useLocation().search;
@@ -136,7 +122,7 @@ export default function MembersPage() {
   const here = `/workspaces/${workspace.id}/members${ask({})}`;
   const isWhole = page.nextCursor === null && !new URLSearchParams(location).has("cursor");
   return (
-    <WorkspacePage workspace={workspace} title="Members" lead="People in this workspace and their roles.">
+    <Page title="Members" lead="People in this workspace and their roles.">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
       {leaving && left ? (
@@ -156,7 +142,6 @@ export default function MembersPage() {
           assignable={assignable}
           here={here}
           ask={ask}
-          now={now}
         />
         <PageNav label="Pages of members" nextCursor={page.nextCursor} keep={["q", "invitations"]} />
       </Panel>
@@ -167,12 +152,10 @@ export default function MembersPage() {
             email={answer?.failed ? answer.email : ""}
             roleId={answer?.failed && answer.inviting ? answer.roleId : ""}
             failed={answer?.inviting ? answer.failed : null}
-            sent={answer?.inviting ? answer.done : null}
-            requestId={answer?.requestId ?? null}
             aboutEmail={answer?.aboutEmail ?? false}
             action={here}
           />
-          <InvitationList invitations={invitations.invitations} here={here} now={now} />
+          <InvitationList invitations={invitations.invitations} here={here} />
           <PageNav
             label="Pages of invitations"
             nextCursor={invitations.nextCursor}
@@ -182,6 +165,6 @@ export default function MembersPage() {
           />
         </Card>
       ) : null}
-    </WorkspacePage>
+    </Page>
   );
 }

@@ -1,26 +1,17 @@
-import { Link, useActionData, useLoaderData } from "@remix-run/react";
-import {
-  type ActionFunctionArgs,
-  type AppLoadContext,
-  data,
-  type LoaderFunctionArgs,
-  redirect,
-} from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card, Panel } from "../../ui/card.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { Page } from "../../ui/page.tsx";
 import { listMembers, listRoles } from "../../workspaces/members.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm } from "../../workspaces/role-form.tsx";
 import { mayDefine, roleLabel } from "../../workspaces/roles.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>(
   (data) => `${data ? roleLabel(data.role.name) : "Role"} · ${data?.workspace.name ?? "Workspace"}`,
@@ -82,11 +73,7 @@ export default function RolePage() {
   const answer = useActionData<typeof action>();
   const holders = `${names.join(", ")}${more ? " and others" : ""}`;
   return (
-    <WorkspacePage
-      workspace={workspace}
-      title={`Role “${roleLabel(role.name)}”`}
-      lead={holders ? `Assigned to: ${holders}.` : "Not assigned yet."}
-    >
+    <Page title={`Role “${roleLabel(role.name)}”`} lead={holders ? `Assigned to: ${holders}.` : "Not assigned yet."}>
       <Panel>
         <RoleForm
           intent="save"
@@ -106,16 +93,16 @@ export default function RolePage() {
         }
       >
         {names.length > 0 ? (
-          <Link className={buttonClass("secondary")} to={`/workspaces/${workspace.id}/members`}>
+          <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/members`}>
             Go to members
-          </Link>
+          </a>
         ) : (
-          <PostForm>
+          <AccountForm>
             <input type="hidden" name="intent" value="delete" />
             <Button variant="danger">Delete role</Button>
-          </PostForm>
+          </AccountForm>
         )}
       </Card>
-    </WorkspacePage>
+    </Page>
   );
 }

@@ -1,19 +1,16 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
+import { Page } from "../../ui/page.tsx";
 import { countRoleMembers, listRoles } from "../../workspaces/members.ts";
 import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
 import { mayDefine } from "../../workspaces/roles.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Roles · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -59,16 +56,14 @@ export default function RolesPage() {
   const { workspace, done, roles } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
-    <WorkspacePage workspace={workspace} title="Roles" lead="Roles decide what people can do in this workspace.">
+    <Page title="Roles" lead="Roles decide what people can do in this workspace.">
       {done && !answer ? <Notice tone="good">{done}</Notice> : null}
       <Panel>
-        <RoleList roles={roles} />
+        <RoleList roles={roles} path={`/workspaces/${workspace.id}/roles`} />
       </Panel>
       {workspace.permissions.includes("manage_members") ? (
         <Card title="New role" lead="Choose what people with this role can do.">
           <RoleForm
-            // Resets the form after each role that is created.
-            key={roles.length}
             intent="create"
             grantable={workspace.permissions}
             name={answer?.name ?? ""}
@@ -77,6 +72,6 @@ export default function RolesPage() {
           />
         </Card>
       ) : null}
-    </WorkspacePage>
+    </Page>
   );
 }

@@ -1,28 +1,25 @@
-import { Form, useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { searchTerm } from "../../http/search-params.ts";
 import { requireFreshUser } from "../../session/user.ts";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { CodeBlock } from "../../ui/code-block.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
+import { Page } from "../../ui/page.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
-import { Snippet } from "../../ui/snippet.tsx";
-import { WorkspacePage } from "../../ui/workspace-page.tsx";
 import { getMember, listMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { applySettingsChange, settingsChange } from "../../workspaces/settings-changes.ts";
 import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle<typeof loader>((data) => `Settings · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -70,7 +67,7 @@ export default function WorkspaceSettingsPage() {
   const failedAt = (field: string) => (answer?.failed?.field === field ? answer.failed.message : undefined);
   const typedAt = (field: string) => (answer?.failed?.field === field ? answer.typed : undefined);
   return (
-    <WorkspacePage workspace={workspace} title="Settings">
+    <Page title="Settings">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed ? (
         <ErrorSummary id="settings-error" fields={{ [answer.failed.field]: answer.failed.message }} />
@@ -81,18 +78,18 @@ export default function WorkspaceSettingsPage() {
           lead="They’ll become the owner and can remove you. You’ll become an admin, and can’t undo this."
           cancelTo={here}
         >
-          <PostForm action={here}>
+          <AccountForm action={here}>
             <input type="hidden" name="intent" value="transfer" />
             <input type="hidden" name="userId" value={heir.userId} />
             <Button variant="danger" className="wrap-anywhere">
               Transfer to {heir.name}
             </Button>
-          </PostForm>
+          </AccountForm>
         </ConfirmCard>
       ) : null}
       <Card title="Name" lead="Shown to members and in emails.">
         {manages ? (
-          <PostForm action={here} noValidate className="max-w-108 space-y-4">
+          <AccountForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="rename" />
             <Field
               name="name"
@@ -103,7 +100,7 @@ export default function WorkspaceSettingsPage() {
               error={failedAt("name")}
             />
             <Button variant="secondary">Save name</Button>
-          </PostForm>
+          </AccountForm>
         ) : (
           <div className="space-y-1">
             <p className="font-medium">{workspace.name}</p>
@@ -114,7 +111,7 @@ export default function WorkspaceSettingsPage() {
       <Card title="About this workspace">
         <div className="space-y-4">
           <Facts facts={workspaceFacts(workspace)} />
-          <Snippet label="Workspace ID" code={workspace.id} />
+          <CodeBlock wrap label="Workspace ID" code={workspace.id} />
         </div>
       </Card>
       {workspace.isOwner ? (
@@ -129,7 +126,7 @@ export default function WorkspaceSettingsPage() {
               {search ? "No other members match your search." : "There are no other members yet. Invite someone first."}
             </p>
           ) : (
-            <Form method="get" action={here} className="flex flex-wrap items-end gap-3">
+            <form method="get" action={here} className="flex flex-wrap items-end gap-3">
               <Select name="heir" label="New owner" className="basis-56">
                 {heirs.map(({ userId, name }) => (
                   <option key={userId} value={userId}>
@@ -138,7 +135,7 @@ export default function WorkspaceSettingsPage() {
                 ))}
               </Select>
               <Button variant="secondary">Transfer</Button>
-            </Form>
+            </form>
           )}
         </Card>
       ) : null}
@@ -148,7 +145,7 @@ export default function WorkspaceSettingsPage() {
           title="Delete workspace"
           lead="All members lose access, and the workspace’s API keys stop working immediately. Usage and billing records are kept. This can’t be undone."
         >
-          <PostForm action={here} noValidate className="max-w-108 space-y-4">
+          <AccountForm action={here} noValidate className="max-w-108 space-y-4">
             <input type="hidden" name="intent" value="delete" />
             <Field
               name="confirmation"
@@ -159,9 +156,9 @@ export default function WorkspaceSettingsPage() {
               error={failedAt("confirmation")}
             />
             <Button variant="danger">Delete workspace</Button>
-          </PostForm>
+          </AccountForm>
         </Card>
       ) : null}
-    </WorkspacePage>
+    </Page>
   );
 }

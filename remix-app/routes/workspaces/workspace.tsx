@@ -1,5 +1,5 @@
+import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import type { LoaderFunctionArgs } from "@remix-run/server-runtime";
 import { BudgetsCard } from "../../studio/home/budgets-card.tsx";
 import { GatewayCard } from "../../studio/home/gateway-card.tsx";
 import { GetStarted } from "../../studio/home/get-started.tsx";
@@ -9,34 +9,30 @@ import { OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { Link } from "../../ui/link.tsx";
 import { useSite } from "../../ui/site.ts";
 import { StudioPage } from "../../ui/studio-page.tsx";
-import { requireWorkspace, withCreditNotice } from "../../workspaces/permission.ts";
+import { requireWorkspace } from "../../workspaces/permission.ts";
 import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Overview · ${data?.workspace.name ?? "Workspace"}`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const found = await requireWorkspace(context, { request, params });
-  const { permissions } = found.workspace;
+  const { workspace, member } = await requireWorkspace(context, { request, params });
+  const { permissions } = workspace;
   const now = new Date();
-  const shown = { gatewayUrl: `${context.env.AI_URL}/v1`, now: now.toISOString() };
-  if (!permissions.includes("use_ai_studio")) return { ...shown, workspace: found.workspace, home: null };
-  const [{ workspace }, home] = await Promise.all([
-    withCreditNotice(context, found),
-    readWorkspaceHome(context, { member: found.member, managesKeys: permissions.includes("manage_ai_keys"), now }),
-  ]);
-  return { ...shown, workspace, home };
+  const home = permissions.includes("use_ai_studio")
+    ? await readWorkspaceHome(context, { member, managesKeys: permissions.includes("manage_ai_keys"), now })
+    : null;
+  return { workspace, home, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 
 export default function WorkspaceOverview() {
-  const { workspace, home, gatewayUrl, now } = useLoaderData<typeof loader>();
+  const { workspace, home, gatewayUrl } = useLoaderData<typeof loader>();
   const site = useSite();
   const base = `/workspaces/${workspace.id}`;
   if (!home) {
     return (
-      <StudioPage workspace={workspace} title="Overview">
+      <StudioPage title="Overview">
         <Card
           title="About this workspace"
           lead="Your role lets you see members and settings. To see usage and call models, ask an owner for the “Use AI” permission."
@@ -47,7 +43,7 @@ export default function WorkspaceOverview() {
     );
   }
   return (
-    <StudioPage workspace={workspace} title="Overview" lead={home.overview.everUsed ? "The last 30 days" : undefined}>
+    <StudioPage title="Overview" lead={home.overview.everUsed ? "The last 30 days" : undefined}>
       {home.beginning ? (
         <GetStarted
           base={base}
@@ -59,10 +55,10 @@ export default function WorkspaceOverview() {
       ) : null}
       {home.overview.everUsed ? <Spend home={home} base={base} /> : null}
       {home.beginning ? (
-        home.budgets.length > 0 && <BudgetsCard budgets={home.budgets} base={base} now={now} />
+        home.budgets.length > 0 && <BudgetsCard budgets={home.budgets} base={base} />
       ) : (
         <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-[minmax(0,1fr)_17rem]">
-          <BudgetsCard budgets={home.budgets} base={base} now={now} />
+          <BudgetsCard budgets={home.budgets} base={base} />
           <GatewayCard url={gatewayUrl} />
         </div>
       )}
@@ -79,9 +75,9 @@ function Spend({ home: { overview, range }, base }: { home: WorkspaceHome; base:
         title={metric === "spend" ? "Spend by model" : "Credits by model"}
         lead="Per day (UTC)"
         action={
-          <Link to={`${base}/ai?by=model`} className="link">
+          <a href={`${base}/ai?by=model`} className="link">
             All usage
-          </Link>
+          </a>
         }
       >
         {overview.series && overview.totals.requests > 0 ? (

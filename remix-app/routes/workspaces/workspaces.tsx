@@ -1,23 +1,20 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/server-runtime";
 import { readForm } from "../../http/form.ts";
 import { readPageQuery } from "../../http/list-page.ts";
-import type { RouteHandle } from "../../http/route-table.ts";
 import { requireUser } from "../../session/user.ts";
-import { AppPage } from "../../ui/app-page.tsx";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import { WorkspaceList } from "../../ui/workspace-list.tsx";
 import { createWorkspace, workspaceNameSchema } from "../../workspaces/create-workspace.ts";
 import { isConflict, workspaceProblem } from "../../workspaces/failures.ts";
 import { listWorkspaces } from "../../workspaces/list-workspaces.ts";
-
-export const handle: RouteHandle = { hydrate: true };
 
 export const meta = pageTitle("Workspaces");
 
@@ -42,13 +39,13 @@ export default function WorkspacesPage() {
   const { workspaces, nextCursor } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   return (
-    <AppPage title="Workspaces">
+    <Page title="Workspaces">
       <Card title="Your workspaces">
         <WorkspaceList workspaces={workspaces} />
         <PageNav label="Pages of workspaces" nextCursor={nextCursor} />
       </Card>
       <Card title="New workspace" lead="Each workspace has its own API keys, credits and usage.">
-        <PostForm noValidate className="max-w-108 space-y-4">
+        <AccountForm noValidate className="max-w-108 space-y-4">
           <ErrorSummary id="new-workspace-error" fields={{ name: failed?.message }} />
           <Field
             name="name"
@@ -59,8 +56,8 @@ export default function WorkspacesPage() {
             error={failed?.message}
           />
           <Button>Create workspace</Button>
-        </PostForm>
+        </AccountForm>
       </Card>
-    </AppPage>
+    </Page>
   );
 }

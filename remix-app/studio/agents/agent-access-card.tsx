@@ -1,8 +1,8 @@
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Moment } from "../../ui/moment.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { AgentAccess, AgentAnswer } from "./agent-access.ts";
 import { agentNames } from "./agent-schema.ts";
 
@@ -18,15 +18,7 @@ export const agentAnswers: Readonly<Record<string, string>> = {
  * Lists the members with an open or approved request to connect coding agents. Its forms post to
  * `/workspaces/:id/ai/keys/agents`.
  */
-export function AgentAccessCard({
-  workspaceId,
-  members,
-  now,
-}: {
-  workspaceId: string;
-  members: AgentAccess[];
-  now: string;
-}) {
+export function AgentAccessCard({ workspaceId, members }: { workspaceId: string; members: AgentAccess[] }) {
   return (
     <Card
       id="agents"
@@ -50,10 +42,10 @@ export function AgentAccessCard({
               </>
             ),
           },
-          { label: "Requested", cell: ({ requestedAt }) => <Moment at={requestedAt} now={now} /> },
+          { label: "Requested", cell: ({ requestedAt }) => <Moment at={requestedAt} /> },
           {
             label: "Approved",
-            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} now={now} /> : "Not yet"),
+            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} /> : "Not yet"),
           },
           { label: "Decision", cell: (access) => <Answers workspaceId={workspaceId} data={access} /> },
         ]}
@@ -75,7 +67,7 @@ function Answers({
   return (
     <span className="flex flex-wrap gap-2">
       {answers.map((answer) => (
-        <PostForm key={answer} action={`/workspaces/${workspaceId}/ai/keys/agents`}>
+        <AccountForm key={answer} action={`/workspaces/${workspaceId}/ai/keys/agents`}>
           <input type="hidden" name="userId" value={userId} />
           <input type="hidden" name="requestedAt" value={requestedAt} />
           <input type="hidden" name="answer" value={answer} />
@@ -85,7 +77,7 @@ function Answers({
           >
             {labels[answer]}
           </Button>
-        </PostForm>
+        </AccountForm>
       ))}
     </span>
   );

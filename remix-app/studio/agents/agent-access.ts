@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";

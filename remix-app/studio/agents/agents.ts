@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import { exactUtcText } from "#shared/utc-time.ts";

@@ -1,9 +1,8 @@
-import { Link } from "@remix-run/react";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import { searchWith } from "../range.ts";
 import { BudgetMeter } from "./budget-meter.tsx";
 import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
@@ -77,7 +76,6 @@ export function BudgetList({
   mayChange,
   keysVisible,
   open,
-  now,
 }: {
   budgets: Budget[];
   whole: boolean;
@@ -86,7 +84,6 @@ export function BudgetList({
   mayChange: Record<BudgetScope, boolean>;
   keysVisible: boolean;
   open: OpenBudget | null;
-  now: string;
 }) {
   const ofScope = (wanted: BudgetScope) => budgets.filter(({ scope }) => scope === wanted);
   return concerns
@@ -116,16 +113,16 @@ export function BudgetList({
                       <p className="break-words font-medium">
                         {name} {budget.live ? null : <span className="text-muted">(no longer has access)</span>}
                       </p>
-                      <BudgetMeter budget={budget} now={now} />
+                      <BudgetMeter budget={budget} />
                     </div>
                     {mayChange[scope] && !isOpen ? (
-                      <Link
-                        to={`${searchWith("", { cursor, change: key })}#${key}`}
+                      <a
+                        href={`${searchWith("", { cursor, change: key })}#${key}`}
                         aria-label={`${words} of ${name}`}
                         className={`${buttonClass("secondary")} shrink-0`}
                       >
                         {words}
-                      </Link>
+                      </a>
                     ) : null}
                   </div>
                   {isOpen && open ? <BudgetForm budget={budget} open={open} page={searchWith("", { cursor })} /> : null}
@@ -142,19 +139,19 @@ export function BudgetList({
 function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: string }) {
   if (open?.key !== newLabelKey) {
     return (
-      <Link
+      <a
         id={newLabelKey}
-        to={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
+        href={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
         className={`${buttonClass("secondary")} mt-4`}
       >
         Add label budget
-      </Link>
+      </a>
     );
   }
   const { typed, error, label } = open;
   const page = searchWith("", { cursor });
   return (
-    <PostForm action={page} noValidate id={newLabelKey} className="mt-4 max-w-108 scroll-mt-6 space-y-4">
+    <AccountForm action={page} noValidate id={newLabelKey} className="mt-4 max-w-108 scroll-mt-6 space-y-4">
       <ErrorSummary id="budget-error" fields={{ label: label?.error, limitUsd: error }} />
       <input type="hidden" name="scope" value="label" />
       <input type="hidden" name="readUsd" value={label?.standingUsd ?? ""} />
@@ -178,11 +175,11 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
         <Button name="intent" value="save">
           Save budget
         </Button>
-        <Link to={page} className={buttonClass("secondary")}>
+        <a href={page} className={buttonClass("secondary")}>
           Cancel
-        </Link>
+        </a>
       </div>
-    </PostForm>
+    </AccountForm>
   );
 }
 
@@ -190,7 +187,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
 function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
   const { scope, subjectId, limitUsd, name, enforced } = budget;
   return (
-    <PostForm action={page} noValidate className="max-w-108 space-y-4">
+    <AccountForm action={page} noValidate className="max-w-108 space-y-4">
       <ErrorSummary id="budget-error" fields={{ limitUsd: error }} />
       <input type="hidden" name="scope" value={scope} />
       {scope === "label" ? (
@@ -221,10 +218,10 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
             Remove budget
           </Button>
         )}
-        <Link to={page} className={buttonClass("secondary")}>
+        <a href={page} className={buttonClass("secondary")}>
           Cancel
-        </Link>
+        </a>
       </div>
-    </PostForm>
+    </AccountForm>
   );
 }

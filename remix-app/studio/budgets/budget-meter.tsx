@@ -9,7 +9,7 @@ const fills = [
 ] as const;
 
 /** Shows a budget's usage as a bar and as text. */
-export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
+export function BudgetMeter({ budget }: { budget: Budget }) {
   const { limitUsd, spentUsd, reservedUsd, remainingUsd, spentPercent, usedUp, enforced, warned } = budget;
   if (limitUsd === null) return <p className="text-muted">No budget.</p>;
   if (spentUsd === null) {
@@ -48,7 +48,7 @@ export function BudgetMeter({ budget, now }: { budget: Budget; now: string }) {
       {enforced ? null : <p className="text-muted text-small">Only warns, because no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
-          Alert emailed <Moment at={warned.at} now={now} />: {alertReason(budget, warned.threshold)}
+          Alert emailed <Moment at={warned.at} />: {alertReason(budget, warned.threshold)}
         </p>
       ) : null}
     </div>

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import { labelPattern } from "#shared/labels.ts";

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio } from "../studio-reader.ts";

@@ -31,7 +31,6 @@ const render = (changes: Partial<CostRecord> = {}) =>
   renderToStaticMarkup(
     createElement(CostList, {
       records: [{ ...record, ...changes }],
-      now: at,
       imports: "/imports",
       empty: null,
     }),

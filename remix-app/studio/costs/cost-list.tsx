@@ -12,12 +12,10 @@ import type { CostRecord } from "./provider-import-schema.ts";
 /** Lists imported cost records and shows whether each one counts or has been replaced. */
 export function CostList({
   records,
-  now,
   imports,
   empty,
 }: {
   records: readonly CostRecord[];
-  now: string;
   /** The base path of links to imported files. */
   imports: string;
   empty: ReactNode;
@@ -31,9 +29,9 @@ export function CostList({
           <span className="break-all font-medium">{externalRunId}</span>
           <span className="block text-muted text-small">
             <Dotted facts={[provider, service, appName]} /> ·{" "}
-            {granularity === "account_day" ? <Day at={occurredAt} /> : <Moment at={occurredAt} now={now} />}
+            {granularity === "account_day" ? <Day at={occurredAt} /> : <Moment at={occurredAt} />}
           </span>
-          {file ? <ImportedFile file={file} now={now} imports={imports} /> : null}
+          {file ? <ImportedFile file={file} imports={imports} /> : null}
         </>
       ),
     },
@@ -44,7 +42,7 @@ export function CostList({
         <span className="whitespace-nowrap">{granularity === "account_day" ? "Daily total" : "Run"}</span>
       ),
     },
-    { label: "Status", cell: (record) => <Standing record={record} now={now} /> },
+    { label: "Status", cell: (record) => <Standing record={record} /> },
     {
       label: "Amount",
       numeric: true,
@@ -72,15 +70,7 @@ export function CostList({
   );
 }
 
-function ImportedFile({
-  file,
-  now,
-  imports,
-}: {
-  file: NonNullable<CostRecord["import"]>;
-  now: string;
-  imports: string;
-}) {
+function ImportedFile({ file, imports }: { file: NonNullable<CostRecord["import"]>; imports: string }) {
   const rates = ratesInWords(file.rates);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
@@ -89,13 +79,13 @@ function ImportedFile({
       <a className="link break-all" href={`${imports}/${file.id}`}>
         {file.file}
       </a>
-      , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} now={now} />
+      , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} />
       {rates ? ` at ${rates}` : null}
     </span>
   );
 }
 
-function Standing({ record, now }: { record: CostRecord; now: string }) {
+function Standing({ record }: { record: CostRecord }) {
   const { counted, replacedBy, replaces, revision, observedAt } = record;
   return (
     <>
@@ -110,7 +100,7 @@ function Standing({ record, now }: { record: CostRecord; now: string }) {
       {revision > 1 ? (
         <span className="text-muted text-small sm:block">
           {" "}
-          corrected {revision === 2 ? "once" : `${revision - 1} times`}, as of <Moment at={observedAt} now={now} />
+          corrected {revision === 2 ? "once" : `${revision - 1} times`}, as of <Moment at={observedAt} />
         </span>
       ) : null}
     </>

@@ -1,5 +1,5 @@
-import { Link, useLocation } from "@remix-run/react";
-import { Snippet } from "../../ui/snippet.tsx";
+import { useLocation } from "@remix-run/react";
+import { CodeBlock } from "../../ui/code-block.tsx";
 import { searchWith } from "../range.ts";
 import type { ImportFilter } from "./provider-imports.ts";
 
@@ -9,13 +9,14 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
     <div className="space-y-4">
       <p className="max-w-prose">
         Nothing was imported for this range. Import a provider’s bill{" "}
-        <Link className="link" to={`/workspaces/${workspaceId}/ai/costs/import`}>
+        <a className="link" href={`/workspaces/${workspaceId}/ai/costs/import`}>
           from a file
-        </Link>{" "}
+        </a>{" "}
         to compare it with what the gateway metered. A linked app can also send costs with its app token or an API key
         created for it:
       </p>
-      <Snippet
+      <CodeBlock
+        wrap
         label="Import a cost with curl"
         code={`curl ${gatewayUrl}/provider-costs \\
   -H "Authorization: Bearer $GATEHOUSE_API_KEY" \\
@@ -34,8 +35,9 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
         The platform’s operator can also import daily costs of OpenAI projects and Anthropic workspaces from the command
         line:
       </p>
-      <Snippet label="Import OpenAI’s costs" code="npm run gatehouse -- import-costs openai --project proj_1" />
-      <Snippet
+      <CodeBlock wrap label="Import OpenAI’s costs" code="npm run gatehouse -- import-costs openai --project proj_1" />
+      <CodeBlock
+        wrap
         label="Import Anthropic’s costs"
         code="npm run gatehouse -- import-costs anthropic --workspace wrkspc_1"
       />
@@ -58,9 +60,9 @@ export function ImportFilterNotice({ filter, of }: { filter: ImportFilter & { mo
       <span className="min-w-0 break-words">
         Only {of} of {parts.join(", ")}.
       </span>
-      <Link className="link" to={searchWith(search, { provider: "", account: "", noAccount: "", month: "" })}>
+      <a className="link" href={searchWith(search, { provider: "", account: "", noAccount: "", month: "" })}>
         Show all
-      </Link>
+      </a>
     </p>
   );
 }

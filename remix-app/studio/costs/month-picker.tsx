@@ -1,8 +1,7 @@
-import { Form, useLocation } from "@remix-run/react";
+import { useLocation } from "@remix-run/react";
 import { monthText } from "../../http/date-text.ts";
 import { Button } from "../../ui/button.tsx";
 import { Select } from "../../ui/field.tsx";
-import { Link } from "../../ui/link.tsx";
 import { pageParameters, searchWith } from "../range.ts";
 import { type AskedMonth, shiftMonth } from "./month.ts";
 
@@ -16,10 +15,10 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
   const options = [...new Set([month, ...listed])].sort().reverse();
   const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "month" && !pageParameters.includes(name));
   const step = (to: string, label: string) => (
-    <Link to={searchWith(search, { month: to })} className="choice min-h-10" preventScrollReset>
+    <a href={searchWith(search, { month: to })} className="choice min-h-10">
       {label}
       <span className="sr-only">, {monthText(to)}</span>
-    </Link>
+    </a>
   );
   return (
     <div className="space-y-2">
@@ -30,7 +29,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
       ) : null}
       <div className="flex flex-wrap items-center gap-2">
         {step(shiftMonth(month, -1), "Previous month")}
-        <Form className="flex items-center gap-2 max-sm:order-first max-sm:w-full" preventScrollReset>
+        <form className="flex items-center gap-2 max-sm:order-first max-sm:w-full">
           {kept.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
@@ -43,7 +42,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
             ))}
           </Select>
           <Button variant="secondary">Show</Button>
-        </Form>
+        </form>
         {month < current ? step(shiftMonth(month, 1), "Next month") : null}
       </div>
     </div>

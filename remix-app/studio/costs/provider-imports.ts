@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { pageOf, positionOf, readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { type MemberReader, readStudio, type StudioReader } from "../studio-reader.ts";

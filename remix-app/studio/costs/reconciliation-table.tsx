@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
@@ -96,9 +95,9 @@ function Name({ line: { cell, only }, to }: { line: ReconciledLine; to: string |
   return (
     <>
       {to ? (
-        <Link className="link font-medium" to={to}>
+        <a className="link font-medium" href={to}>
           {provider}
-        </Link>
+        </a>
       ) : (
         <span className="font-medium">{provider}</span>
       )}
@@ -127,10 +126,10 @@ function Status({ line: { cell }, links }: { line: ReconciledLine; links: readon
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (
-            <Link key={label} className="link py-0.75" to={to}>
+            <a key={label} className="link py-0.75" href={to}>
               {label}
               <span className="sr-only"> of {of}</span>
-            </Link>
+            </a>
           ))}
         </span>
       ) : null}

@@ -1,5 +1,4 @@
 import { Card } from "../../ui/card.tsx";
-import { Link } from "../../ui/link.tsx";
 import { BudgetMeter } from "../budgets/budget-meter.tsx";
 import type { Budget } from "../budgets/budgets.ts";
 
@@ -12,15 +11,15 @@ const scopes: Record<Budget["scope"], string> = {
 };
 
 /** Shows the budgets nearest to their limit, each as a bar. */
-export function BudgetsCard({ budgets, base, now }: { budgets: readonly Budget[]; base: string; now: string }) {
+export function BudgetsCard({ budgets, base }: { budgets: readonly Budget[]; base: string }) {
   return (
     <Card
       title="Budgets"
       lead="Spent this month (UTC), closest to the limit first."
       action={
-        <Link to={`${base}/ai/budgets`} className="link">
+        <a href={`${base}/ai/budgets`} className="link">
           All budgets
-        </Link>
+        </a>
       }
     >
       {budgets.length === 0 ? (
@@ -33,7 +32,7 @@ export function BudgetsCard({ budgets, base, now }: { budgets: readonly Budget[]
                 <bdi>{budget.name ?? "Unnamed"}</bdi>{" "}
                 <span className="font-normal text-muted text-small">· {scopes[budget.scope]}</span>
               </p>
-              <BudgetMeter budget={budget} now={now} />
+              <BudgetMeter budget={budget} />
             </li>
           ))}
         </ul>

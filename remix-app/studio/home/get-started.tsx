@@ -3,7 +3,6 @@ import type { ReactNode } from "react";
 import { buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CodeBlock } from "../../ui/code-block.tsx";
-import { Link } from "../../ui/link.tsx";
 import { GatewayCard } from "./gateway-card.tsx";
 import type { KeySetup } from "./workspace-home.ts";
 
@@ -66,9 +65,9 @@ export function GetStarted({
                 </p>
                 {step.done ? null : <p className="text-muted">{step.text}</p>}
                 {step === next && step.action ? (
-                  <Link to={step.action.to} className={buttonClass("primary")}>
+                  <a href={step.action.to} className={buttonClass("primary")}>
                     {step.action.label}
-                  </Link>
+                  </a>
                 ) : null}
               </div>
             </li>
@@ -88,9 +87,9 @@ export function GetStarted({
           title="Try a model first"
           lead="Use the Playground to send requests from your browser, without an API key."
         >
-          <Link to={`${base}/ai/playground`} className={buttonClass(next?.action ? "secondary" : "primary")}>
+          <a href={`${base}/ai/playground`} className={buttonClass(next?.action ? "secondary" : "primary")}>
             Open Playground
-          </Link>
+          </a>
         </Card>
         <GatewayCard url={gatewayUrl} />
       </div>

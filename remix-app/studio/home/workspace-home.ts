@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { type Budget, readBudgets } from "../budgets/budgets.ts";
 import { readApproval } from "../keys/approval.ts";
 import { listKeys } from "../keys/keys.ts";

@@ -1,8 +1,7 @@
-import { Link } from "@remix-run/react";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field, Select } from "../../ui/field.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
 
@@ -52,7 +51,7 @@ export function InvoiceEntryForm({
   cancelTo: string;
 }) {
   return (
-    <PostForm noValidate className="max-w-108 space-y-5">
+    <AccountForm noValidate className="max-w-108 space-y-5">
       <ErrorSummary
         id="invoice-error"
         fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
@@ -94,10 +93,10 @@ export function InvoiceEntryForm({
         <Button name="step" value="review">
           Review invoice
         </Button>
-        <Link to={cancelTo} className={buttonClass("secondary")}>
+        <a href={cancelTo} className={buttonClass("secondary")}>
           Cancel
-        </Link>
+        </a>
       </div>
-    </PostForm>
+    </AccountForm>
   );
 }

@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -12,13 +11,11 @@ import { kindNames, periodOf, signedAmount } from "./invoice-words.ts";
 export function InvoiceList({
   records,
   base,
-  now,
   empty,
 }: {
   records: readonly InvoiceRecord[];
   /** The path of the invoice pages. */
   base: string;
-  now: string;
   empty: ReactNode;
 }) {
   const decimals = columnDecimals(records.map(({ amountUsd }) => amountUsd));
@@ -27,9 +24,9 @@ export function InvoiceList({
       label: "Invoice",
       cell: ({ id, reference, provider, appName, kind, replaces, replacedBy }) => (
         <>
-          <Link className="link break-all font-medium" to={`${base}/${id}`}>
+          <a className="link break-all font-medium" href={`${base}/${id}`}>
             {reference}
-          </Link>
+          </a>
           <span className="block text-muted text-small">
             <Dotted
               facts={[
@@ -50,7 +47,7 @@ export function InvoiceList({
       label: "Period",
       cell: (invoice) => <span className="tabular-nums">{periodOf(invoice)}</span>,
     },
-    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} now={now} /> },
+    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} /> },
     {
       label: "Amount",
       numeric: true,

@@ -1,9 +1,8 @@
-import { Link } from "@remix-run/react";
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx";
 import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
@@ -29,7 +28,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
       >
         <div className="space-y-5">
           <Facts facts={invoiceFacts(invoice)} />
-          <PostForm className="flex flex-wrap gap-3">
+          <AccountForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <input type="hidden" name="reviewedAt" value={reviewedAt} />
             <Button name="step" value="record">
@@ -38,7 +37,7 @@ export function InvoiceReviewCards({ entry }: { entry: Extract<InvoiceEntry, { a
             <Button name="step" value="edit" variant="secondary">
               Edit
             </Button>
-          </PostForm>
+          </AccountForm>
         </div>
       </Card>
     </>
@@ -94,15 +93,15 @@ export function InvoiceConflictCards({
               {kept.reference} under “Replaces”. Only the new one then counts.
             </li>
           </ul>
-          <PostForm className="flex flex-wrap gap-3">
+          <AccountForm className="flex flex-wrap gap-3">
             <TypedFields typed={typed} />
             <Button name="step" value="edit" variant="secondary">
               Edit what I entered
             </Button>
-            <Link to={`${base}/${kept.id}`} className={buttonClass("secondary")}>
+            <a href={`${base}/${kept.id}`} className={buttonClass("secondary")}>
               View the recorded invoice
-            </Link>
-          </PostForm>
+            </a>
+          </AccountForm>
         </div>
       </Card>
     </>

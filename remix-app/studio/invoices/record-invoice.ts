@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { type enteredInvoice, rounding } from "#shared/provider-records.ts";
 import { utcTime } from "#shared/utc-time.ts";

@@ -1,9 +1,9 @@
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { TextArea } from "../../ui/field.tsx";
 import { ExactTime, Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { ApprovalState } from "./approval.ts";
 
 /** The maximum length of a note in characters. The database checks it too. */
@@ -15,12 +15,10 @@ export const maxNoteLength = 500;
 export function ApprovalCard({
   workspaceId,
   approval: { approved, request },
-  now,
   failed,
 }: {
   workspaceId: string;
   approval: ApprovalState;
-  now: string;
   /** The note and the error of a request that failed. */
   failed?: { note: string; error: string } | undefined;
 }) {
@@ -35,18 +33,18 @@ export function ApprovalCard({
         lead={
           <>
             Requested on <ExactTime at={requestedAt} /> by <bdi>{requestedBy ?? "a former member"}</bdi> (
-            <Moment at={requestedAt} now={now} />
+            <Moment at={requestedAt} />
             ). We’ll email you the decision. Any existing keys keep working.
           </>
         }
       >
         <div className="space-y-4">
           {note ? <p className="wrap-anywhere max-w-prose whitespace-pre-line">{note}</p> : null}
-          <PostForm action={action}>
+          <AccountForm action={action}>
             <input type="hidden" name="intent" value="withdraw" />
             <input type="hidden" name="requestedAt" value={requestedAt} />
             <Button variant="secondary">Withdraw request</Button>
-          </PostForm>
+          </AccountForm>
         </div>
       </Card>
     );
@@ -60,12 +58,11 @@ export function ApprovalCard({
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
           <Notice tone="warn">
-            The request from <ExactTime at={request.requestedAt} /> was declined{" "}
-            <Moment at={request.answeredAt} now={now} />. Reason:{" "}
-            <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
+            The request from <ExactTime at={request.requestedAt} /> was declined <Moment at={request.answeredAt} />.
+            Reason: <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
           </Notice>
         ) : null}
-        <PostForm action={action} className="max-w-120 space-y-4" noValidate>
+        <AccountForm action={action} className="max-w-120 space-y-4" noValidate>
           <input type="hidden" name="intent" value="request" />
           <TextArea
             name="note"
@@ -76,7 +73,7 @@ export function ApprovalCard({
             error={failed?.error}
           />
           <Button>Request approval</Button>
-        </PostForm>
+        </AccountForm>
       </div>
     </Card>
   );

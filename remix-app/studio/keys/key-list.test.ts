@@ -30,7 +30,7 @@ const key: KeySummary = {
 };
 
 const show = (shown: KeySummary) =>
-  renderToStaticMarkup(createElement(KeyList, { keys: [shown], mayRotate: true, path: "/keys", page: "", now: at }));
+  renderToStaticMarkup(createElement(KeyList, { keys: [shown], mayRotate: true, path: "/keys", page: "" }));
 
 test("the key list shows a key's spend this month next to its budget, with the exact amount on hover", () => {
   expect(show(key)).toContain('title="$16.40"');

@@ -1,12 +1,11 @@
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
-import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { KeySummary } from "./key-schema.ts";
 
 const states = { active: "Active", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
@@ -45,11 +44,10 @@ export interface KeyListProps {
   path: string;
   /** The query string of the list's current page. */
   page: string;
-  now: string;
 }
 
 /** Lists a workspace's keys, with links to rotate and revoke the active ones. */
-export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
+export function KeyList({ keys, mayRotate, path, page }: KeyListProps) {
   return (
     <DataTable
       caption="API keys"
@@ -62,13 +60,13 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
           : "No API keys yet. You can create keys once this workspace is approved."
       }
       columns={[
-        { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page, now }} /> },
+        { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page }} /> },
         {
           label: "Last used",
-          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} now={now} /> : "Never"),
+          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} /> : "Never"),
         },
         { label: "Spent this month", numeric: true, cell: (key) => <KeySpend data={key} /> },
-        { label: "Expires", cell: (key) => <Expiry data={key} now={now} /> },
+        { label: "Expires", cell: (key) => <Expiry data={key} /> },
         {
           label: "State",
           small: "aside",
@@ -79,13 +77,13 @@ export function KeyList({ keys, mayRotate, path, page, now }: KeyListProps) {
   );
 }
 
-function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "keys"> & { data: KeySummary }) {
+function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"> & { data: KeySummary }) {
   return (
     <>
       <bdi className={isLive(key) ? "font-medium" : "text-muted"}>{key.name}</bdi>
       <code className="block break-all font-mono font-normal text-muted text-small">{key.prefix}…</code>
       <span className="block font-normal text-muted text-small">
-        <Dotted facts={factsOf(key)} /> · created <Moment at={key.createdAt} now={now} />
+        <Dotted facts={factsOf(key)} /> · created <Moment at={key.createdAt} />
         {key.createdBy ? (
           <>
             {" "}
@@ -96,21 +94,17 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
       {isLive(key) ? (
         <span className="mt-2 flex flex-wrap gap-2 font-normal">
           {mayRotate && key.state === "active" && key.agent === null ? (
-            <Link
-              to={`${path}/${key.id}/rotate`}
-              className={buttonClass("secondary")}
-              aria-label={`Rotate ${key.name}`}
-            >
+            <a href={`${path}/${key.id}/rotate`} className={buttonClass("secondary")} aria-label={`Rotate ${key.name}`}>
               Rotate
-            </Link>
+            </a>
           ) : null}
-          <Link
-            to={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
+          <a
+            href={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
             className={buttonClass("danger")}
             aria-label={`Revoke ${key.name}`}
           >
             Revoke
-          </Link>
+          </a>
         </span>
       ) : null}
     </>
@@ -121,16 +115,16 @@ function KeyName({ data: key, mayRotate, path, page, now }: Omit<KeyListProps, "
  * Shows when a key stops working. A coding agent renews its key until its login ends, so its key shows the end of the
  * login.
  */
-function Expiry({ data: { agent, expiresAt, state }, now }: { data: KeySummary; now: string }) {
+function Expiry({ data: { agent, expiresAt, state } }: { data: KeySummary }) {
   if (state === "revoked") return "–";
   if (agent?.endsAt) {
     return (
       <>
-        Connection ends <Moment at={agent.endsAt} now={now} />
+        Connection ends <Moment at={agent.endsAt} />
       </>
     );
   }
-  return expiresAt ? <Moment at={expiresAt} now={now} /> : "Never";
+  return expiresAt ? <Moment at={expiresAt} /> : "Never";
 }
 
 /**
@@ -169,10 +163,10 @@ export function KeyRevocation({
       }
       cancelTo={here}
     >
-      <PostForm action={here}>
+      <AccountForm action={here}>
         <input type="hidden" name="keyId" value={id} />
         <Button variant="danger">{isAgent ? "Revoke agent" : "Revoke key"}</Button>
-      </PostForm>
+      </AccountForm>
     </ConfirmCard>
   );
 }

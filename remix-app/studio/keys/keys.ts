@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
 import type { CsvColumn } from "../../http/csv.ts";

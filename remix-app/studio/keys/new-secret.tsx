@@ -1,5 +1,5 @@
+import { CodeBlock } from "../../ui/code-block.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { Snippet } from "../../ui/snippet.tsx";
 
 /** Shows a new key's secret and what to do next. No other page shows the secret. */
 export function NewSecret({
@@ -22,15 +22,17 @@ export function NewSecret({
         Copy the key now. We store only its hash, so we can’t show it again. Never put it in browser code or in source
         control.
       </Notice>
-      <Snippet label="Key" code={secret} />
-      <Snippet label="Environment variable" code={`export GATEHOUSE_API_KEY='${secret}'`} />
-      <Snippet
+      <CodeBlock wrap label="Key" code={secret} />
+      <CodeBlock wrap label="Environment variable" code={`export GATEHOUSE_API_KEY='${secret}'`} />
+      <CodeBlock
+        wrap
         label="curl"
         code={`curl ${baseUrl}/chat/completions \\
   -H "Authorization: Bearer $GATEHOUSE_API_KEY" -H 'Content-Type: application/json' \\
   -d '{"model":"${model}","messages":[{"role":"user","content":"Hello"}]}'`}
       />
-      <Snippet
+      <CodeBlock
+        wrap
         label="Python"
         code={`import os
 from openai import OpenAI
@@ -41,7 +43,8 @@ answer = client.chat.completions.create(
 )
 print(answer.choices[0].message.content)`}
       />
-      <Snippet
+      <CodeBlock
+        wrap
         label="TypeScript"
         code={`import OpenAI from "openai";
 

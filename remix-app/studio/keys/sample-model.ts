@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { listPlaygroundModels } from "../playground/list-models.ts";
 import type { KeySummary } from "./key-schema.ts";
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { readStudio } from "../studio-reader.ts";
 

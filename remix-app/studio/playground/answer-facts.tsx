@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import { CircleCheck, TriangleAlert } from "lucide-react";
 import { Credits, Usd } from "../../ui/money.tsx";
 import type { RunFacts } from "./run-facts.ts";
@@ -26,9 +25,9 @@ export function AnswerFacts({ facts, workspaceId }: { facts: RunFacts; workspace
       {latencyMs === undefined ? null : <li>{durationOf(latencyMs)} in total</li>}
       {runId === undefined ? null : (
         <li>
-          <Link className="link inline-block min-w-6" to={`/workspaces/${workspaceId}/ai/runs/${runId}`}>
+          <a className="link inline-block min-w-6" href={`/workspaces/${workspaceId}/ai/runs/${runId}`}>
             View run
-          </Link>
+          </a>
         </li>
       )}
     </ul>

@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { askGateway, headersForClient } from "../../gateway/ask-gateway.ts";
 import { problem } from "../../http/problem.ts";
 import { setApprovalProof } from "../../supabase/data-api.ts";

@@ -1,8 +1,9 @@
 import { ChevronRight, CircleAlert } from "lucide-react";
+import { useEffect } from "react";
 import { Button } from "../../ui/button.tsx";
+import { CodeBlock } from "../../ui/code-block.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Select, TextArea } from "../../ui/field.tsx";
-import { Snippet } from "../../ui/snippet.tsx";
 import type { FieldErrors } from "./chat-form.ts";
 import type { ToolCall } from "./chat-message.ts";
 import type { Failure } from "./failure.ts";
@@ -40,7 +41,7 @@ export function CodeSamples({ samples }: { samples: readonly CodeSample[] }) {
             {label}
           </summary>
           <div className="pb-3">
-            <Snippet label={label} code={code} />
+            <CodeBlock wrap label={label} code={code} />
           </div>
         </details>
       ))}
@@ -66,9 +67,14 @@ export function FailureNotice({ failure }: { failure: Failure | null }) {
   );
 }
 
+const errorsId = "playground-error";
+
 /** Shows the errors of a panel's form. Each attempt moves the focus to them. */
 export function FormErrors({ errors, attempts }: { errors: FieldErrors; attempts: number }) {
-  return <ErrorSummary key={attempts} id="playground-error" fields={errors} />;
+  useEffect(() => {
+    if (attempts > 0) document.getElementById(errorsId)?.focus();
+  }, [attempts]);
+  return <ErrorSummary id={errorsId} fields={errors} />;
 }
 
 /**

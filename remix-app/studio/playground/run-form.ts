@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { readAiPolicy } from "../policy/ai-policy.ts";
 import { askAsMember, endpoints, type PlaygroundEndpoint } from "./ask-as-member.ts";

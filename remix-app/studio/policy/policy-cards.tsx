@@ -1,8 +1,8 @@
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { PickerView } from "../model-choice/model-choices.ts";
 import type { ModelOptions } from "../model-choice/model-options.ts";
 import { DefaultSubmit, ModelPicker } from "../model-choice/model-picker.tsx";
@@ -31,7 +31,7 @@ export function PolicyCards({
       ? "Leave empty for no limit."
       : `Leave empty for the plan’s limit of ${limit.toLocaleString("en")}. A higher limit has no effect.`;
   return (
-    <PostForm action={action} noValidate className="space-y-6">
+    <AccountForm action={action} noValidate className="space-y-6">
       <DefaultSubmit>Save policy</DefaultSubmit>
       <ErrorSummary id="policy-error" fields={errors} />
       <input type="hidden" name="readAt" value={readAt ?? ""} />
@@ -115,6 +115,6 @@ export function PolicyCards({
       <Button name="intent" value="save">
         Save policy
       </Button>
-    </PostForm>
+    </AccountForm>
   );
 }

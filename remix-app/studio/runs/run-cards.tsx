@@ -3,7 +3,6 @@ import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { formatMs } from "../../ui/format-amount.ts";
-import { Link } from "../../ui/link.tsx";
 import { attemptResult, capitalised, runFacts } from "./run-facts.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
@@ -33,9 +32,9 @@ export function SimilarRuns({ run, runsPath }: { run: RunSummary; runsPath: stri
         value === null
           ? []
           : [
-              <Link key={name} className="link" to={`${runsPath}?${new URLSearchParams({ [name]: value })}`}>
+              <a key={name} className="link" href={`${runsPath}?${new URLSearchParams({ [name]: value })}`}>
                 {label}
-              </Link>,
+              </a>,
             ],
       )}
     </nav>

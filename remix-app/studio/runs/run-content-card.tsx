@@ -1,8 +1,8 @@
+import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Day, Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { PostForm } from "../../ui/post-form.tsx";
 import type { KeptContentFacts, OpenedContent } from "./runs.ts";
 import type { Said } from "./said.ts";
 
@@ -25,12 +25,10 @@ const parts = [
 export function RunContentCard({
   kept,
   opened,
-  now,
 }: {
   kept: KeptContentFacts;
   /** Null if the content was requested but has been deleted. */
   opened: OpenedContent | null | undefined;
-  now: string;
 }) {
   return (
     <Card
@@ -38,7 +36,7 @@ export function RunContentCard({
       title="Prompts and answers"
       lead={
         <>
-          This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} now={now} />, on{" "}
+          This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} />, on{" "}
           <Day at={kept.deletedFrom} />.
         </>
       }
@@ -62,7 +60,7 @@ export function RunContentCard({
           )}
         </div>
       ) : (
-        <PostForm action="#said" className="space-y-4">
+        <AccountForm action="#said" className="space-y-4">
           {opened === null ? <Notice tone="warn">It has been deleted.</Notice> : null}
           <p className="text-muted">
             Members who manage the AI policy can read them. Each view is recorded in the workspace’s activity.
@@ -70,7 +68,7 @@ export function RunContentCard({
           <Button name="step" value="open" variant="secondary">
             Show prompts and answers
           </Button>
-        </PostForm>
+        </AccountForm>
       )}
     </Card>
   );

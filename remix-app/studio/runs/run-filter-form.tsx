@@ -1,7 +1,5 @@
-import { Form } from "@remix-run/react";
 import { Button, buttonClass } from "../../ui/button.tsx";
 import { Field, Select } from "../../ui/field.tsx";
-import { Link } from "../../ui/link.tsx";
 import { statusNames } from "./run-facts.ts";
 import type { RunFilterOptions } from "./runs.ts";
 
@@ -38,7 +36,7 @@ export function RunFilterForm({
     ["provider", "Provider", (providers ?? []).map((id) => ({ value: id, label: id }))],
   ];
   return (
-    <Form className="flex flex-wrap items-end gap-3">
+    <form className="flex flex-wrap items-end gap-3">
       {kept.map(([name, value]) => (
         <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
       ))}
@@ -54,11 +52,11 @@ export function RunFilterForm({
       ))}
       <Button variant="secondary">Filter</Button>
       {fields.some((name) => asked[name]) ? (
-        <Link className={buttonClass("quiet")} to={`?${new URLSearchParams(kept)}`}>
+        <a className={buttonClass("quiet")} href={`?${new URLSearchParams(kept)}`}>
           Clear filters
-        </Link>
+        </a>
       ) : null}
-    </Form>
+    </form>
   );
 }
 

@@ -1,6 +1,5 @@
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
-import { Link } from "../../ui/link.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { isCostUnknown } from "./pricing.ts";
@@ -8,14 +7,8 @@ import { statusNames } from "./run-facts.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 /** Lists runs as a table, and on small screens as cards with the most important columns. */
-export function RunList(props: {
-  runs: RunSummary[];
-  runsPath: string;
-  filtered: boolean;
-  searchedAll: boolean;
-  now: string;
-}) {
-  const { runs, runsPath, filtered, searchedAll, now } = props;
+export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered: boolean; searchedAll: boolean }) {
+  const { runs, runsPath, filtered, searchedAll } = props;
   const costVisible = runs.some(({ costUsd }) => costUsd !== null);
   const costDecimals = columnDecimals(runs.map(({ costUsd }) => costUsd));
   const creditDecimals = columnDecimals(runs.map(({ billedCredits }) => billedCredits));
@@ -36,11 +29,11 @@ export function RunList(props: {
           label: "Run",
           cell: (run) => (
             <>
-              <Link className="link font-medium" to={`${runsPath}/${run.id}`}>
+              <a className="link font-medium" href={`${runsPath}/${run.id}`}>
                 {run.model}
-              </Link>
+              </a>
               <span className="block text-muted text-small">
-                {run.feature} · <Moment at={run.createdAt} now={now} />
+                {run.feature} · <Moment at={run.createdAt} />
               </span>
             </>
           ),

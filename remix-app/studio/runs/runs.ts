@@ -1,4 +1,4 @@
-import type { AppLoadContext } from "@remix-run/server-runtime";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { type Tariff, tierPrices, unitPrice } from "#shared/money.ts";
 import { jsonNumber } from "#shared/raw-json.ts";

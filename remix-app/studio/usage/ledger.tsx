@@ -1,4 +1,3 @@
-import { Link } from "@remix-run/react";
 import type { CsvColumn } from "../../http/csv.ts";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
@@ -30,7 +29,7 @@ export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
 ];
 
 /** Lists every change of the balance in a range, newest first. A change caused by a run links to the run. */
-export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; workspaceId: string; now: string }) {
+export function Ledger({ entries, workspaceId }: { entries: LedgerEntry[]; workspaceId: string }) {
   const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
   const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
   return (
@@ -42,9 +41,9 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
           cell: (entry) => (
             <>
               {entry.runId ? (
-                <Link className="link" to={`/workspaces/${workspaceId}/ai/runs/${entry.runId}`}>
+                <a className="link" href={`/workspaces/${workspaceId}/ai/runs/${entry.runId}`}>
                   {entryName(entry)}
-                </Link>
+                </a>
               ) : (
                 entryName(entry)
               )}
@@ -52,7 +51,7 @@ export function Ledger({ entries, workspaceId, now }: { entries: LedgerEntry[]; 
             </>
           ),
         },
-        { label: "When", cell: ({ createdAt }) => <Moment at={createdAt} now={now} /> },
+        { label: "When", cell: ({ createdAt }) => <Moment at={createdAt} /> },
         {
           label: "Credits",
           numeric: true,

@@ -1,7 +1,6 @@
 import { dayText } from "../../http/date-text.ts";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
-import { Link } from "../../ui/link.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
@@ -150,9 +149,9 @@ function RunsLink({
       : { [filters[by] ?? by]: row.key, from: first, to: last };
   if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabels)) return row.label;
   return (
-    <Link className="link" to={`${runsPath}?${new URLSearchParams(query)}`}>
+    <a className="link" href={`${runsPath}?${new URLSearchParams(query)}`}>
       {by === "day" ? dayText(row.label) : row.label}
-    </Link>
+    </a>
   );
 }
 

@@ -42,7 +42,7 @@ export function ImportReviewForm({
   const { form: fault, ...faults } = errors;
   const changes = preview !== null && changedDays(preview) > 0;
   return (
-    <AccountForm noValidate data-once className="space-y-6">
+    <AccountForm noValidate className="space-y-6">
       <input type="hidden" name="draft" value={draftId} />
       <input type="hidden" name="reviewedSource" value={choices.source} />
       <input type="hidden" name="previewed" value={previewed ?? ""} />

@@ -27,7 +27,7 @@ export function CostUploadCard({ errors, children }: { errors: ImportErrors; chi
       lead="You’ll see what the file contains and what it changes. Nothing is stored until you confirm."
     >
       <div className="grid gap-x-10 gap-y-6 lg:grid-cols-2">
-        <AccountForm encType="multipart/form-data" data-once className="space-y-5">
+        <AccountForm encType="multipart/form-data" className="space-y-5">
           <ErrorSummary id="upload-error" fields={errors} />
           {children}
           <Field

@@ -1,23 +1,17 @@
-import { AppPage, type AppPageProps } from "./app-page.tsx";
-import { SectionNav } from "./section-nav.tsx";
-import { WorkspaceSwitcher } from "./workspace-switcher.tsx";
-
-export interface WorkspacePageProps extends Omit<AppPageProps, "nav"> {
-  workspace: {
-    id: string;
-    name: string;
-    isOwner: boolean;
-    permissions: readonly string[];
-    /** Some of the member's other workspaces, to switch to. */
-    others?: readonly { id: string; name: string }[];
-  };
-}
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { Outlet, useLoaderData } from "@remix-run/react";
+import { requireUser } from "../../session/user.ts";
+import { AppFrame } from "../../ui/app-frame.tsx";
+import { SectionNav } from "../../ui/section-nav.tsx";
+import { WorkspaceSwitcher } from "../../ui/workspace-switcher.tsx";
+import { readOtherWorkspaces } from "../../workspaces/list-workspaces.ts";
+import { requireWorkspace, type WorkspacePermission } from "../../workspaces/permission.ts";
 
 interface WorkspaceSection {
   path: string;
   label: string;
   /** The permission that the section requires, or `owner` for owners only. Absent if every member sees the section. */
-  needs?: "use_ai_studio" | "manage_ai_keys" | "owner";
+  needs?: WorkspacePermission | "owner";
 }
 
 const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }[] = [
@@ -53,8 +47,18 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
   },
 ];
 
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const user = await requireUser(context, request);
+  const [{ workspace }, others] = await Promise.all([
+    requireWorkspace(context, { request, params }),
+    readOtherWorkspaces(user, { workspaceId: params.workspaceId ?? "", requestId: context.requestId }),
+  ]);
+  return { workspace, others };
+}
+
 /** Renders the frame of a workspace's pages, with the sections that the member's role allows. */
-export function WorkspacePage({ workspace, ...page }: WorkspacePageProps) {
+export default function WorkspaceFrame() {
+  const { workspace, others } = useLoaderData<typeof loader>();
   const base = `/workspaces/${workspace.id}`;
   const isShown = ({ needs }: WorkspaceSection) =>
     needs === undefined || (needs === "owner" ? workspace.isOwner : workspace.permissions.includes(needs));
@@ -65,16 +69,17 @@ export function WorkspacePage({ workspace, ...page }: WorkspacePageProps) {
     }))
     .filter(({ sections }) => sections.length > 0);
   return (
-    <AppPage
-      {...page}
+    <AppFrame
       nav={
         <SectionNav
           label="Workspace"
           name={workspace.name}
-          head={<WorkspaceSwitcher workspace={workspace} others={workspace.others ?? []} />}
+          head={<WorkspaceSwitcher workspace={workspace} others={others} />}
           groups={shown}
         />
       }
-    />
+    >
+      <Outlet />
+    </AppFrame>
   );
 }

@@ -1,5 +1,6 @@
-import { AppPage, type AppPageProps } from "./app-page.tsx";
-import { type SectionGroup, SectionNav } from "./section-nav.tsx";
+import { Outlet } from "@remix-run/react";
+import { AppFrame } from "../../ui/app-frame.tsx";
+import { type SectionGroup, SectionNav } from "../../ui/section-nav.tsx";
 
 const groups: readonly SectionGroup[] = [
   {
@@ -31,7 +32,11 @@ const groups: readonly SectionGroup[] = [
   },
 ];
 
-/** Renders the frame of the console's pages, which are not hydrated. */
-export function ConsolePage(page: Omit<AppPageProps, "nav">) {
-  return <AppPage {...page} nav={<SectionNav label="Console" name="Admin console" groups={groups} />} />;
+/** Renders the frame of the console's pages. Their loaders check that the visitor is an admin. */
+export default function ConsoleFrame() {
+  return (
+    <AppFrame nav={<SectionNav label="Console" name="Admin console" groups={groups} />}>
+      <Outlet />
+    </AppFrame>
+  );
 }

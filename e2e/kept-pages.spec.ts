@@ -1,0 +1,152 @@
+import type { Page } from "playwright/test";
+import { query, requireMfa } from "../scripts/test/people.ts";
+import { readStack } from "../scripts/test/stack.ts";
+import { enter, expect, hold, type Person, signIn, test } from "./test.ts";
+
+const headers = { Origin: readStack().base };
+const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
+const sessionOf = (page: Page) => page.locator("html").getAttribute("data-session");
+/** The settings' section that the tests prefetch or keep. */
+const profile = (page: Page) =>
+  page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name: "Profile" });
+
+/** Records the path and the session of everything that the tab shows. */
+async function recordShown(page: Page): Promise<() => Promise<string[]>> {
+  await page.addInitScript(() => {
+    function record() {
+      const { body, documentElement } = document;
+      if (document.querySelector("main") && getComputedStyle(body).visibility === "visible") {
+        const shown = new Set(JSON.parse(sessionStorage.getItem("shown") ?? "[]"));
+        shown.add(`${location.pathname} ${documentElement.dataset.session}`);
+        sessionStorage.setItem("shown", JSON.stringify([...shown]));
+      }
+      requestAnimationFrame(record);
+    }
+    requestAnimationFrame(record);
+  });
+  return () => page.evaluate(() => JSON.parse(sessionStorage.getItem("shown") ?? "[]"));
+}
+
+/** Rests the pointer on a link until the browser has prefetched its page. */
+async function prefetch(page: Page): Promise<void> {
+  const preload = await page.context().newCDPSession(page);
+  const ready = new Promise<void>((resolve) =>
+    preload.on("Preload.prefetchStatusUpdated", ({ status }) => {
+      if (status === "Ready") resolve();
+    }),
+  );
+  await preload.send("Preload.enable");
+  await profile(page).hover();
+  await ready;
+}
+
+/**
+ * Dispatches the events with which browsers put a page into their back/forward cache and show it again. The tests'
+ * Chromium has no such cache.
+ */
+const leave = (page: Page) =>
+  page.evaluate(() => void dispatchEvent(new PageTransitionEvent("pagehide", { persisted: true })));
+const comeBack = (page: Page) =>
+  page.evaluate(() => void dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true })));
+
+async function keep(page: Page): Promise<void> {
+  await profile(page).click();
+  await expect(heading(page, "Profile")).toBeVisible();
+  await leave(page);
+}
+
+const ways = {
+  prefetched: { prepare: prefetch, open: (page: Page) => profile(page).click() },
+  kept: { prepare: keep, open: comeBack },
+};
+
+test("a prefetched page opens without another request for it, and a kept page returns as it was", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/settings/security");
+  await prefetch(page);
+  await profile(page).click();
+  await expect(heading(page, "Profile")).toBeVisible();
+  expect(await page.evaluate('performance.getEntriesByType("navigation")[0].deliveryType')).toBe(
+    "navigational-prefetch",
+  );
+
+  await page.evaluate("window.kept = true");
+  await leave(page);
+  await expect(heading(page, "Profile")).toBeHidden();
+  await comeBack(page);
+  await expect(heading(page, "Profile")).toBeVisible();
+  expect(await page.evaluate("window.kept")).toBe(true);
+});
+
+/** What may happen between loading a page in advance and opening it. None of it reaches the tab by itself. */
+const changes: Record<
+  string,
+  { change: (page: Page, people: Record<"member" | "colleague", Person>) => Promise<void>; opens: string }
+> = {
+  "a switch to another account": {
+    async change(page) {
+      const { accounts } = await (await page.request.get("/api/v1/auth/accounts")).json();
+      const other = accounts.find(({ active }: { active: boolean }) => !active);
+      const answer = await page.request.post("/api/v1/auth/accounts/switch", {
+        headers,
+        data: { accountId: other.id },
+      });
+      expect(answer.ok()).toBe(true);
+    },
+    opens: "Profile",
+  },
+  "a sign-out": {
+    async change(page) {
+      expect((await page.request.post("/api/v1/auth/accounts/logout-all", { headers })).ok()).toBe(true);
+    },
+    opens: "Sign in",
+  },
+  "a sign-out and another sign-in": {
+    async change(page, { member }) {
+      await page.context().clearCookies();
+      await hold(page.context(), member);
+    },
+    opens: "Profile",
+  },
+  "a change of the account's MFA policy": {
+    async change(_, { member }) {
+      const [account] = await query<{ id: string }>("select id from auth.users where email = $1", [member.email]);
+      await requireMfa({ id: account?.id ?? "" });
+    },
+    opens: "Add an authenticator app",
+  },
+};
+
+for (const [way, { prepare, open }] of Object.entries(ways)) {
+  for (const [name, { change, opens }] of Object.entries(changes)) {
+    test(`a page that was ${way} before ${name} is never shown`, async ({ page, member, colleague }) => {
+      await enter(page, colleague);
+      await signIn(page, member, { at: "/add-account" });
+      await expect(heading(page, "Home")).toBeVisible();
+      const shown = await recordShown(page);
+      await page.goto("/settings/security");
+      const before = await sessionOf(page);
+      await prepare(page);
+      await change(page, { member, colleague });
+      await page.evaluate("sessionStorage.removeItem('shown')");
+      await open(page);
+      await expect(heading(page, opens)).toBeVisible();
+      expect(await shown()).not.toContain(`/settings/profile ${before}`);
+      expect(await sessionOf(page)).not.toBe(before);
+    });
+  }
+}
+
+test("a secret that is shown once does not come back by the back button", async ({ page, member }) => {
+  await enter(page, member, "/settings/security");
+  await page.evaluate(() => {
+    document.querySelector("main")?.append(Object.assign(document.createElement("p"), { textContent: "ttr_secret" }));
+    document.querySelector("main")?.lastElementChild?.setAttribute("data-shown-once", "");
+  });
+  await leave(page);
+  await comeBack(page);
+  await expect(page.getByText("ttr_secret")).toHaveCount(0);
+  await expect(heading(page, "Security")).toBeVisible();
+});

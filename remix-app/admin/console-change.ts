@@ -79,7 +79,7 @@ const common: Refusals = {
  * Makes a change in the database on behalf of an admin and returns the function's full answer.
  * @returns null if the answer is missing or malformed; the change may have been made
  */
-export async function askConsole<Schema extends z.ZodType>(
+async function askConsole<Schema extends z.ZodType>(
   context: AppLoadContext,
   options: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema> | null> {

@@ -17,20 +17,26 @@ export function appsUnavailable({ requestId }: { requestId: string }): Response 
 }
 
 /**
- * Calls a handoff function (schema private) as the server itself and parses its result.
+ * Calls a function as the server itself and parses its result.
+ * @param options.area the function's schema, `private` by default
  * @throws Response 503 AUTH_UNAVAILABLE if the database does not answer or returns an unexpected result
  */
 export async function callAppFunction<Schema extends z.ZodType>(
   context: CallContext,
-  { name, args, schema }: { name: string; args: Record<string, unknown>; schema: Schema },
+  {
+    area = "private",
+    name,
+    args,
+    schema,
+  }: { area?: "ai" | "private" | undefined; name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
   const { data, error } = await createServiceClient(context.env)
-    .schema("private")
+    .schema(area)
     .rpc(name, args)
     .abortSignal(AbortSignal.timeout(policyTimeoutMs));
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
-  console.error(`error request=${context.requestId} private.${name} failed: ${error?.code ?? "unexpected answer"}`);
+  console.error(`error request=${context.requestId} ${area}.${name} failed: ${error?.code ?? "unexpected answer"}`);
   throw appsUnavailable(context);
 }
 

@@ -63,19 +63,22 @@ const refusals = refusalOf(
 /**
  * Calls a database function as the person behind an app session. Each function derives person, app, scopes and MFA from
  * the token's hash in the same statement.
- * @param name a function in supabase/schemas/satellites/app-session-access.sql
+ * @param options.name a function that takes the token's hash, such as those in
+ * supabase/schemas/satellites/app-session-access.sql
  * @throws Response the function's refusal, as a problem
  */
 export async function callAsApp<Schema extends z.ZodType>(
   context: AppLoadContext,
   {
     caller,
+    area,
     name,
     args = {},
     schema,
-  }: { caller: AppCaller; name: string; args?: Record<string, unknown>; schema: Schema },
+  }: { caller: AppCaller; area?: "ai"; name: string; args?: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
   const answer = await callAppFunction(context, {
+    area,
     name,
     args: { token_hash: caller.tokenHash, ...args },
     schema: z.union([refusals, schema]),

@@ -1,11 +1,10 @@
 import type { Operation } from "#shared/operation.ts";
-import { enteredInvoice } from "#shared/provider-records.ts";
+import { enteredInvoice, invoiceReceipt } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { agentOperations } from "./agents/agent-operations.ts";
 import { budgetChange, budgetPage } from "./budgets/budgets.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
-import { invoiceReceipt } from "./invoices/record-invoice.ts";
 import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
 import { aiPolicy, policyChange } from "./policy/ai-policy.ts";
 import { windowQuery } from "./range.ts";

@@ -7,19 +7,17 @@ import { requirePermission } from "../workspaces/permission.ts";
 
 const anyId = z.uuid();
 
-/** The requesting member and the workspace, both from a verified session. */
+/**
+ * A person and what they may use, both verified: a member of a workspace with its id, or an infrastructure admin with
+ * the id of the platform's book.
+ */
 export interface StudioMember {
   userId: string;
   workspaceId: string;
 }
 
-export type MemberReader = StudioMember & { kind: "member" };
-
-/**
- * The reader of a workspace's studio. It is a permitted member, or a satellite that reads for a member and is checked
- * by the database.
- */
-export type StudioReader = MemberReader | (AppCaller & { workspaceId: string });
+/** The reader of a workspace's studio: a person, or a satellite that reads for a member. The database checks both. */
+export type StudioReader = StudioMember | (AppCaller & { workspaceId: string });
 
 /**
  * Returns the member or satellite that reads the studio, on a route that also accepts app sessions.
@@ -39,13 +37,6 @@ const refusal = z.union([
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);
 
-/** The functions for app sessions whose names differ from the functions for members. */
-const functionsForApps: Record<string, string> = {
-  list_provider_costs: "list_provider_costs_by_app_session",
-  list_provider_invoices: "list_provider_invoices_by_app_session",
-  reconcile_costs: "reconcile_costs_by_app_session",
-};
-
 /**
  * Calls a database function that reads for a member or for an app session.
  * @param options.name the name of a function in schema ai
@@ -59,11 +50,12 @@ export async function readStudio<Schema extends z.ZodType>(
   const { requestId } = context;
   const answer: z.ZodType = z.union([schema, refusal]);
   const read =
-    reader.kind === "app"
+    "tokenHash" in reader
       ? await callAsApp(context, {
           caller: reader,
-          name: functionsForApps[name] ?? name,
-          args: { workspace_id: reader.workspaceId, ...args },
+          area: "ai",
+          name,
+          args: { member_id: null, workspace: reader.workspaceId, ...args },
           schema: answer,
         })
       : await callAsMember(context, { member: reader, name, args, schema: answer });
@@ -90,10 +82,9 @@ export async function callAsMember<Schema extends z.ZodType>(
   const { userId, workspaceId } = member;
   // The workspace id may be any text from a URL, so its format is checked here.
   if (!anyId.safeParse(workspaceId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
-  const asked = { member_id: userId, workspace: workspaceId, ...args };
   return callFunction(context, {
     name: `ai.${name}`,
-    args: asked,
+    args: { member_id: userId, workspace: workspaceId, ...args },
     schema,
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });

@@ -93,7 +93,7 @@ export interface FoundWorkspace {
   user: User;
   workspace: WorkspaceAccess;
   /** The ids of the user and the workspace, for reads and changes on the user's behalf. */
-  member: { kind: "member"; userId: string; workspaceId: string };
+  member: { userId: string; workspaceId: string };
 }
 
 /**
@@ -110,7 +110,7 @@ export async function requireWorkspace(
   const user = await requireUser(context, request);
   const workspaceId = params.workspaceId ?? "";
   const workspace = await readOnce(context, { request, read: () => getWorkspace(user, { workspaceId, requestId }) });
-  if (workspace) return { user, workspace, member: { kind: "member", userId: user.id, workspaceId: workspace.id } };
+  if (workspace) return { user, workspace, member: { userId: user.id, workspaceId: workspace.id } };
   await requireFormAccount(context, request);
   throw problem("NOT_FOUND", { requestId });
 }

@@ -51,8 +51,6 @@ const guarded: Record<string, Guarded> = {
     whole("ai.workspace_policies"),
     whole("ai.external_provider_costs"),
     whole("ai.external_provider_invoices"),
-    whole("ai.platform_provider_costs"),
-    whole("ai.platform_provider_invoices"),
     whole("ai.cost_imports"),
   ]),
 };

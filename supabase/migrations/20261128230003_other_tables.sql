@@ -145,6 +145,8 @@ create index if not exists usage_daily_day_idx on ai.usage_daily (day);
 
 -- Costs and invoices.
 
+comment on column ai.external_provider_costs.workspace_id is 'The nil UUID: the platform''s book, which has no apps.';
+comment on column ai.external_provider_invoices.workspace_id is 'The nil UUID: the platform''s book, which has no apps.';
 alter table ai.external_provider_invoices
   add column if not exists kind text not null default 'invoice',
   add column if not exists replaces text;

@@ -29,6 +29,9 @@ drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.cost_comparison_page(uuid, timestamp with time zone, timestamp with time zone, text, text, integer);
+
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -65,6 +68,13 @@ drop function ai.key_summary(ai.keys);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.limit_refusal(text, text);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.linked_apps(uuid);
+
+drop function ai.list_provider_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, jsonb, integer, jsonb, boolean);
+
+drop function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb);
+
 drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer);
 
 -- Unused since 0.1.0: only other functions called it.
@@ -88,6 +98,12 @@ drop function ai.open_missing_accounts(ai.priced_call[]);
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.price_call(ai.run_request, ai.priced_call);
 
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.provider_costs_page(uuid, timestamp with time zone, timestamp with time zone, jsonb, integer, jsonb, boolean);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
+
 drop function ai.read_budgets(uuid, uuid, text[], integer);
 
 drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp with time zone, bigint, integer);
@@ -95,7 +111,17 @@ drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp wi
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.rebuild_changed_usage_days(integer);
 
+drop function ai.reconcile_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, text[], integer);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
+
+-- Unused since 0.1.0: only other functions called it.
+drop function ai.record_invoice_activity(uuid, uuid, uuid, jsonb);
+
 drop function ai.record_key_use(ai.caller);
+
+drop function ai.record_provider_invoice(uuid, uuid, uuid, jsonb);
 
 -- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
@@ -172,10 +198,6 @@ drop function ai.provider_costs_in_totals(uuid, timestamp with time zone, timest
 drop function ai.invoice_comparison(uuid, jsonb, uuid);
 
 drop function ai.store_provider_invoice(uuid, uuid, jsonb);
-
-drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
-
-drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
 
 drop function ai.session_caller(jsonb, uuid);
 
@@ -4638,26 +4660,14 @@ create or replace view ai.cost_book_entries with (security_invoker = true) as
     c.workspace_id as book_id, c.app_id, c.id, ai.provider_name(c.provider) as provider, c.provider as spelling,
     c.account_id, c.external_run_id, c.granularity, c.service, c.amount_usd, c.occurred_at, c.observed_at, c.recorded_at,
     c.revision, c.import_id, c.original
-  from ai.external_provider_costs c
-  union all
-  select
-    '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', p.id, p.provider, p.provider,
-    p.account_id, p.external_run_id, p.granularity, p.service, p.amount_usd, p.occurred_at, p.observed_at, p.recorded_at,
-    p.revision, p.import_id, p.original
-  from ai.platform_provider_costs p;
+  from ai.external_provider_costs c;
 
 create or replace view ai.invoice_book_entries with (security_invoker = true) as
   select
     i.workspace_id as book_id, i.app_id, i.id, ai.provider_name(i.provider) as provider, i.provider as spelling,
     i.account_id, i.reference, i.kind, i.replaces, i.amount_usd, i.issued_on, i.period_start, i.period_end,
     i.reviewed_at, i.recorded_at
-  from ai.external_provider_invoices i
-  union all
-  select
-    '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', p.id, p.provider, p.provider,
-    p.account_id, p.reference, p.kind, p.replaces, p.amount_usd, p.issued_on, p.period_start, p.period_end,
-    p.reviewed_at, p.recorded_at
-  from ai.platform_provider_invoices p;
+  from ai.external_provider_invoices i;
 
 -- Returns the nil UUID, which is the book_id and app_id of the platform's records. Sets no search_path, so Postgres can
 -- inline the function.
@@ -4695,8 +4705,7 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- Searches only a workspace's book. Provider names in the platform's book are always in lower case, so their
-    -- spelling can't differ. The comparison with lower(o.provider) matches a partial index.
+    -- The comparison with lower(o.provider) matches a partial index.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book
@@ -4716,6 +4725,39 @@ create or replace function ai.is_external_id(id text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+$$;
+
+-- Returns why a person or a satellite's session may not use a book, or null if they may. A workspace's book is for
+-- members with the permission use_ai_studio, and the platform's for infrastructure admins: { outcome: not_allowed }. A
+-- session opens only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
+create or replace function ai.book_refusal(member_id uuid, book uuid, token_hash bytea default null) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when token_hash is not null then (
+      select jsonb_build_object('refused', s.reason)
+      from private.studio_refusal(token_hash, book) as s (reason)
+      where s.reason is not null
+    )
+    when book = ai.platform_book() and exists (
+      select from private.infrastructure_admins a where a.user_id = member_id
+    ) then null
+    when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
+    else '{"outcome": "not_allowed"}'::jsonb
+  end
+$$;
+
+-- Returns { outcome: app_not_linked } if a book can't have records of an app, otherwise null. A workspace's book has
+-- records of its linked apps. The platform's records belong to no app, so their app is the nil UUID. Not granted to any
+-- role.
+create or replace function ai.app_refusal(book uuid, app uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select '{"outcome": "app_not_linked"}'::jsonb
+  where not coalesce(
+    case book when ai.platform_book() then app = ai.platform_book() else ai.app_can_act_in_workspace(app, book) end,
+    false
+  )
 $$;
 
 -- Returns the first error in a document as { outcome: invalid, param, message }, or null if the document is valid. Not
@@ -4980,7 +5022,7 @@ begin
         and d.occurred_at >= (select min(t.day) from totals t)::timestamp at time zone 'UTC'
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
-    ), lacking as (
+    ), missing as (
       -- Days of this period that an earlier import stated and this file lacks. Such a file may name a wrong account or
       -- leave out services.
       select c.*, (c.occurred_at at time zone 'UTC')::date as day
@@ -5010,7 +5052,7 @@ begin
           l.account_id, l.day, l.external_run_id, 0, null, l.id, l.amount_usd, l.revision, l.observed_at,
           case document ->> 'clear' when 'true' then 'cleared' else 'remaining' end
         )::ai.cost_file_day
-      from lacking l
+      from missing l
     )
     select array_agg(o.item order by (o.item).account_id collate "C", (o.item).day) from compared o
   );
@@ -5069,7 +5111,7 @@ as $$
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
       -- Postgres evaluates this condition once per query. A partial index contains only the costs whose provider name
-      -- is not in lower case. Only workspaces have such costs.
+      -- is not in lower case.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
@@ -5128,76 +5170,44 @@ as $$
   )
 $$;
 
--- Returns the result of ai.invoice_review, { outcome: not_allowed } if the member lacks the permission use_ai_studio,
--- or { outcome: app_not_linked } if the app is not linked to the workspace.
--- Definer: the service role cannot check the permissions of members.
+-- Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { outcome:
+-- reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet }, { outcome: cannot_replace,
+-- param, message }, ai.book_refusal or ai.app_refusal. kept is the stored invoice with the same key, if any. differs
+-- lists the fields in which kept is different, except for the time of the review. comparison is ai.invoice_comparison.
+-- Writes nothing.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return '{"outcome": "not_allowed"}';
-  end if;
-  if not ai.app_can_act_in_workspace(app, workspace) then
-    return '{"outcome": "app_not_linked"}';
-  end if;
-  return ai.invoice_review(workspace, app, record);
-end
-$$;
-
--- Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { outcome:
--- reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace,
--- param, message }. kept is the stored invoice with the same key, if any. differs lists the fields in which kept is
--- different, except for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any
--- role.
-create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
 declare
-  kept ai.invoice_book_entries;
-  replacement ai.invoice_book_entries := ai.find_replacement(book, app, record);
-  refused jsonb := ai.refused_replacement(book, app, record);
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+  stored ai.invoice_book_entries;
+  replacement ai.invoice_book_entries;
+  fault jsonb;
 begin
-  if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
+  if refusal is not null then
+    return refusal;
+  elsif (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
-  kept := ai.find_invoice(book, app, record, record ->> 'reference');
-  if refused is null and kept.id is null and replacement.id is not null then
-    refused := ai.replaced_already(record, replacement);
+  stored := ai.find_invoice(workspace, app, record, record ->> 'reference');
+  replacement := ai.find_replacement(workspace, app, record);
+  fault := ai.refused_replacement(workspace, app, record);
+  if fault is null and stored.id is null and replacement.id is not null then
+    fault := ai.replaced_already(record, replacement);
   end if;
-  if refused is not null then
-    return jsonb_build_object('outcome', 'cannot_replace') || refused;
+  if fault is not null then
+    return jsonb_build_object('outcome', 'cannot_replace') || fault;
   end if;
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
     'appName', ai.app_label(app),
-    'kept', case when kept.id is not null then ai.invoice_summary(kept) end,
-    'differs', case when kept.id is not null then to_jsonb(array_remove(
-      ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
+    'kept', case when stored.id is not null then ai.invoice_summary(stored) end,
+    'differs', case when stored.id is not null then to_jsonb(array_remove(
+      ai.invoice_differences(stored, record || jsonb_build_object('reviewedAt', stored.reviewed_at)), 'reviewedAt'
     )) end,
-    'comparison', ai.invoice_comparison(book, record || jsonb_build_object('appId', app), kept.id)
-  );
-end
-$$;
-
--- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
--- outcome: read, invoice, recorded, comparison }, or { outcome: not_found }. Not granted to any role.
-create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  kept ai.invoice_book_entries;
-begin
-  select * into kept from ai.invoice_book_entries i where i.id = invoice_id and i.book_id = book;
-  if not found then
-    return '{"outcome": "not_found"}';
-  end if;
-  return jsonb_build_object(
-    'outcome', 'read',
-    'invoice', ai.invoice_summary(kept),
-    'recorded', ai.invoice_recorder(kept),
-    'comparison', ai.invoice_comparison(book, ai.invoice_summary(kept), kept.id)
+    'comparison', ai.invoice_comparison(workspace, record || jsonb_build_object('appId', app), stored.id)
   );
 end
 $$;
@@ -5290,34 +5300,20 @@ as $$
   end
 $$;
 
--- Stores a cost file for a member and returns the result of ai.store_cost_file. Returns { outcome: not_allowed } if the
--- member lacks the permission use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.
--- Definer: the service role cannot check the permissions of members.
-create or replace function ai.import_cost_file(member_id uuid, workspace uuid, app uuid, document jsonb, state text)
-  returns jsonb
-  language plpgsql volatile security definer set search_path = ''
+-- Returns { outcome: listed, apps } or ai.book_refusal. apps are the enabled external apps that are linked to a
+-- workspace. The workspace may have costs and invoices for these apps.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
+  language sql stable security definer set search_path = ''
 as $$
-declare
-  refusal jsonb := ai.cost_import_refusal(member_id, workspace, app);
-begin
-  if refusal is not null then
-    return refusal;
-  end if;
-  perform set_config('gatehouse.actor_id', member_id::text, true);
-  return ai.store_cost_file(workspace, app, ai.read_cost_document(document), state, member_id);
-end
-$$;
-
--- Returns why a member may not import costs for an app in a workspace: { outcome: not_allowed } or { outcome:
--- app_not_linked }. Returns null if the member may. Not granted to any role.
-create or replace function ai.cost_import_refusal(member_id uuid, workspace uuid, app uuid) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select case
-    when not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then '{"outcome": "not_allowed"}'::jsonb
-    when not ai.app_can_act_in_workspace(app, workspace) then '{"outcome": "app_not_linked"}'
-  end
+  select coalesce(ai.book_refusal(member_id, workspace), (
+    select jsonb_build_object('outcome', 'listed', 'apps', coalesce(jsonb_agg(
+      jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id
+    ), '[]'))
+    from private.app_workspaces l
+    join private.apps a on a.id = l.app_id
+    where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
+  ))
 $$;
 
 -- Returns a document that may be given as a JSON string. Not granted to any role.
@@ -5329,80 +5325,14 @@ begin
 end
 $$;
 
--- Returns what importing a cost file into the platform's book would change (ai.describe_cost_file).
+-- Returns the result of ai.describe_cost_file to the operator's command line, or { outcome: app_not_linked }. Uses the
+-- platform's book if workspace and app are null.
 -- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.preview_platform_costs(document jsonb) returns jsonb
+create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select ai.describe_cost_file(ai.platform_book(), ai.platform_book(), ai.read_cost_document(document))
-$$;
-
--- Stores a cost file in the platform's book for an infrastructure admin, and adds a line to the audit log. The change
--- is { actor, reason, requestId, ip, document, state }. Returns the result of ai.store_cost_file. If the import is
--- refused, the result also has refused: forbidden | conflict (with last) | invalid.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.import_platform_costs(change jsonb) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  admin uuid := (change ->> 'actor')::uuid;
-  document jsonb := ai.read_cost_document(change -> 'document');
-  subject text := 'costs ' || ai.provider_name(document ->> 'provider');
-  answer jsonb;
-begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = admin) then
-    return '{"outcome": "not_allowed", "refused": "forbidden"}';
-  end if;
-  answer := ai.store_cost_file(ai.platform_book(), ai.platform_book(), document, change ->> 'state', admin);
-  if answer ->> 'outcome' = 'changed' then
-    return answer || jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(subject));
-  elsif answer ->> 'outcome' = 'invalid' then
-    return answer || '{"refused": "invalid"}';
-  end if;
-  if answer ->> 'importId' is not null then
-    perform private.record_admin_action(change, jsonb_build_object(
-      'action', 'costs.import', 'target', subject, 'after', ai.cost_import_details((answer ->> 'importId')::uuid) || answer
-    ));
-  end if;
-  return answer;
-end
-$$;
-
--- Stores a cost file for the operator's command line. Returns the result of ai.store_cost_file or { outcome:
--- app_not_linked }. If workspace and app are null, uses the platform's book and adds a line without an actor to the
--- audit log.
--- Definer: the functions that read and store costs are not granted to the service role.
-create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
-  returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  answer jsonb := ai.operator_import_refusal(workspace, app);
-begin
-  if answer is not null then
-    return answer;
-  end if;
-  answer := ai.store_cost_file(
-    coalesce(workspace, ai.platform_book()), coalesce(app, ai.platform_book()), document, state, null
-  );
-  if workspace is null and answer ->> 'importId' is not null then
-    insert into private.admin_audit_log (action, target, reason, after)
-    values (
-      'costs.import', 'costs ' || ai.provider_name(document ->> 'provider'), 'Imported with the operator''s command',
-      ai.cost_import_details((answer ->> 'importId')::uuid) || answer
-    );
-  end if;
-  return answer;
-end
-$$;
-
--- Returns null if the app may act in the workspace, or if workspace and app are both null. Otherwise returns { outcome:
--- app_not_linked }. Not granted to any role.
-create or replace function ai.operator_import_refusal(workspace uuid, app uuid) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select '{"outcome": "app_not_linked"}'::jsonb
-  where num_nulls(workspace, app) <> 2 and not coalesce(ai.app_can_act_in_workspace(app, workspace), false)
+  select coalesce(ai.app_refusal(b.id, b.app_id), ai.describe_cost_file(b.id, b.app_id, document))
+  from (select coalesce(workspace, ai.platform_book()) as id, coalesce(app, ai.platform_book()) as app_id) b
 $$;
 
 -- Stores the records of a call, each independently of the others. Returns { results }, which has a result of
@@ -5527,8 +5457,35 @@ begin
   perform ai.record_key_use(array[caller.key_id]);
   answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');
   if answer ->> 'outcome' = 'stored' then
-    perform set_config('gatehouse.actor_id', coalesce(case when caller.source = 'app_token' then caller.actor_id end::text, ''), true);
-    perform ai.record_invoice_activity(caller.workspace_id, caller.app_id, (answer ->> 'id')::uuid, call -> 'record');
+    perform ai.log_recorded_invoice(
+      caller.workspace_id, caller.app_id, call -> 'record' || jsonb_build_object('id', answer -> 'id'),
+      jsonb_build_object('actor', case when caller.source = 'app_token' then caller.actor_id end)
+    );
+  end if;
+  return answer;
+end
+$$;
+
+-- Stores an invoice that a person enters. Returns the result of ai.store_provider_invoice or { refused: not_allowed |
+-- app_not_linked }. For the platform's book, the change is { reason, requestId, ip }, which the audit log records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.record_provider_invoice(
+  member_id uuid, workspace uuid, app uuid, record jsonb, change jsonb default '{}'
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+  answer jsonb;
+begin
+  if refusal is not null then
+    return jsonb_build_object('refused', refusal ->> 'outcome');
+  end if;
+  answer := ai.store_provider_invoice(workspace, app, record);
+  if answer ->> 'outcome' = 'stored' then
+    perform ai.log_recorded_invoice(
+      workspace, app, record || jsonb_build_object('id', answer -> 'id'), change || jsonb_build_object('actor', member_id)
+    );
   end if;
   return answer;
 end
@@ -5626,38 +5583,6 @@ as $$
   ))
 $$;
 
--- Adds an invoice to a book. Returns the invoice's id, or null if another invoice already has one of its unique keys.
-create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  added uuid;
-begin
-  -- Inserts nothing if this reference is recorded, or the invoice to replace is already replaced.
-  if book = ai.platform_book() then
-    insert into ai.platform_provider_invoices (
-      provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
-    )
-    select r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start, r.period_end,
-      r.reviewed_at
-    from ai.invoice_of(record) r
-    on conflict do nothing
-    returning id into added;
-  else
-    insert into ai.external_provider_invoices (
-      workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
-      reviewed_at
-    )
-    select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
-      r.period_end, r.reviewed_at
-    from ai.invoice_of(record) r
-    on conflict do nothing
-    returning id into added;
-  end if;
-  return added;
-end
-$$;
-
 -- Returns a record in the form in which it is stored, with defaults and a normalized provider name.
 create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
   language sql stable security invoker set search_path = ''
@@ -5712,90 +5637,48 @@ $$;
 
 -- Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an identical
 -- retry.
-create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
+create or replace function ai.invoice_differences(stored ai.invoice_book_entries, record jsonb) returns text[]
   language sql stable security invoker set search_path = ''
 as $$
   select array_remove(
     array[
-      case when (kept).kind <> r.kind then 'kind' end,
-      case when (kept).replaces is distinct from r.replaces then 'replaces' end,
-      case when (kept).amount_usd <> r.amount_usd then 'amountUsd' end,
-      case when (kept).issued_on <> r.issued_on then 'issuedOn' end,
-      case when (kept).period_start is distinct from r.period_start then 'periodStart' end,
-      case when (kept).period_end is distinct from r.period_end then 'periodEnd' end,
-      case when (kept).reviewed_at <> r.reviewed_at then 'reviewedAt' end
+      case when (stored).kind <> r.kind then 'kind' end,
+      case when (stored).replaces is distinct from r.replaces then 'replaces' end,
+      case when (stored).amount_usd <> r.amount_usd then 'amountUsd' end,
+      case when (stored).issued_on <> r.issued_on then 'issuedOn' end,
+      case when (stored).period_start is distinct from r.period_start then 'periodStart' end,
+      case when (stored).period_end is distinct from r.period_end then 'periodEnd' end,
+      case when (stored).reviewed_at <> r.reviewed_at then 'reviewedAt' end
     ],
     null
   )
   from ai.invoice_of(record) r
 $$;
 
--- Adds a recorded invoice to the workspace's audit log.
-create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
-  language sql volatile security invoker set search_path = ''
+-- Logs a recorded invoice, whose record has its id: in the workspace's activity log, or in the audit log for the
+-- platform's book. The change is { actor, reason, requestId, ip }. An invoice that an app sent has no actor.
+create or replace function ai.log_recorded_invoice(book uuid, app uuid, record jsonb, change jsonb) returns void
+  language plpgsql volatile security invoker set search_path = ''
 as $$
-  select private.log_workspace_change(
-    workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', ai.provider_name(record ->> 'provider'), record ->> 'reference'),
+declare
+  name text := ai.provider_name(record ->> 'provider');
+begin
+  if book = ai.platform_book() then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'books.record_invoice',
+      'target', 'platform invoice ' || (record ->> 'id'),
+      'after', jsonb_strip_nulls(record - 'id') || jsonb_build_object('provider', name)
+    ));
+    return;
+  end if;
+  perform set_config('gatehouse.actor_id', coalesce(change ->> 'actor', ''), true);
+  perform private.log_workspace_change(
+    book, 'provider_invoice.recorded', (record ->> 'id')::uuid, concat_ws(' ', name, record ->> 'reference'),
     jsonb_strip_nulls(jsonb_build_object(
       'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
       'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
     ))
-  )
-$$;
-
--- Returns a page of the platform's provider costs for the month that contains the given date, in the format of
--- ai.provider_costs_page.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.list_platform_costs(
-  month date, filter jsonb default '{}', before jsonb default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.provider_costs_page(
-    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
-    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', before, page_size, filter
-  )
-  from (select date_trunc('month', month::timestamp)::date as first_day) m
-$$;
-
--- Returns an invoice of the platform's book in the format of ai.read_invoice.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.read_platform_invoice(invoice_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.read_invoice(ai.platform_book(), invoice_id)
-$$;
-
--- Returns ai.invoice_review for the platform's book.
--- Definer: the service role may not call the functions that read and write books.
-create or replace function private.review_platform_invoice(record jsonb) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.invoice_review(ai.platform_book(), ai.platform_book(), record)
-$$;
-
--- Stores an invoice that a provider issued to the platform. The change is { actor, record, reason, requestId, ip }.
--- Returns the result of ai.store_provider_invoice or { refused: forbidden }.
--- Definer: the service role cannot write invoices.
-create or replace function private.record_platform_invoice(change jsonb) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  record jsonb := change -> 'record';
-  answer jsonb;
-begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
-    return jsonb_build_object('refused', 'forbidden');
-  end if;
-  answer := ai.store_provider_invoice(ai.platform_book(), ai.platform_book(), record);
-  if answer ->> 'outcome' = 'stored' then
-    perform private.record_admin_action(change, jsonb_build_object(
-      'action', 'books.record_invoice',
-      'target', 'platform invoice ' || (answer ->> 'id'),
-      'after', jsonb_strip_nulls(record) || jsonb_build_object('provider', ai.provider_name(record ->> 'provider'))
-    ));
-  end if;
-  return answer;
+  );
 end
 $$;
 
@@ -5880,8 +5763,9 @@ create or replace function ai.workspaces_with_books() returns setof uuid
   language sql stable security invoker set search_path = ''
 as $$
   -- Finds each workspace with one index lookup, because reading all records would become slower as the tables grow.
+  -- Begins after the nil UUID, which is the platform's book and comes before all others.
   with recursive with_costs (id) as (
-    (select c.workspace_id from ai.external_provider_costs c order by c.workspace_id limit 1)
+    select ai.platform_book()
     union all
     select (
       select c.workspace_id from ai.external_provider_costs c where c.workspace_id > w.id order by c.workspace_id limit 1
@@ -5889,7 +5773,7 @@ as $$
     from with_costs w
     where w.id is not null
   ), with_invoices (id) as (
-    (select i.workspace_id from ai.external_provider_invoices i order by i.workspace_id limit 1)
+    select ai.platform_book()
     union all
     select (
       select i.workspace_id from ai.external_provider_invoices i where i.workspace_id > w.id order by i.workspace_id limit 1
@@ -5897,9 +5781,9 @@ as $$
     from with_invoices w
     where w.id is not null
   )
-  select id from with_costs where id is not null
+  select id from with_costs where id <> ai.platform_book()
   union
-  select id from with_invoices where id is not null
+  select id from with_invoices where id <> ai.platform_book()
 $$;
 
 -- Returns a provider's figures for a month by workspace and provider account, the largest difference first: [{
@@ -5947,6 +5831,49 @@ as $$
   ) order by abs(f.imported - f.metered) desc nulls last, f.metered desc, f.workspace_id, f.account_id collate "C"), '[]')
   from figures f
   left join public.workspaces w on w.id = f.workspace_id
+$$;
+
+-- Returns a page of a book's costs (ai.provider_cost_records) with the totals of the whole range. An export reads all
+-- pages and does not request totals. The default range is the last 30 days. Returns { outcome: listed, … }, { outcome:
+-- bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_provider_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true,
+  token_hash bytea default null
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.book_refusal(member_id, workspace, token_hash);
+  dates record := ai.usage_window(given_from, given_to, 30);
+begin
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'from', ai.utc_text_microseconds(dates.window_from),
+    'to', ai.utc_text_microseconds(dates.window_to),
+    'records', ai.provider_cost_records(workspace, dates.window_from, dates.window_to, before, page_size, filter)
+  ) || case when with_totals
+    then jsonb_build_object('totals', ai.provider_cost_totals(workspace, dates.window_from, dates.window_to, filter))
+    else '{}'
+  end;
+end
+$$;
+
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.list_provider_costs.
+create or replace function private.list_provider_costs_by_app_session(
+  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
+  before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.list_provider_costs(null, workspace_id, given_from, given_to, before, page_size, token_hash => token_hash)
 $$;
 
 -- Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before
@@ -6143,26 +6070,31 @@ as $$
     )
 $$;
 
--- Returns a page of months and providers in the window of ai.reconciled_window, the latest month first. Each row has
--- the provider's accounts and two differences: imported less metered, and invoiced less imported. If the workspace
--- hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An account's
--- meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is the
--- result of ai.book_clashes.
-create or replace function ai.reconciliation_page(
-  book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
+-- Returns a page of a book's months and providers in the window of ai.reconciled_window, the latest month first. Each
+-- row has the provider's accounts and two differences: imported less metered, and invoiced less imported. If the
+-- workspace hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An
+-- account's meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is
+-- the result of ai.book_clashes. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.reconcile_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  after text[] default null, page_size integer default 50, token_hash bytea default null
 ) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  asked record := ai.reconciled_window(given_from, given_to);
-  visible boolean := ai.cost_visible(book);
+  refusal jsonb := ai.book_refusal(member_id, workspace, token_hash);
+  dates record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
 begin
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
   end if;
   return (
     with parts as materialized (
-      select * from ai.reconciled_costs(book, asked.window_from, asked.window_to)
+      select * from ai.reconciled_costs(workspace, dates.window_from, dates.window_to)
     ), months as (
       select
         p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
@@ -6198,8 +6130,8 @@ begin
     )
     select jsonb_build_object(
       'outcome', 'listed',
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
+      'from', ai.utc_text_microseconds(dates.window_from),
+      'to', ai.utc_text_microseconds(dates.window_to),
       'totals', (
         select jsonb_build_object(
           'meteredUsd', case when visible then trim_scale(coalesce(sum(m.metered), 0))::text end,
@@ -6209,7 +6141,7 @@ begin
         )
         from months m
       ),
-      'clashes', ai.book_clashes(book, asked.window_from, asked.window_to),
+      'clashes', ai.book_clashes(workspace, dates.window_from, dates.window_to),
       'records', (
         select coalesce(jsonb_agg(
           jsonb_build_object(
@@ -6242,25 +6174,41 @@ begin
 end
 $$;
 
--- Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and
--- the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the
--- workspace hides provider cost.
-create or replace function ai.cost_comparison_page(
-  workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.reconcile_costs.
+create or replace function private.reconcile_costs_by_app_session(
+  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
+  after text[] default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.reconcile_costs(null, workspace_id, given_from, given_to, after, page_size, token_hash)
+$$;
+
+-- Returns a page of a book's providers by name, or only one provider, each with its metered and imported cost in a
+-- range, and the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if
+-- the workspace hides provider cost. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.compare_costs(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  of_provider text default null, after text default null, page_size integer default 50
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  asked record := ai.reconciled_window(given_from, given_to);
+  refusal jsonb := ai.book_refusal(member_id, workspace);
+  dates record := ai.reconciled_window(given_from, given_to);
   visible boolean := ai.cost_visible(workspace);
 begin
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
   end if;
   return (
     with providers as materialized (
       select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
-      from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
+      from ai.reconciled_costs(workspace, dates.window_from, dates.window_to) p
       where of_provider is null or p.provider = ai.provider_name(of_provider)
       group by p.provider
       having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)
@@ -6300,8 +6248,9 @@ $$;
 -- Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged
 -- }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome is
 -- changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the same
--- days. Not granted to any role.
-create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, person_id uuid) returns jsonb
+-- days. The change is { actor, reason, requestId, ip }. The workspace's activity log records its actor, and the audit log
+-- records it for the platform's book. An import by an operator has no actor. Not granted to any role.
+create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
@@ -6334,9 +6283,8 @@ begin
     id, workspace_id, app_id, provider, format, file_name, file_sha256, time_zone, rates, imported_by
   )
   values (
-    new_id, nullif(book, ai.platform_book()), nullif(app, ai.platform_book()), ai.provider_name(document ->> 'provider'),
-    document ->> 'format', document ->> 'fileName', decode(document ->> 'sha256', 'hex'), document ->> 'timeZone',
-    coalesce(document -> 'rates', '{}'), person_id
+    new_id, book, app, ai.provider_name(document ->> 'provider'), document ->> 'format', document ->> 'fileName',
+    decode(document ->> 'sha256', 'hex'), document ->> 'timeZone', coalesce(document -> 'rates', '{}'), (change ->> 'actor')::uuid
   );
   -- Writes days in the order in which ai.import_provider_costs writes records, so that concurrent imports can't
   -- deadlock.
@@ -6348,7 +6296,14 @@ begin
   loop
     perform ai.write_cost_file_day(book, app, new_id, item);
   end loop;
-  if book <> ai.platform_book() then
+  if book = ai.platform_book() then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'costs.import',
+      'target', 'costs ' || ai.provider_name(document ->> 'provider'),
+      'after', ai.cost_import_details(new_id) || answer
+    ));
+  else
+    perform set_config('gatehouse.actor_id', coalesce(change ->> 'actor', ''), true);
     perform private.log_workspace_change(
       book, 'provider_costs.imported', new_id,
       concat_ws(' ', ai.provider_name(document ->> 'provider'), document ->> 'fileName'),
@@ -6378,24 +6333,7 @@ declare
   -- Importers' clocks may be up to 60 seconds ahead.
   observed timestamptz := greatest(recorded, item.observed_before + interval '1 microsecond');
 begin
-  if book = ai.platform_book() and item.stored_id is null then
-    insert into ai.platform_provider_costs (
-      provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at, recorded_at, import_id,
-      original
-    )
-    values (
-      name, item.account_id, item.external_run_id, 'account_day', item.amount_usd, occurred, observed, recorded,
-      new_import_id, item.original
-    )
-    on conflict do nothing;
-  elsif book = ai.platform_book() then
-    update ai.platform_provider_costs c
-    set
-      granularity = 'account_day', service = null, amount_usd = item.amount_usd, occurred_at = occurred,
-      observed_at = observed, recorded_at = recorded, revision = c.revision + 1, import_id = new_import_id,
-      original = item.original
-    where c.id = item.stored_id and c.revision = item.stored_revision;
-  elsif item.stored_id is null then
+  if item.stored_id is null then
     insert into ai.external_provider_costs (
       workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at,
       recorded_at, import_id, original
@@ -14844,14 +14782,6 @@ end
 $guard$;
 
 -- Applies to every role, including the table's owner.
-create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
-  for each row execute function ai.reject_invoice_change();
-
--- Prevents every role, including the table's owner, from truncating the table.
-create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
-  for each statement execute function ai.reject_invoice_change();
-
--- Applies to every role, including the table's owner.
 create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
   for each row execute function ai.reject_cost_import_change();
 
@@ -15520,13 +15450,13 @@ $$;
 create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
-  with asked as (
+  with dates as (
     select daterange(
       (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date, '[]'
     ) as days
   ), clashes as (
     select 'cost' as kind, c.provider, c.spellings, c.account_id, c.external_run_id as name
-    from asked a
+    from dates w
     cross join ai.cost_clashes(book) c
     where
       -- Runs once per query, on an index that holds only costs whose provider is not in lower case. Without such costs,
@@ -15534,14 +15464,14 @@ as $$
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
-      and daterange(c.from_day, c.to_day, '[]') && a.days
+      and daterange(c.from_day, c.to_day, '[]') && w.days
     union all
     select 'invoice', i.provider, array_agg(i.spelling order by i.spelling collate "C"), i.account_id, i.reference
     from ai.invoice_book_entries i
-    cross join asked a
+    cross join dates w
     where i.book_id = book
-    group by i.app_id, i.provider, i.account_id, i.reference, a.days
-    having count(*) > 1 and bool_or(ai.invoice_days(i.period_start, i.period_end, i.issued_on) && a.days)
+    group by i.app_id, i.provider, i.account_id, i.reference, w.days
+    having count(*) > 1 and bool_or(ai.invoice_days(i.period_start, i.period_end, i.issued_on) && w.days)
   )
   select coalesce(jsonb_agg(
     jsonb_build_object(
@@ -15568,12 +15498,13 @@ as $$
   ), 'UTF8')), 'hex')
 $$;
 
--- Returns an import of a book: { outcome: read, provider, sha256, appName, import, current } or { outcome: not_found }.
--- current summarizes the daily totals that the import wrote and that were not corrected later. Not granted to any role.
-create or replace function ai.cost_import_receipt(book uuid, of_import_id uuid) returns jsonb
-  language sql stable security invoker set search_path = ''
+-- Returns an import of a book: { outcome: read, provider, sha256, appName, import, current }, { outcome: not_found } or
+-- ai.book_refusal. current summarizes the daily totals that the import wrote and that were not corrected later.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
 as $$
-  select coalesce((
+  select coalesce(ai.book_refusal(member_id, workspace), (
     select jsonb_build_object(
       'outcome', 'read',
       'provider', i.provider,
@@ -15589,52 +15520,74 @@ as $$
           'lastDay', max((c.occurred_at at time zone 'UTC')::date)
         )
         from ai.cost_book_entries c
-        where c.book_id = book
-          and c.app_id = coalesce(i.app_id, ai.platform_book())
+        where c.book_id = workspace
+          and c.app_id = i.app_id
           and c.provider = i.provider
           and c.granularity = 'account_day'
           and c.import_id = i.id
       )
     )
     from ai.cost_imports i
-    where i.id = of_import_id and coalesce(i.workspace_id, ai.platform_book()) = book
+    where i.id = read_cost_import.import_id and i.workspace_id = workspace
   ), '{"outcome": "not_found"}')
 $$;
 
--- Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
-create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.read_invoice(workspace, invoice_id)
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns the result of ai.describe_cost_file. Returns { outcome: not_allowed } if the member lacks the permission
--- use_ai_studio, or { outcome: app_not_linked } if the app is not linked to the workspace.
--- Definer: the service role cannot check the permissions of members.
+-- Returns the result of ai.describe_cost_file, ai.book_refusal or ai.app_refusal.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.preview_cost_import(member_id uuid, workspace uuid, app uuid, document jsonb) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
   select coalesce(
-    ai.cost_import_refusal(member_id, workspace, app),
+    ai.book_refusal(member_id, workspace),
+    ai.app_refusal(workspace, app),
     ai.describe_cost_file(workspace, app, ai.read_cost_document(document))
   )
 $$;
 
--- Returns the result of ai.describe_cost_file to the operator's command line, or { outcome: app_not_linked }. Uses the
--- platform's book if workspace and app are null.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.preview_costs_as_operator(workspace uuid, app uuid, document jsonb) returns jsonb
-  language sql stable security definer set search_path = ''
+-- Stores a cost file. Returns the result of ai.store_cost_file, ai.book_refusal or ai.app_refusal. For the platform's
+-- book, the change is { reason, requestId, ip }, which the audit log records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.import_cost_file(
+  member_id uuid, workspace uuid, app uuid, document jsonb, state text, change jsonb default '{}'
+) returns jsonb
+  language sql volatile security definer set search_path = ''
 as $$
   select coalesce(
-    ai.operator_import_refusal(workspace, app),
-    ai.describe_cost_file(coalesce(workspace, ai.platform_book()), coalesce(app, ai.platform_book()), document)
+    ai.book_refusal(member_id, workspace),
+    ai.app_refusal(workspace, app),
+    ai.store_cost_file(
+      workspace, app, ai.read_cost_document(document), state, change || jsonb_build_object('actor', member_id)
+    )
   )
+$$;
+
+-- Stores a cost file for the operator's command line. Returns the result of ai.store_cost_file or { outcome:
+-- app_not_linked }. Uses the platform's book if workspace and app are null.
+-- Definer: the functions that read and store costs are not granted to the service role.
+create or replace function private.import_costs_as_operator(workspace uuid, app uuid, document jsonb, state text default null)
+  returns jsonb
+  language sql volatile security definer set search_path = ''
+as $$
+  select coalesce(ai.app_refusal(b.id, b.app_id), ai.store_cost_file(
+    b.id, b.app_id, document, state, '{"reason": "Imported with the operator''s command"}'
+  ))
+  from (select coalesce(workspace, ai.platform_book()) as id, coalesce(app, ai.platform_book()) as app_id) b
+$$;
+
+-- Adds an invoice to a book. Returns the invoice's id, or null if another invoice already has one of its unique keys: this
+-- reference is recorded, or the invoice to replace is already replaced.
+create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into ai.external_provider_invoices (
+    workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
+    reviewed_at
+  )
+  select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
+    r.period_end, r.reviewed_at
+  from ai.invoice_of(record) r
+  on conflict do nothing
+  returning id
 $$;
 
 -- Returns the share of an invoice that belongs to a month (YYYY-MM), with the first and last day of that share: {
@@ -15654,20 +15607,6 @@ as $$
     select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) * ai.month_days(month) as days
   ) d
   where month is not null
-$$;
-
--- Returns the result of ai.reconciliation_page for the platform's book and the month that contains the given date: {
--- outcome: listed, month, totals, clashes, records }.
--- Definer: functions that read runs and books are not granted to the service role.
-create or replace function private.reconcile_platform(month date) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select (page - 'from' - 'to') || jsonb_build_object('month', to_char(m.first_day, 'YYYY-MM'))
-  from (select date_trunc('month', month::timestamp)::date as first_day) m
-  cross join lateral ai.reconciliation_page(
-    ai.platform_book(), m.first_day::timestamp at time zone 'UTC',
-    (m.first_day::timestamp + interval '1 month') at time zone 'UTC', null, null
-  ) as page
 $$;
 
 -- Returns likely causes of a difference between a provider's bill and the metered cost, the likeliest first: [{ kind,
@@ -17016,35 +16955,35 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 
--- Returns ai.cost_import_receipt if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
-create or replace function ai.read_cost_import(member_id uuid, workspace uuid, import_id uuid) returns jsonb
+-- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
+-- outcome: read, invoice, recorded, comparison }, { outcome: not_found } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.cost_import_receipt(workspace, import_id)
-    else '{"outcome": "not_allowed"}'
-  end
+  select coalesce(ai.book_refusal(member_id, workspace), (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'invoice', ai.invoice_summary(i),
+      'recorded', ai.invoice_recorder(i),
+      'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(i), i.id)
+    )
+    from ai.invoice_book_entries i
+    where i.id = invoice_id and i.book_id = workspace
+  ), '{"outcome": "not_found"}')
 $$;
 
--- Returns ai.cost_import_receipt for the platform's book. Used by the console.
--- Definer: the service role may not call the functions that read and write books.
-create or replace function private.read_platform_cost_import(import_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.cost_import_receipt(ai.platform_book(), import_id)
-$$;
-
--- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter has
--- a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these shares.
--- Not granted to any role.
-create or replace function ai.provider_invoices_page(
-  book uuid, before jsonb, page_size integer, filter jsonb default '{}'
+-- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter
+-- (ai.invoice_matches) has a month, each invoice also has its share of that month (ai.invoice_share), and the total is
+-- the sum of these shares. Returns { outcome: listed, … } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_provider_invoices(
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}',
+  token_hash bytea default null
 ) returns jsonb
-  language sql stable security invoker set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
-  select jsonb_build_object(
+  select coalesce(ai.book_refusal(member_id, workspace, token_hash), jsonb_build_object(
     'outcome', 'listed',
     'totals', (
       select jsonb_build_object(
@@ -17055,7 +16994,7 @@ as $$
       from ai.invoice_book_entries i
       cross join lateral (select ai.month_days(filter ->> 'month') as days) m
       cross join lateral (select ai.invoice_replacement(i) as by_reference) r
-      where i.book_id = book and ai.invoice_matches(i, filter)
+      where i.book_id = workspace and ai.invoice_matches(i, filter)
     ),
     'records', (
       select coalesce(jsonb_agg(
@@ -17065,7 +17004,7 @@ as $$
       from (
         select *
         from ai.invoice_book_entries i
-        where i.book_id = book
+        where i.book_id = workspace
           and ai.invoice_matches(i, filter)
           and (
             before is null
@@ -17075,7 +17014,17 @@ as $$
         limit page_size
       ) p
     )
-  )
+  ))
+$$;
+
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.list_provider_invoices.
+create or replace function private.list_provider_invoices_by_app_session(
+  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.list_provider_invoices(null, workspace_id, before, page_size, token_hash => token_hash)
 $$;
 
 -- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
@@ -17388,16 +17337,6 @@ as $$
   having sum(s.runs) > 0 or count(s.imported) > 0 or count(s.invoiced) > 0
 $$;
 
--- Returns ai.provider_invoices_page for the platform's book.
--- Definer: functions that read and write books are not granted to the service role.
-create or replace function private.list_platform_invoices(
-  before jsonb default null, page_size integer default 50, filter jsonb default '{}'
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.provider_invoices_page(ai.platform_book(), before, page_size, filter)
-$$;
-
 -- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),
 -- or of a person's own calls, or of a person's calls through an app. Includes open runs. A run counts in the month in
 -- which it began.
@@ -17527,13 +17466,17 @@ grant execute on function ai.charged_routes(jsonb, smallint, jsonb) to service_r
 
 grant execute on function ai.find_run(uuid) to service_role;
 
-grant execute on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text) to service_role;
+grant execute on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text, jsonb) to service_role;
 
 grant execute on function ai.key_summary(ai.keys, numeric) to service_role;
 
 grant execute on function ai.list_agent_access(uuid, uuid) to service_role;
 
 grant execute on function ai.list_keys_of_creator(uuid, uuid, uuid, integer) to service_role;
+
+grant execute on function ai.list_provider_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, jsonb, integer, jsonb, boolean, bytea) to service_role;
+
+grant execute on function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb, bytea) to service_role;
 
 grant execute on function ai.list_run_filters(uuid, uuid) to service_role;
 
@@ -17566,6 +17509,10 @@ grant execute on function ai.read_credits(uuid, uuid, timestamp with time zone, 
 grant execute on function ai.read_key(uuid, uuid, uuid) to service_role;
 
 grant execute on function ai.read_key_approval(uuid, uuid) to service_role;
+
+grant execute on function ai.reconcile_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, text[], integer, bytea) to service_role;
+
+grant execute on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb, jsonb) to service_role;
 
 grant execute on function ai.request_key_approval(uuid, uuid, text, jsonb) to service_role;
 
@@ -17665,8 +17612,6 @@ grant execute on function private.granted_workspaces(text, integer) to service_r
 
 grant execute on function private.import_costs_as_operator(uuid, uuid, jsonb, text) to service_role;
 
-grant execute on function private.import_platform_costs(jsonb) to service_role;
-
 grant execute on function private.introspect_openid_token(text, bytea, bytea) to service_role;
 
 grant execute on function private.is_recovery_open_to(private.recovery_credentials, bytea) to service_role;
@@ -17701,10 +17646,6 @@ grant execute on function private.list_passkeys(uuid) to service_role;
 
 grant execute on function private.list_plans(text) to service_role;
 
-grant execute on function private.list_platform_costs(date, jsonb, jsonb, integer) to service_role;
-
-grant execute on function private.list_platform_invoices(jsonb, integer, jsonb) to service_role;
-
 grant execute on function private.list_provider_health() to service_role;
 
 grant execute on function private.list_provider_routes(text[], integer) to service_role;
@@ -17731,8 +17672,6 @@ grant execute on function private.openid_client_id(uuid) to service_role;
 
 grant execute on function private.preview_costs_as_operator(uuid, uuid, jsonb) to service_role;
 
-grant execute on function private.preview_platform_costs(jsonb) to service_role;
-
 grant execute on function private.push_authorization_request(text, bytea, text, boolean, text, bytea, inet) to service_role;
 
 grant execute on function private.read_address_block(uuid) to service_role;
@@ -17755,10 +17694,6 @@ grant execute on function private.read_openid_logout(text, text, uuid, uuid) to 
 
 grant execute on function private.read_openid_userinfo(bytea) to service_role;
 
-grant execute on function private.read_platform_cost_import(uuid) to service_role;
-
-grant execute on function private.read_platform_invoice(uuid) to service_role;
-
 grant execute on function private.read_qr_request(jsonb) to service_role;
 
 grant execute on function private.read_review_draft(uuid, text, uuid) to service_role;
@@ -17766,10 +17701,6 @@ grant execute on function private.read_review_draft(uuid, text, uuid) to service
 grant execute on function private.read_run(uuid) to service_role;
 
 grant execute on function private.read_signing_keys() to service_role;
-
-grant execute on function private.reconcile_platform(date) to service_role;
-
-grant execute on function private.record_platform_invoice(jsonb) to service_role;
 
 grant execute on function private.recovery_code_salt(text, bytea) to service_role;
 
@@ -17786,8 +17717,6 @@ grant execute on function private.replace_signing_key(text, jsonb, text, text, t
 grant execute on function private.require_password_replacement(uuid, uuid) to service_role;
 
 grant execute on function private.reseal_signing_key(text, text, text, text) to service_role;
-
-grant execute on function private.review_platform_invoice(jsonb) to service_role;
 
 grant execute on function private.revoke_openid_token(text, bytea, bytea) to service_role;
 

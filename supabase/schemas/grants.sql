@@ -124,8 +124,6 @@ revoke insert, update, delete on
   ai.agent_connections,
   ai.external_provider_costs,
   ai.external_provider_invoices,
-  ai.platform_provider_costs,
-  ai.platform_provider_invoices,
   ai.cost_imports,
   ai.cost_book_entries,
   ai.invoice_book_entries,
@@ -442,31 +440,22 @@ to service_role;
 -- Functions of finance/.
 grant execute on function
   ai.preview_cost_import(uuid, uuid, uuid, jsonb),
-  ai.import_cost_file(uuid, uuid, uuid, jsonb, text),
+  ai.import_cost_file(uuid, uuid, uuid, jsonb, text, jsonb),
   ai.read_cost_import(uuid, uuid, uuid),
-  private.read_platform_cost_import(uuid),
-  private.preview_platform_costs(jsonb),
-  private.import_platform_costs(jsonb),
   private.preview_costs_as_operator(uuid, uuid, jsonb),
   private.import_costs_as_operator(uuid, uuid, jsonb, text),
-  ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean),
+  ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean, bytea),
   private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer),
-  ai.record_provider_invoice(uuid, uuid, uuid, jsonb),
+  ai.record_provider_invoice(uuid, uuid, uuid, jsonb, jsonb),
   ai.review_provider_invoice(uuid, uuid, uuid, jsonb),
   ai.read_provider_invoice(uuid, uuid, uuid),
   ai.list_linked_apps(uuid, uuid),
-  ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb),
+  ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb, bytea),
   private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer),
-  ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer),
+  ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer, bytea),
   private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer),
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer),
-  private.reconcile_platform(date),
-  private.explain_platform_month(date, text),
-  private.list_platform_costs(date, jsonb, jsonb, integer),
-  private.list_platform_invoices(jsonb, integer, jsonb),
-  private.read_platform_invoice(uuid),
-  private.review_platform_invoice(jsonb),
-  private.record_platform_invoice(jsonb)
+  private.explain_platform_month(date, text)
 to service_role;
 
 -- Functions of console/.

@@ -1,19 +1,6 @@
 import type { CsvColumn } from "../../http/csv.ts";
 import { subtractAmounts } from "../../studio/costs/difference.ts";
-import { costColumns, invoiceColumns } from "../../studio/costs/import-files.ts";
 import type { DayFigures, WorkspaceFigures } from "./platform-month.ts";
-
-/** Columns that are left out of the platform's files, because its records belong to no app. */
-const ofApps = ["app", "app_id"];
-
-/** CSV columns of the platform's records. Amounts are exact, and times are UTC. */
-export const platformCostColumns = costColumns.filter(({ name }) => !ofApps.includes(name));
-export const platformInvoiceColumns = invoiceColumns.filter(({ name }) => !ofApps.includes(name));
-
-/** Empties the app column of a page of records. */
-export function ofNoApp<Row extends { appId: string }>(page: { records: Row[]; nextCursor: string | null }) {
-  return { ...page, records: page.records.map((record) => ({ ...record, appId: "" })) };
-}
 
 /** CSV columns of a provider's costs in one month, by workspace. */
 export const workspaceColumns: readonly CsvColumn<WorkspaceFigures>[] = [

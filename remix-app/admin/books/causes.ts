@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { dayText } from "../../http/date-text.ts";
-import { daysInWords } from "../../studio/costs/cost-import/import-words.ts";
+import { daysInWords } from "../../studio/costs/cost-import/import-facts.ts";
 import { amountText, formatCount, formatUsd } from "../../ui/format-amount.ts";
 
 const days = z.array(z.string());

@@ -351,7 +351,7 @@ describe("refused, concurrent and repeated changes to the books", () => {
       const refused = await admin.browser.post("/admin/books/invoices/new", { ...entry, reference: "G-9", ...wrong });
       expect(refused.status).toBe(400);
     }
-    const kept = await query("select reference from ai.platform_provider_invoices where provider = $1", [provider]);
+    const kept = await query("select reference from ai.external_provider_invoices where provider = $1", [provider]);
     expect(kept).toEqual([{ reference: "G-1" }]);
   });
 
@@ -367,7 +367,7 @@ describe("refused, concurrent and repeated changes to the books", () => {
     expect(late.status).toBe(409);
     expect(late.words).toContain("nothing was imported");
     const [row] = await query<{ amount: string }>(
-      "select trim_scale(amount_usd)::text as amount from ai.platform_provider_costs where provider = $1 and occurred_at = $2",
+      "select trim_scale(amount_usd)::text as amount from ai.external_provider_costs where provider = $1 and occurred_at = $2",
       [provider, `${dayOf(month, 4)}T00:00:00Z`],
     );
     expect(row?.amount).toBe("5");
@@ -386,7 +386,7 @@ describe("refused, concurrent and repeated changes to the books", () => {
     expect(answers.filter(({ status }) => status === 303)).toHaveLength(1);
     expect(answers.every(({ status }) => [200, 303, 409, 429].includes(status))).toBe(true);
     const rows = await query(
-      `select from ai.platform_provider_costs c join ai.cost_imports i on i.id = c.import_id
+      `select from ai.external_provider_costs c join ai.cost_imports i on i.id = c.import_id
        where c.provider = $1 and c.occurred_at = $2 and c.revision = 1`,
       [provider, `${dayOf(month, 6)}T00:00:00Z`],
     );

@@ -1,9 +1,9 @@
 import { InvoiceComparison, OtherInvoicesNotice } from "../../studio/invoices/invoice-comparison.tsx";
-import { blankInvoice, invoiceFacts, kindNames } from "../../studio/invoices/invoice-words.ts";
+import { blankInvoice, invoiceFacts, kindNames } from "../../studio/invoices/invoice-facts.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { ChangeForm } from "../change-form.tsx";
-import type { PlatformInvoiceEntry } from "./platform-invoices.ts";
+import type { PlatformInvoiceEntry } from "./enter-invoice.ts";
 
 /** Shows the invoice to be recorded, how it compares with the books, and the form to confirm it. */
 export function InvoiceReview({

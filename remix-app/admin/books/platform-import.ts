@@ -1,40 +1,10 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { z } from "zod";
 import { problem } from "../../http/problem.ts";
-import { importAnswer, importReceipt, previewAnswer } from "../../studio/costs/cost-import/import-answers.ts";
-import { type CostBook, type ImportEntry, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
-import { callFunction } from "../../supabase/data-api.ts";
-import { reviewDrafts } from "../../supabase/review-drafts.ts";
-import { askConsole, confirms, reasonSchema } from "../console-change.ts";
-import type { InfrastructureAdmin } from "../require-admin.ts";
-
-/**
- * Returns the functions that preview and store the platform costs that an admin imports. Both throw 503 UNAVAILABLE.
- */
-function platformBook(
-  context: AppLoadContext,
-  { admin, reason }: { admin: InfrastructureAdmin; reason: string },
-): CostBook {
-  return {
-    preview: (document) =>
-      callFunction(context, { name: "private.preview_platform_costs", args: { document }, schema: previewAnswer }),
-    async store(change) {
-      const answer = await askConsole(context, {
-        admin,
-        name: "import_platform_costs",
-        change: { ...change, reason },
-        schema: z.union([importAnswer, z.object({ outcome: z.literal("not_allowed") })]),
-      });
-      const { requestId } = context;
-      if (answer === null) {
-        const detail = "The database didn’t respond. Upload the file again to see whether its costs were stored.";
-        throw problem("UNAVAILABLE", { requestId, detail });
-      }
-      if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
-      return answer;
-    },
-  };
-}
+import { type ImportEntry, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
+import { platformBookId } from "../../studio/costs/platform-book.ts";
+import type { StudioMember } from "../../studio/studio-reader.ts";
+import { confirms, reasonSchema } from "../console-change.ts";
+import { auditedChange } from "./platform-book.ts";
 
 /**
  * Advances an import by one step. An import needs a reason and the provider's name typed again. Without
@@ -43,16 +13,16 @@ function platformBook(
  */
 export async function takePlatformStep(
   context: AppLoadContext,
-  { admin, form }: { admin: InfrastructureAdmin; form: FormData },
+  { member, form }: { member: StudioMember; form: FormData },
 ): Promise<ImportEntry> {
   const errors = form.get("step") === "import" ? confirmationErrors(form) : null;
   if (errors) form.set("step", "preview");
-  const reason = String(form.get("reason") ?? "").trim();
-  const entry = await takeImportStep(form, {
-    requestId: context.requestId,
-    book: platformBook(context, { admin, reason }),
-    drafts: reviewDrafts(context, { userId: admin.id, kind: "cost_file" }),
-    userId: admin.id,
+  const change = auditedChange(context, String(form.get("reason") ?? "").trim());
+  const isImport = form.get("step") === "import";
+  const entry = await takeImportStep(context, { member, appId: platformBookId, form, change }).catch((error) => {
+    if (!isImport || !(error instanceof Response) || error.status !== 503) throw error;
+    const detail = "The database didn’t respond. Upload the file again to see whether its costs were stored.";
+    throw problem("UNAVAILABLE", { requestId: context.requestId, detail });
   });
   if (entry.at !== "review" || !errors) return entry;
   return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, ...errors } } };
@@ -70,18 +40,3 @@ function confirmationErrors(form: FormData): Record<string, string> | null {
 }
 
 const typeProvider = "Type the provider’s name exactly as above. Nothing was stored.";
-
-/** Returns the receipt of an import into the platform's books. @throws Response 404, 503 */
-export async function requirePlatformImport(context: AppLoadContext, importId: string | undefined) {
-  const { requestId } = context;
-  const id = z.uuid().safeParse(importId);
-  const detail = "This import doesn’t exist.";
-  if (!id.success) throw problem("NOT_FOUND", { requestId, detail });
-  const answer = await callFunction(context, {
-    name: "private.read_platform_cost_import",
-    args: { import_id: id.data },
-    schema: z.union([importReceipt, z.object({ outcome: z.literal("not_found") })]),
-  });
-  if (answer.outcome === "not_found") throw problem("NOT_FOUND", { requestId, detail });
-  return answer;
-}

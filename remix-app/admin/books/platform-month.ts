@@ -1,26 +1,25 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { labelPattern } from "#shared/labels.ts";
+import { recordsPerRead } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { monthPattern } from "../../studio/costs/month.ts";
-import { clash, reconciledMonth } from "../../studio/costs/provider-import-schema.ts";
+import { reconcileCosts } from "../../studio/costs/book.ts";
+import { monthPattern, monthWindow } from "../../studio/costs/month.ts";
+import type { StudioMember } from "../../studio/studio-reader.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { causeSchema } from "./causes.ts";
 
 const count = z.number().int();
 
-const platformMonth = z.object({
-  month: z.string(),
-  totals: z.object({ meteredUsd: amountText, importedUsd: amountText, invoicedUsd: amountText }),
-  clashes: z.array(clash),
-  records: z.array(reconciledMonth),
-});
-
-/** Returns the metered, imported and invoiced costs of all workspaces, by provider. @throws Response 503 UNAVAILABLE */
-export function reconcilePlatform(context: AppLoadContext, month: string) {
-  const args = { month: `${month}-01` };
-  return callFunction(context, { name: "private.reconcile_platform", args, schema: platformMonth });
+/**
+ * Compares the metered cost of all workspaces with the platform's imported and invoiced costs in a month, for all
+ * providers at once.
+ * @throws Response 503 UNAVAILABLE
+ */
+export function reconcilePlatform(context: AppLoadContext, { reader, month }: { reader: StudioMember; month: string }) {
+  const query = { ...monthWindow(month), limit: recordsPerRead, cursor: undefined };
+  return reconcileCosts(context, { reader, query });
 }
 
 const workspaceFigures = z.object({
@@ -61,11 +60,11 @@ const explained = z.object({
  */
 export async function explainPlatformMonth(
   context: AppLoadContext,
-  { month, provider }: { month: string; provider: string },
+  { reader, month, provider }: { reader: StudioMember; month: string; provider: string },
 ) {
   const args = { month: `${month}-01`, provider };
   const [{ records }, explanation] = await Promise.all([
-    reconcilePlatform(context, month),
+    reconcilePlatform(context, { reader, month }),
     callFunction(context, { name: "private.explain_platform_month", args, schema: explained }),
   ]);
   const record = records.find((each) => each.provider === provider);
@@ -81,8 +80,8 @@ export function readBookMonth(
   { month, provider }: { month?: string | undefined; provider?: string | undefined },
   { requestId }: { requestId: string },
 ): { month: string; provider: string } {
-  const address = z.object({ month: z.string().regex(monthPattern), provider: z.string().regex(labelPattern) });
-  const read = address.safeParse({ month, provider });
+  const path = z.object({ month: z.string().regex(monthPattern), provider: z.string().regex(labelPattern) });
+  const read = path.safeParse({ month, provider });
   if (read.success) return read.data;
   throw problem("NOT_FOUND", { requestId, detail: "This page doesn’t exist." });
 }

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
-import { requirePlatformImport } from "../../admin/books/platform-import.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { monthText } from "../../http/date-text.ts";
-import { receiptFacts } from "../../studio/costs/cost-import/import-words.ts";
+import { requireImport } from "../../studio/costs/cost-import/import-book.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/import-facts.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -16,8 +16,9 @@ import { Page } from "../../ui/page.tsx";
 export const meta = pageTitle<typeof loader>((data) => `${data?.import.file ?? "Import"} · Books · Console`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
-  return await requirePlatformImport(context, params.importId);
+  const member = await requirePlatformBook(context, request);
+  const missing = "This import doesn’t exist.";
+  return await requireImport(context, { member, importId: params.importId, missing });
 }
 
 export default function ConsoleCostImportPage() {

@@ -1,13 +1,13 @@
 import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { listPlatformCosts } from "../../admin/books/platform-costs.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { count } from "../../admin/words.ts";
 import { monthText } from "../../http/date-text.ts";
+import { listProviderCosts } from "../../studio/costs/book.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
-import { readMonth } from "../../studio/costs/month.ts";
+import { monthWindow, readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
 import { rangeStatus } from "../../studio/range.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -22,18 +22,19 @@ export const meta = pageTitle("Costs · Books · Console");
 const recordsShown = 50;
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
+  const reader = await requirePlatformBook(context, request);
   const url = new URL(request.url);
   const now = new Date();
-  const asked = readMonth(url, { now });
+  const choice = readMonth(url, { now });
   const { month: _, ...filter } = readImportFilter(url, context);
-  const cursor = url.searchParams.get("cursor");
-  const page = await listPlatformCosts(context, { month: asked.month, filter, limit: recordsShown, cursor });
-  return data({ asked, filter, page, now: now.toISOString(), search: url.search }, rangeStatus(asked));
+  const cursor = url.searchParams.get("cursor") ?? undefined;
+  const query = { ...monthWindow(choice.month), limit: recordsShown, cursor };
+  const page = await listProviderCosts(context, { reader, query, filter });
+  return data({ choice, filter, page, now: now.toISOString(), search: url.search }, rangeStatus(choice));
 }
 
 export default function ConsoleCostsPage() {
-  const { asked, filter, page, search } = useLoaderData<typeof loader>();
+  const { choice, filter, page, search } = useLoaderData<typeof loader>();
   const { totals, records, nextCursor } = page;
   return (
     <Page
@@ -41,7 +42,7 @@ export default function ConsoleCostsPage() {
       lead="Costs imported from providers into the platform’s books."
       actions={
         <>
-          <ButtonLink href={`/admin/books?month=${asked.month}`}>Books</ButtonLink>
+          <ButtonLink href={`/admin/books?month=${choice.month}`}>Books</ButtonLink>
           <ButtonLink href={`/admin/books/costs.csv${search}`}>Download CSV</ButtonLink>
           <ButtonLink href="/admin/books/import" variant="primary">
             Import a file
@@ -49,10 +50,10 @@ export default function ConsoleCostsPage() {
         </>
       }
     >
-      <MonthPicker asked={asked} />
+      <MonthPicker choice={choice} />
       <ImportFilterNotice filter={filter} of="costs" />
       <Card
-        title={monthText(asked.month)}
+        title={monthText(choice.month)}
         lead={
           <>
             Total: <Usd amount={totals.amountUsd} />. Dates are the provider’s.{" "}

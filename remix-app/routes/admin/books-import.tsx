@@ -1,12 +1,14 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData } from "@remix-run/react";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { takePlatformStep } from "../../admin/books/platform-import.ts";
-import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
+import { statusOfReview } from "../../studio/costs/cost-import/import-steps.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
+import type { StudioMember } from "../../studio/studio-reader.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Field } from "../../ui/field.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -14,31 +16,29 @@ import { Page } from "../../ui/page.tsx";
 export const meta = pageTitle("Import costs · Books · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
+  await requirePlatformBook(context, request);
   return null;
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
-  const admin = await requireInfrastructureAdmin(context, request);
-  const slot = { owner: admin.id, requestId: context.requestId, maxBytes: importFormLimits.maxBytes };
+  const member = await requirePlatformBook(context, request);
+  const slot = { owner: member.userId, requestId: context.requestId, maxBytes: importFormLimits.maxBytes };
   return withUploadSlot(request, slot, async () => {
     const form = await readForm(request, context, importFormLimits);
-    return importCosts(context, { admin, form });
+    return importCosts(context, { member, form });
   });
 }
 
-async function importCosts(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
-  const entry = await takePlatformStep(context, { admin, form });
+async function importCosts(context: AppLoadContext, { member, form }: { member: StudioMember; form: FormData }) {
+  const entry = await takePlatformStep(context, { member, form });
   switch (entry.at) {
     case "receipt":
       throw redirect(`/admin/books/imports/${entry.importId}?imported`, 303);
     case "upload":
       return data({ at: entry.at, errors: { upload: entry.error } }, { status: 400 });
     case "review": {
-      const { errors, again } = entry.review;
-      const status = Object.keys(errors).length > 0 ? 400 : again ? 409 : 200;
       const typed = { reason: String(form.get("reason") ?? "") };
-      return data({ ...entry, typed }, { status });
+      return data({ ...entry, typed }, { status: statusOfReview(entry.review) });
     }
   }
 }

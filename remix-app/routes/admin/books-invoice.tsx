@@ -1,21 +1,20 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
-import { requirePlatformInvoice } from "../../admin/books/platform-invoices.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
-import { followUpPath, invoiceFacts, kindNames, momentInWords } from "../../studio/invoices/invoice-words.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
+import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
+import { followUpPath, kindNames } from "../../studio/invoices/invoice-facts.ts";
+import { InvoiceReceiptCards } from "../../studio/invoices/invoice-receipt.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.reference ?? "Invoice"} · Books · Console`);
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
-  return await requirePlatformInvoice(context, params.invoiceId);
+  const member = await requirePlatformBook(context, request);
+  const missing = "This invoice doesn’t exist.";
+  return await requireInvoice(context, { member, invoiceId: params.invoiceId, missing });
 }
 
 export default function ConsoleInvoicePage() {
@@ -44,22 +43,12 @@ export default function ConsoleInvoicePage() {
       {invoice.replacedBy ? (
         <Notice tone="warn">{invoice.replacedBy} replaces it, so it’s no longer counted.</Notice>
       ) : null}
-      <Card title="What was recorded">
-        <Facts
-          facts={[
-            ...invoiceFacts(invoice),
-            ["Recorded by", recorded?.name ?? "A deleted account"],
-            ["Recorded at", momentInWords(invoice.recordedAt)],
-            ["Receipt ID", invoice.id],
-          ]}
-        />
-      </Card>
-      <Card
-        title="How it compares"
-        lead={`This ${kindNames[invoice.kind].toLowerCase()} against what all workspaces’ runs cost and what was imported for its period, as of today.`}
-      >
-        <InvoiceComparison invoice={invoice} comparison={comparison} />
-      </Card>
+      <InvoiceReceiptCards
+        invoice={invoice}
+        recorded={recorded}
+        comparison={comparison}
+        comparedWith="what all workspaces’ runs cost and what was imported"
+      />
     </Page>
   );
 }

@@ -1,13 +1,14 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { enterPlatformInvoice } from "../../admin/books/enter-invoice.ts";
 import { InvoiceReview } from "../../admin/books/invoice-review.tsx";
-import { enterPlatformInvoice } from "../../admin/books/platform-invoices.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { readForm } from "../../http/form.ts";
 import { takeForm } from "../../session/saved-form.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
+import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-facts.ts";
 import { InvoiceConflictCards } from "../../studio/invoices/invoice-steps.tsx";
-import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-words.ts";
+import { statusOfEntry } from "../../studio/invoices/record-invoice.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -17,24 +18,20 @@ export const meta = pageTitle("Enter an invoice · Books · Console");
 const base = "/admin/books/invoices";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const admin = await requireInfrastructureAdmin(context, request);
+  const member = await requirePlatformBook(context, request);
   const { searchParams } = new URL(request.url);
   // Values that were sent after the step-up expired are shown again for review.
-  const kept = takeForm(context, { request, userId: admin.id });
-  const given = invoiceFields.map((name) => [name, kept[name] ?? searchParams.get(name) ?? ""]);
+  const savedForm = takeForm(context, { request, userId: member.userId });
+  const given = invoiceFields.map((name) => [name, savedForm[name] ?? searchParams.get(name) ?? ""]);
   return { given: Object.fromEntries(given) as TypedInvoice };
 }
 
-const statusOf = { form: 400, review: 200, conflict: 409 } as const;
-
 export async function action({ request, context }: ActionFunctionArgs) {
-  const admin = await requireInfrastructureAdmin(context, request);
+  const member = await requirePlatformBook(context, request);
   const form = await readForm(request, context);
-  const entry = await enterPlatformInvoice(context, { admin, form });
+  const entry = await enterPlatformInvoice(context, { member, form });
   if (entry.at === "receipt") throw redirect(`${base}/${entry.id}?recorded`, 303);
-  const edited = entry.at === "form" && Object.keys(entry.errors).length === 0;
-  const status = edited ? 200 : entry.at === "review" && entry.status ? entry.status : statusOf[entry.at];
-  return data(entry, { status });
+  return data(entry, { status: (entry.at === "review" && entry.status) || statusOfEntry(entry) });
 }
 
 const titles = { form: "Enter an invoice", review: "Review the invoice", conflict: "Enter an invoice" } as const;

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
-import { listPlatformInvoices } from "../../admin/books/platform-invoices.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { count } from "../../admin/words.ts";
 import { monthText } from "../../http/date-text.ts";
+import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
 import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
@@ -19,11 +19,11 @@ export const meta = pageTitle("Invoices · Books · Console");
 const recordsShown = 50;
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
+  const reader = await requirePlatformBook(context, request);
   const url = new URL(request.url);
   const filter = readImportFilter(url, context);
-  const cursor = url.searchParams.get("cursor");
-  const page = await listPlatformInvoices(context, { limit: recordsShown, cursor, filter });
+  const query = { limit: recordsShown, cursor: url.searchParams.get("cursor") ?? undefined };
+  const page = await listProviderInvoices(context, { reader, query, filter });
   return { filter, page };
 }
 

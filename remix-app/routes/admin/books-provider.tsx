@@ -3,9 +3,9 @@ import { useLoaderData } from "@remix-run/react";
 import { bookLinks, providerPage } from "../../admin/books/book-links.ts";
 import { CauseList } from "../../admin/books/cause-list.tsx";
 import { DayTable } from "../../admin/books/day-table.tsx";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { explainPlatformMonth, readBookMonth } from "../../admin/books/platform-month.ts";
 import { BookWorkspaceTable } from "../../admin/books/workspace-table.tsx";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { monthText } from "../../http/date-text.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
@@ -19,11 +19,11 @@ export const meta = pageTitle<typeof loader>(
 );
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
-  const asked = readBookMonth(params, context);
-  const { record, workspaces, days, causes } = await explainPlatformMonth(context, asked);
+  const reader = await requirePlatformBook(context, request);
+  const { month, provider } = readBookMonth(params, context);
+  const { record, workspaces, days, causes } = await explainPlatformMonth(context, { reader, month, provider });
   const cells = cellsOf(record, { today: new Date().toISOString().slice(0, 10) });
-  return { ...asked, cells, workspaces, days, causes };
+  return { month, provider, cells, workspaces, days, causes };
 }
 
 export default function ConsoleProviderMonthPage() {

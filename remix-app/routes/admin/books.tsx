@@ -1,8 +1,8 @@
 import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { monthLinks, providerPage } from "../../admin/books/book-links.ts";
+import { requirePlatformBook } from "../../admin/books/platform-book.ts";
 import { reconcilePlatform } from "../../admin/books/platform-month.ts";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { monthText } from "../../http/date-text.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
 import { readMonth } from "../../studio/costs/month.ts";
@@ -20,18 +20,18 @@ import { Page } from "../../ui/page.tsx";
 export const meta = pageTitle("Books · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  await requireInfrastructureAdmin(context, request);
+  const reader = await requirePlatformBook(context, request);
   const now = new Date();
-  const asked = readMonth(new URL(request.url), { now });
-  const { records, totals, clashes } = await reconcilePlatform(context, asked.month);
+  const choice = readMonth(new URL(request.url), { now });
+  const { records, totals, clashes } = await reconcilePlatform(context, { reader, month: choice.month });
   const today = now.toISOString().slice(0, 10);
   const cells = records.flatMap((record) => cellsOf(record, { today }));
-  return data({ asked, cells, totals, clashes }, rangeStatus(asked));
+  return data({ choice, cells, totals, clashes }, rangeStatus(choice));
 }
 
 export default function ConsoleBooksPage() {
-  const { asked, cells, totals, clashes } = useLoaderData<typeof loader>();
-  const ofMonth = `?month=${asked.month}`;
+  const { choice, cells, totals, clashes } = useLoaderData<typeof loader>();
+  const ofMonth = `?month=${choice.month}`;
   return (
     <Page
       title="Books"
@@ -46,7 +46,7 @@ export default function ConsoleBooksPage() {
         </>
       }
     >
-      <MonthPicker asked={asked} />
+      <MonthPicker choice={choice} />
       <Figures
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "in all workspaces" },
@@ -56,7 +56,7 @@ export default function ConsoleBooksPage() {
       />
       <ClashCard clashes={clashes} />
       <Card
-        title={monthText(asked.month)}
+        title={monthText(choice.month)}
         lead="Days are in UTC. Provider costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day. Costs and invoices that workspaces enter for themselves aren’t included."
         action={
           <div className="flex flex-wrap gap-2">

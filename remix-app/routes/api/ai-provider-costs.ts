@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
+import { listProviderCosts } from "../../studio/costs/book.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";

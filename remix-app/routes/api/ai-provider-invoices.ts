@@ -3,7 +3,7 @@ import { parseExactJson } from "#shared/exact-json.ts";
 import { enteredInvoice } from "#shared/provider-records.ts";
 import { readJson } from "../../http/json-body.ts";
 import { readPageQuery } from "../../http/list-page.ts";
-import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
+import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
@@ -18,8 +18,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 /** `POST /api/v1/workspaces/{wsId}/ai/provider-invoices`: records an invoice that a member enters. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const invoice = await readJson(request, { schema: enteredInvoice, requestId, parse: parseExactJson });
-  return Response.json(await recordInvoice(context, { userId: user.id, workspaceId: workspace.id, invoice }));
+  return Response.json(await recordInvoice(context, { member, invoice }));
 }

@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
 import { monthText } from "../../http/date-text.ts";
-import { receiptFacts } from "../../studio/costs/cost-import/import-words.ts";
-import { requireImport } from "../../studio/costs/cost-import/member-book.ts";
+import { requireImport } from "../../studio/costs/cost-import/import-book.ts";
+import { receiptFacts } from "../../studio/costs/cost-import/import-facts.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
@@ -17,7 +17,7 @@ export const meta = pageTitle<typeof loader>((data) => `${data?.receipt.import.f
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  return { workspace, receipt: await requireImport(context, { reader: member, importId: params.importId ?? "" }) };
+  return { workspace, receipt: await requireImport(context, { member, importId: params.importId }) };
 }
 
 export default function CostImportPage() {

@@ -1,15 +1,14 @@
 import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
+import { listProviderCosts } from "../../studio/costs/book.ts";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";
 import { DifferenceText } from "../../studio/costs/difference-text.tsx";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice, ImportGuide } from "../../studio/costs/import-guide.tsx";
-import { listProviderCosts } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import type { MemberReader } from "../../studio/studio-reader.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -30,16 +29,19 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const now = new Date();
   const range = readRange(url, { now });
   const filter = readImportFilter(url, context);
-  const reader: MemberReader = member;
   const { from, to } = range;
   const pageAt = (name: string) => url.searchParams.get(name) ?? undefined;
   const { provider, accountId } = filter;
   const [page, compared] = await Promise.all([
-    listProviderCosts(context, { reader, query: { from, to, limit: recordsShown, cursor: pageAt("cursor") }, filter }),
+    listProviderCosts(context, {
+      reader: member,
+      query: { from, to, limit: recordsShown, cursor: pageAt("cursor") },
+      filter,
+    }),
     // Costs of a single account can't be compared, because some runs don't name their account.
     accountId === undefined
       ? compareCosts(context, {
-          reader,
+          reader: member,
           query: { from, to, limit: providersShown, cursor: pageAt("providers") },
           provider,
         })
@@ -82,7 +84,7 @@ export default function CostsPage() {
           {
             label: "Imported",
             value: <Usd amount={totals.amountUsd} />,
-            note: counted(totals.records - totals.replacedRecords),
+            note: countedText(totals.records - totals.replacedRecords),
           },
           ...(overall
             ? [
@@ -96,7 +98,7 @@ export default function CostsPage() {
           {
             label: "Replaced by daily totals",
             value: <Usd amount={totals.replacedUsd} />,
-            note: `${recordsInWords(totals.replacedRecords)}, kept for audit but not counted`,
+            note: `${recordsText(totals.replacedRecords)}, kept for audit but not counted`,
           },
         ]}
       />
@@ -183,5 +185,5 @@ export default function CostsPage() {
   );
 }
 
-const recordsInWords = (count: number) => (count === 1 ? "1 record" : `${count.toLocaleString("en")} records`);
-const counted = (count: number) => `${recordsInWords(count)} counted`;
+const recordsText = (count: number) => (count === 1 ? "1 record" : `${count.toLocaleString("en")} records`);
+const countedText = (count: number) => `${recordsText(count)} counted`;

@@ -3,12 +3,10 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { type ImportErrors, importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
-import { takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
-import { memberBook } from "../../studio/costs/cost-import/member-book.ts";
+import { statusOfReview, takeImportStep } from "../../studio/costs/cost-import/import-steps.ts";
 import { ImportReviewForm } from "../../studio/costs/cost-import/review-form.tsx";
 import { CostUploadCard } from "../../studio/costs/cost-import/upload-card.tsx";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
-import { reviewDrafts } from "../../supabase/review-drafts.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { Select } from "../../ui/field.tsx";
@@ -47,23 +45,14 @@ async function importCosts(
     const errors: ImportErrors = { appId: "Choose an app that is linked to this workspace" };
     return data({ at: "upload" as const, errors, appId: "" }, { status: 400 });
   }
-  const { userId } = member;
-  const entry = await takeImportStep(form, {
-    requestId: context.requestId,
-    book: memberBook(context, { member, appId: app.id }),
-    drafts: reviewDrafts(context, { userId, kind: "cost_file" }),
-    userId,
-  });
+  const entry = await takeImportStep(context, { member, appId: app.id, form });
   switch (entry.at) {
     case "receipt":
       throw redirect(`/workspaces/${workspace.id}/ai/costs/imports/${entry.importId}?imported`, 303);
     case "upload":
       return data({ at: entry.at, errors: { upload: entry.error } as ImportErrors, appId: app.id }, { status: 400 });
-    case "review": {
-      const { errors, again } = entry.review;
-      const status = Object.keys(errors).length > 0 ? 400 : again ? 409 : 200;
-      return data({ ...entry, app }, { status });
-    }
+    case "review":
+      return data({ ...entry, app }, { status: statusOfReview(entry.review) });
   }
 }
 

@@ -1,18 +1,10 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useSearchParams } from "@remix-run/react";
-import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx";
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
-import {
-  followUpPath,
-  invoiceFacts,
-  kindNames,
-  momentInWords,
-  recorderWords,
-} from "../../studio/invoices/invoice-words.ts";
+import { followUpPath, kindNames } from "../../studio/invoices/invoice-facts.ts";
+import { InvoiceReceiptCards } from "../../studio/invoices/invoice-receipt.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { buttonClass } from "../../ui/button.tsx";
-import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -21,7 +13,7 @@ export const meta = pageTitle<typeof loader>((data) => `${data?.invoice.referenc
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  const found = await requireInvoice(context, { reader: member, invoiceId: params.invoiceId ?? "" });
+  const found = await requireInvoice(context, { member, invoiceId: params.invoiceId });
   return { workspace, ...found };
 }
 
@@ -59,22 +51,12 @@ export default function InvoicePage() {
       {searchParams.has("recorded") ? (
         <Notice tone="good">{kindNames[invoice.kind]} recorded. This is its receipt.</Notice>
       ) : null}
-      <Card title="What was recorded">
-        <Facts
-          facts={[
-            ...invoiceFacts(invoice),
-            ["Recorded by", recorderWords(recorded)],
-            ["Recorded at", momentInWords(invoice.recordedAt)],
-            ["Receipt ID", invoice.id],
-          ]}
-        />
-      </Card>
-      <Card
-        title="How it compares"
-        lead={`This ${kindNames[invoice.kind].toLowerCase()} against what was metered and imported for its period, as of today.`}
-      >
-        <InvoiceComparison invoice={invoice} comparison={comparison} />
-      </Card>
+      <InvoiceReceiptCards
+        invoice={invoice}
+        recorded={recorded}
+        comparison={comparison}
+        comparedWith="what was metered and imported"
+      />
     </StudioPage>
   );
 }

@@ -1,9 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
-import { eachPage, recordsPerRead } from "../../http/list-page.ts";
-import { invoiceColumns } from "../../studio/costs/import-files.ts";
+import { invoiceFile } from "../../studio/costs/book-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
-import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { rangeFileName } from "../../studio/range.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -11,8 +8,5 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const filter = readImportFilter(new URL(request.url), context);
-  const pages = eachPage((cursor) =>
-    listProviderInvoices(context, { reader: member, query: { limit: recordsPerRead, cursor }, filter }),
-  );
-  return csvFile(invoiceColumns, { name: rangeFileName("invoices", null), pages });
+  return invoiceFile(context, { reader: member, name: rangeFileName("invoices", null), filter });
 }

@@ -3,9 +3,9 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
+import { blankInvoice, type InvoiceField, invoiceFields, kindNames } from "../../studio/invoices/invoice-facts.ts";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../studio/invoices/invoice-steps.tsx";
-import { blankInvoice, type InvoiceField, invoiceFields, kindNames } from "../../studio/invoices/invoice-words.ts";
-import { enterInvoice } from "../../studio/invoices/record-invoice.ts";
+import { enterInvoice, statusOfEntry } from "../../studio/invoices/record-invoice.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -23,15 +23,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return { workspace, apps, given: given as Record<InvoiceField, string> };
 }
 
-const statusOf = { form: 400, review: 200, conflict: 409 } as const;
-
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context);
   const entry = await enterInvoice(context, { member, form });
   if (entry.at === "receipt") throw redirect(`/workspaces/${workspace.id}/ai/invoices/${entry.id}?recorded`, 303);
-  const edited = entry.at === "form" && Object.keys(entry.errors).length === 0;
-  return data(entry, { status: edited ? 200 : statusOf[entry.at] });
+  return data(entry, { status: statusOfEntry(entry) });
 }
 
 const titles = { form: "Enter an invoice", review: "Review the invoice", conflict: "Enter an invoice" } as const;

@@ -1,12 +1,11 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
+import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
 import { ImportFilterNotice } from "../../studio/costs/import-guide.tsx";
-import { listProviderInvoices } from "../../studio/costs/provider-imports.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { InvoiceList } from "../../studio/invoices/invoice-list.tsx";
 import { searchWith } from "../../studio/range.ts";
-import type { StudioReader } from "../../studio/studio-reader.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -22,9 +21,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
   const filter = readImportFilter(url, context);
-  const reader: StudioReader = member;
   const query = { limit: recordsShown, cursor: url.searchParams.get("cursor") ?? undefined };
-  const page = await listProviderInvoices(context, { reader, query, filter });
+  const page = await listProviderInvoices(context, { reader: member, query, filter });
   return { workspace, filter, page };
 }
 

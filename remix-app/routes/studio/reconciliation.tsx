@@ -1,16 +1,15 @@
 import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
 import { monthText } from "../../http/date-text.ts";
+import { reconcileCosts } from "../../studio/costs/book.ts";
 import { ClashCard } from "../../studio/costs/clash-card.tsx";
 import { monthWindow, readMonth } from "../../studio/costs/month.ts";
 import { MonthPicker } from "../../studio/costs/month-picker.tsx";
-import { reconcileCosts } from "../../studio/costs/provider-imports.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
 import { studioLinks } from "../../studio/costs/reconciliation-links.ts";
 import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, searchWith } from "../../studio/range.ts";
-import type { StudioReader } from "../../studio/studio-reader.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -27,23 +26,22 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const url = new URL(request.url);
   const now = new Date();
-  const asked = readMonth(url, { now });
-  const reader: StudioReader = member;
+  const choice = readMonth(url, { now });
   const cursor = url.searchParams.get("cursor") ?? undefined;
   const { records, totals, clashes, nextCursor } = await reconcileCosts(context, {
-    reader,
-    query: { ...monthWindow(asked.month), limit: providersShown, cursor },
+    reader: member,
+    query: { ...monthWindow(choice.month), limit: providersShown, cursor },
   });
   const today = now.toISOString().slice(0, 10);
   const cells = records.flatMap((record) => cellsOf(record, { today }));
-  return data({ workspace, asked, cells, totals, clashes, nextCursor }, rangeStatus(asked));
+  return data({ workspace, choice, cells, totals, clashes, nextCursor }, rangeStatus(choice));
 }
 
 export default function ReconciliationPage() {
-  const { workspace, asked, cells, totals, clashes, nextCursor } = useLoaderData<typeof loader>();
+  const { workspace, choice, cells, totals, clashes, nextCursor } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai`;
-  const ofMonth = `?month=${asked.month}`;
+  const ofMonth = `?month=${choice.month}`;
   return (
     <StudioPage
       title="Reconciliation"
@@ -55,7 +53,7 @@ export default function ReconciliationPage() {
         </>
       }
     >
-      <MonthPicker asked={asked} />
+      <MonthPicker choice={choice} />
       <Figures
         figures={[
           { label: "Metered", value: <Usd amount={totals.meteredUsd} />, note: "by the gateway" },
@@ -65,7 +63,7 @@ export default function ReconciliationPage() {
       />
       <ClashCard clashes={clashes} />
       <Card
-        title={monthText(asked.month)}
+        title={monthText(choice.month)}
         lead="Days are in UTC. Imported costs are matched by the date the provider gives, even if it uses another time zone. An invoice that covers several months is split between them by day."
       >
         <ReconciliationTable

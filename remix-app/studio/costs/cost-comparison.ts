@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
-import { type MemberReader, readStudio } from "../studio-reader.ts";
+import { readStudio, type StudioReader } from "../studio-reader.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";
 import { listedComparison } from "./provider-import-schema.ts";
 
@@ -25,7 +25,7 @@ export async function compareCosts(
     reader,
     query: { from, to, limit, cursor },
     provider,
-  }: { reader: MemberReader; query: WindowQuery; provider: string | undefined },
+  }: { reader: StudioReader; query: WindowQuery; provider: string | undefined },
 ) {
   const read = (text: string) => readKeyCursor(text, { length: 1 });
   const { totals, records: found } = await readStudio(context, {

@@ -5,7 +5,7 @@ import { Dotted } from "../../ui/facts.tsx";
 import { columnDecimals, formatMoney } from "../../ui/format-amount.ts";
 import { Day, Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { ratesInWords } from "./cost-import/import-words.ts";
+import { ratesText } from "./cost-import/import-facts.ts";
 import { originalText } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
@@ -42,7 +42,7 @@ export function CostList({
         <span className="whitespace-nowrap">{granularity === "account_day" ? "Daily total" : "Run"}</span>
       ),
     },
-    { label: "Status", cell: (record) => <Standing record={record} /> },
+    { label: "Status", cell: (record) => <RecordStatus record={record} /> },
     {
       label: "Amount",
       numeric: true,
@@ -71,7 +71,7 @@ export function CostList({
 }
 
 function ImportedFile({ file, imports }: { file: NonNullable<CostRecord["import"]>; imports: string }) {
-  const rates = ratesInWords(file.rates);
+  const rates = ratesText(file.rates);
   const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">
@@ -85,7 +85,7 @@ function ImportedFile({ file, imports }: { file: NonNullable<CostRecord["import"
   );
 }
 
-function Standing({ record }: { record: CostRecord }) {
+function RecordStatus({ record }: { record: CostRecord }) {
   const { counted, replacedBy, replaces, revision, observedAt } = record;
   return (
     <>

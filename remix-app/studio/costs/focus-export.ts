@@ -1,5 +1,10 @@
+import type { AppLoadContext } from "@remix-run/node";
 import { type CsvColumn, csvFile } from "../../http/csv.ts";
+import { eachPage, recordsPerRead } from "../../http/list-page.ts";
+import type { StudioMember } from "../studio-reader.ts";
+import { listCostRecords, listInvoiceShares } from "./book.ts";
 import { monthWindow } from "./month.ts";
+import { platformBookId } from "./platform-book.ts";
 import type { CostRecord, InvoiceShare } from "./provider-import-schema.ts";
 
 /**
@@ -107,7 +112,7 @@ function focusColumns(month: string): CsvColumn<FocusCharge>[] {
     { name: "ServiceCategory", value: () => "AI and Machine Learning" },
     { name: "ServiceName", value: ({ service, provider }) => service ?? provider },
     { name: "SubAccountId", value: () => null },
-    { name: "x_AppId", value: ({ appId }) => appId },
+    { name: "x_AppId", value: ({ appId }) => (appId === platformBookId ? null : appId) },
     { name: "x_AppName", value: ({ appName }) => appName },
     { name: "x_RecordId", value: ({ recordId }) => recordId },
     { name: "x_RecordType", value: ({ recordType }) => recordType },
@@ -115,20 +120,19 @@ function focusColumns(month: string): CsvColumn<FocusCharge>[] {
 }
 
 /**
- * Writes a month's costs and invoices as a FOCUS file, without replaced records. BilledCost adds up to the invoiced
- * amount and EffectiveCost to the imported amount, as on the reconciliation page.
- * @param options.costs the month's costs, page by page
- * @param options.invoices the invoices that have days in the month, page by page
+ * Returns a month's costs, and the shares of invoices that belong to the month, as a FOCUS file without replaced
+ * records. BilledCost adds up to the invoiced amount and EffectiveCost to the imported amount, as on the reconciliation
+ * page.
  */
-export function focusFile({
-  month,
-  costs,
-  invoices,
-}: {
-  month: string;
-  costs: AsyncIterable<readonly (CountedCost & Pick<CostRecord, "counted">)[]>;
-  invoices: AsyncIterable<readonly InvoiceShare[]>;
-}): Promise<Response> {
+export function focusFile(
+  context: AppLoadContext,
+  { reader, month }: { reader: StudioMember; month: string },
+): Promise<Response> {
+  const limit = recordsPerRead;
+  const costs = eachPage((cursor) =>
+    listCostRecords(context, { reader, query: { ...monthWindow(month), limit, cursor } }),
+  );
+  const invoices = eachPage((cursor) => listInvoiceShares(context, { reader, query: { limit, cursor }, month }));
   async function* pages() {
     for await (const page of costs) yield page.filter(({ counted }) => counted).map(chargeOfCost);
     for await (const page of invoices) yield page.filter(({ replacedBy }) => replacedBy === null).map(chargeOfInvoice);

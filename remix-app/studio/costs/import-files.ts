@@ -1,8 +1,8 @@
 import type { CsvColumn } from "../../http/csv.ts";
-import { signedAmount } from "../invoices/invoice-words.ts";
+import { signedAmount } from "../invoices/invoice-facts.ts";
 import type { ComparedCosts } from "./cost-comparison.ts";
 import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
-import { type ReconciledCell, stateWords } from "./reconciliation.ts";
+import { type ReconciledCell, stateTexts } from "./reconciliation.ts";
 
 type Original = NonNullable<CostRecord["original"]>[number];
 
@@ -80,5 +80,5 @@ export const cellColumns: readonly CsvColumn<ReconciledCell>[] = [
   { name: "imported_less_metered_percent", value: (cell) => cell.importedDifferencePercent },
   { name: "invoiced_less_imported_usd", value: (cell) => cell.invoicedDifferenceUsd },
   { name: "invoiced_less_imported_percent", value: (cell) => cell.invoicedDifferencePercent },
-  { name: "state", value: (cell) => stateWords[cell.state].name },
+  { name: "state", value: (cell) => stateTexts[cell.state].name },
 ];

@@ -1,28 +1,35 @@
 import { isExternalId, isLabel } from "#shared/labels.ts";
 import { problem } from "../../http/problem.ts";
-import type { ImportFilter } from "./provider-imports.ts";
 
-const month = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
+/** Selects imports by provider and account. A null accountId selects records without an account. */
+export interface ImportFilter {
+  provider?: string;
+  accountId?: string | null;
+  /** Selects invoices with days in this month, YYYY-MM. */
+  month?: string;
+}
+
+const monthPattern = /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/;
 
 /**
  * Reads the filters of an imports page from its URL: `provider`, `account`, `noAccount` (records without an account)
  * and `month` (lists by month).
  * @throws Response 400 INVALID_REQUEST for values that no record can have
  */
-export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter & { month?: string } {
+export function readImportFilter(url: URL, { requestId }: { requestId: string }): ImportFilter {
   const given = (name: string) => url.searchParams.get(name) || undefined;
-  const [provider, account, asked] = [given("provider"), given("account"), given("month")];
+  const [provider, account, month] = [given("provider"), given("account"), given("month")];
   const known =
     (provider === undefined || isLabel(provider)) &&
     (account === undefined || isExternalId(account)) &&
-    (asked === undefined || month.test(asked));
+    (month === undefined || monthPattern.test(month));
   if (!known) {
     throw problem("INVALID_REQUEST", { requestId, detail: "This filter isn’t valid. Go back and choose another." });
   }
   return {
     ...(provider ? { provider } : {}),
     ...(given("noAccount") ? { accountId: null } : account ? { accountId: account } : {}),
-    ...(asked ? { month: asked } : {}),
+    ...(month ? { month } : {}),
   };
 }
 

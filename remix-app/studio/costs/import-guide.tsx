@@ -1,7 +1,7 @@
 import { useLocation } from "@remix-run/react";
 import { CodeBlock } from "../../ui/code-block.tsx";
 import { searchWith } from "../range.ts";
-import type { ImportFilter } from "./provider-imports.ts";
+import type { ImportFilter } from "./import-filter.ts";
 
 /** Explains how a workspace imports its providers' costs. */
 export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; workspaceId: string }) {
@@ -46,7 +46,7 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
 }
 
 /** Shows the filter of a list of imports, with a link that clears it. */
-export function ImportFilterNotice({ filter, of }: { filter: ImportFilter & { month?: string }; of: string }) {
+export function ImportFilterNotice({ filter, of }: { filter: ImportFilter; of: string }) {
   const { search } = useLocation();
   const { provider, accountId, month } = filter;
   const parts = [

@@ -3,17 +3,19 @@ import { monthText } from "../../http/date-text.ts";
 import { Button } from "../../ui/button.tsx";
 import { Select } from "../../ui/field.tsx";
 import { pageParameters, searchWith } from "../range.ts";
-import { type AskedMonth, shiftMonth } from "./month.ts";
+import { type MonthChoice, shiftMonth } from "./month.ts";
 
 /** The number of past months in the list. Earlier months are reached month by month. */
 const monthsListed = 36;
 
 /** Lets a person choose the page's month. The month is in the URL, and other parameters are kept. */
-export function MonthPicker({ asked: { month, current, fault } }: { asked: AskedMonth }) {
+export function MonthPicker({ choice: { month, current, fault } }: { choice: MonthChoice }) {
   const { search } = useLocation();
   const listed = Array.from({ length: monthsListed }, (_, back) => shiftMonth(current, -back));
   const options = [...new Set([month, ...listed])].sort().reverse();
-  const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "month" && !pageParameters.includes(name));
+  const parameters = [...new URLSearchParams(search)].filter(
+    ([name]) => name !== "month" && !pageParameters.includes(name),
+  );
   const step = (to: string, label: string) => (
     <a href={searchWith(search, { month: to })} className="choice min-h-10">
       {label}
@@ -30,7 +32,7 @@ export function MonthPicker({ asked: { month, current, fault } }: { asked: Asked
       <div className="flex flex-wrap items-center gap-2">
         {step(shiftMonth(month, -1), "Previous month")}
         <form className="flex items-center gap-2 max-sm:order-first max-sm:w-full">
-          {kept.map(([name, value]) => (
+          {parameters.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
           {/* The key remounts the select when the month changes, because React applies defaultValue only on mount. */}

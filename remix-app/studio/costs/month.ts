@@ -1,7 +1,7 @@
 import { problem } from "../../http/problem.ts";
 
 /** The UTC month that a page is about, as YYYY-MM. */
-export interface AskedMonth {
+export interface MonthChoice {
   month: string;
   /** The current month. */
   current: string;
@@ -12,11 +12,11 @@ export interface AskedMonth {
 export const monthPattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
 
 /** Reads `?month=YYYY-MM`. Returns the last full month if it is missing or invalid. */
-export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
+export function readMonth(url: URL, { now }: { now: Date }): MonthChoice {
   const current = now.toISOString().slice(0, 7);
-  const asked = url.searchParams.get("month") ?? "";
-  if (monthPattern.test(asked)) return { month: asked, current, fault: null };
-  const fault = asked === "" ? null : "The month in the URL isn’t valid. Use YYYY-MM, from 2000-01 to 2999-12.";
+  const month = url.searchParams.get("month") ?? "";
+  if (monthPattern.test(month)) return { month, current, fault: null };
+  const fault = month === "" ? null : "The month in the URL isn’t valid. Use YYYY-MM, from 2000-01 to 2999-12.";
   return { month: shiftMonth(current, -1), current, fault };
 }
 
@@ -24,10 +24,10 @@ export function readMonth(url: URL, { now }: { now: Date }): AskedMonth {
  * Reads the month in a file's URL. Unlike a page, a file cannot say that it shows another month.
  * @throws Response 400 INVALID_REQUEST for an invalid month
  */
-export function readFileMonth(request: Request, { requestId }: { requestId: string }): AskedMonth {
-  const asked = readMonth(new URL(request.url), { now: new Date() });
-  if (asked.fault) throw problem("INVALID_REQUEST", { requestId, detail: asked.fault });
-  return asked;
+export function readFileMonth(request: Request, { requestId }: { requestId: string }): MonthChoice {
+  const choice = readMonth(new URL(request.url), { now: new Date() });
+  if (choice.fault) throw problem("INVALID_REQUEST", { requestId, detail: choice.fault });
+  return choice;
 }
 
 /** Returns the month `months` months later, or earlier for a negative number. */

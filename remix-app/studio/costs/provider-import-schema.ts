@@ -110,7 +110,7 @@ export const listedInvoices = z.object({
 /** Invoices for a CSV file, each with the part that falls in the month. Has no totals. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
-export const reconciledMonth = z.object({
+const reconciledMonth = z.object({
   month: z.string(),
   provider: z.string(),
   /** Null if the workspace hides provider costs. */
@@ -143,7 +143,7 @@ export type ReconciledMonth = z.output<typeof reconciledMonth>;
 
 const spelledTwice = { provider: z.string(), spellings: z.array(z.string()), accountId: z.string().nullable() };
 /** Records that differ only in the spelling of their provider's name. Only one of the records counts in totals. */
-export const clash = z.discriminatedUnion("kind", [
+const clash = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("cost"), ...spelledTwice, externalRunId: z.string() }),
   z.object({ kind: z.literal("invoice"), ...spelledTwice, reference: z.string() }),
 ]);

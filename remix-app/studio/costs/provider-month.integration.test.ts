@@ -157,8 +157,9 @@ function importLine({ provider, accountId }: Bill, { name, usd }: Pick<BillLine,
 /** Reads the month's reconciliation as shown on its page. */
 async function reconcile(): Promise<{ lines: ReconciledMonth[]; states: unknown[] }> {
   const [row] = await tenant.db.query(
-    `select ai.reconciliation_page($1, $2::timestamp at time zone 'UTC',
-       ($2::timestamp + interval '1 month') at time zone 'UTC', null, 50) as answer`,
+    `select ai.reconcile_costs(w.created_by, w.id, $2::timestamp at time zone 'UTC',
+       ($2::timestamp + interval '1 month') at time zone 'UTC') as answer
+     from public.workspaces w where w.id = $1`,
     [tenant.workspaceId, `${month}-01`],
   );
   const { records } = listedReconciliation.parse(row?.answer);

@@ -3,7 +3,7 @@ import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { RoundedDifference } from "./difference-text.tsx";
-import { linesOf, nextWords, type ReconciledCell, type ReconciledLine, stateWords } from "./reconciliation.ts";
+import { linesOf, nextStep, type ReconciledCell, type ReconciledLine, stateTexts } from "./reconciliation.ts";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
@@ -117,12 +117,12 @@ function Unknown() {
 
 function Status({ line: { cell }, links }: { line: ReconciledLine; links: readonly CellLink[] }) {
   const { provider, account, state, repeats } = cell;
-  const { name, tone } = stateWords[state];
+  const { name, tone } = stateTexts[state];
   const of = account.of === "one" ? `${provider} ${account.id ?? "without an account"}` : provider;
   return (
     <span className="max-w-72 whitespace-normal @[58rem]:block">
       <span className={`font-medium ${tones[tone]}`}>{name}</span>
-      {repeats ? null : <span className="block text-muted text-small">{nextWords(cell)}</span>}
+      {repeats ? null : <span className="block text-muted text-small">{nextStep(cell)}</span>}
       {links.length > 0 ? (
         <span className="flex flex-wrap gap-x-3 text-small">
           {links.map(({ label, to }) => (

@@ -38,7 +38,7 @@ export interface ReconciledCell {
 }
 
 /** The display name of each state, and what to do about it. */
-export const stateWords: Record<CellState, { name: string; tone: "good" | "warn" | "neutral"; next: string }> = {
+export const stateTexts: Record<CellState, { name: string; tone: "good" | "warn" | "neutral"; next: string }> = {
   open: {
     name: "Month in progress",
     tone: "neutral",
@@ -86,9 +86,9 @@ export const stateWords: Record<CellState, { name: string; tone: "good" | "warn"
  * Returns the next step for a cell. If nothing was metered and the invoice matches the imported costs, says that
  * instead.
  */
-export function nextWords({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
+export function nextStep({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
   const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
-  return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateWords[state].next;
+  return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateTexts[state].next;
 }
 
 /**

@@ -3,7 +3,7 @@ import { type Budget, readBudgets } from "../budgets/budgets.ts";
 import { readApproval } from "../keys/approval.ts";
 import { listKeys } from "../keys/keys.ts";
 import { type Range, readRange } from "../range.ts";
-import type { MemberReader } from "../studio-reader.ts";
+import type { StudioMember } from "../studio-reader.ts";
 import { daysEachOf, type Overview, readOverview, shownRows } from "../usage/overview.ts";
 
 /** A workspace's progress towards its first request, for members who manage its keys. */
@@ -34,7 +34,7 @@ const budgetsShown = 4;
 /** Reads the data of a workspace's Overview. @throws Response 403, 503 like readStudio */
 export async function readWorkspaceHome(
   context: AppLoadContext,
-  { member, managesKeys, now }: { member: MemberReader; managesKeys: boolean; now: Date },
+  { member, managesKeys, now }: { member: StudioMember; managesKeys: boolean; now: Date },
 ): Promise<WorkspaceHome> {
   const range = readRange(new URL(context.env.BASE_URL), { now });
   const by = "model";
@@ -47,7 +47,7 @@ export async function readWorkspaceHome(
   return { range, overview, budgets: nearestToLimit(budgets), setup, beginning };
 }
 
-async function readKeySetup(context: AppLoadContext, member: MemberReader): Promise<KeySetup> {
+async function readKeySetup(context: AppLoadContext, member: StudioMember): Promise<KeySetup> {
   const { approval, keys } = await listKeys(context, { ...member, limit: 1 });
   const hasKey = keys.length > 0;
   if (approval) return { approval: "approved", hasKey };

@@ -7,7 +7,7 @@ import { percentOf } from "../costs/difference.ts";
 import { RoundedDifference } from "../costs/difference-text.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
-import { kindNames, signedAmount } from "./invoice-words.ts";
+import { kindNames, signedAmount } from "./invoice-facts.ts";
 
 /** Compares an invoice with the metered costs, the imported costs and the other invoices of its period. */
 export function InvoiceComparison({

@@ -3,7 +3,7 @@ import { Button, buttonClass } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
-import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
 
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 

@@ -3,14 +3,14 @@ import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { invoiceRecord } from "../costs/provider-import-schema.ts";
-import { type MemberReader, readStudio } from "../studio-reader.ts";
-import type { DraftedInvoice } from "./invoice-form.ts";
+import { readStudio, type StudioMember } from "../studio-reader.ts";
+import type { InvoiceDraft } from "./invoice-form.ts";
 
 const count = z.number().int();
 const day = z.string();
 
 /** The costs that were metered, imported and invoiced in an invoice's period. */
-export const comparison = z.object({
+const comparison = z.object({
   firstDay: day,
   lastDay: day,
   /** Null if the workspace hides provider costs. */
@@ -33,12 +33,17 @@ export type LinkedApp = z.output<typeof listedApps>["apps"][number];
  * Lists the linked apps that a workspace can record invoices for.
  * @throws Response 403, 503 like readStudio
  */
-export async function listLinkedApps(context: AppLoadContext, reader: MemberReader): Promise<LinkedApp[]> {
-  const { apps } = await readStudio(context, { reader, name: "list_linked_apps", args: {}, schema: listedApps });
+export async function listLinkedApps(context: AppLoadContext, member: StudioMember): Promise<LinkedApp[]> {
+  const { apps } = await readStudio(context, {
+    reader: member,
+    name: "list_linked_apps",
+    args: {},
+    schema: listedApps,
+  });
   return apps;
 }
 
-export const reviewed = z.object({
+const reviewed = z.object({
   outcome: z.literal("reviewed"),
   reviewedAt: z.string(),
   appName: z.string().nullable(),
@@ -47,36 +52,35 @@ export const reviewed = z.object({
   differs: z.array(z.string()).nullable(),
   comparison: comparison.nullable(),
 });
-/** The invoice entered under “Replaces” cannot be replaced. */
-export const unreplaceable = z.object({
-  outcome: z.literal("cannot_replace"),
-  param: z.enum(["replaces", "kind"]),
-  message: z.string(),
-});
-const unreviewed = z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) });
 export type InvoiceReview = z.output<typeof reviewed>;
 
+const reviewAnswer = z.union([
+  reviewed,
+  z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) }),
+  /** The invoice entered under “Replaces” cannot be replaced. */
+  z.object({ outcome: z.literal("cannot_replace"), param: z.enum(["replaces", "kind"]), message: z.string() }),
+]);
+
 /**
- * Returns the review of an invoice that a member is about to store permanently. Writes nothing.
+ * Returns the review of an invoice that a person is about to store permanently. Writes nothing.
  * @throws Response 403, 503 like readStudio
  */
 export async function reviewInvoice(
   context: AppLoadContext,
-  { reader, draft: { appId, ...record } }: { reader: MemberReader; draft: DraftedInvoice },
+  { member, draft: { appId, ...record } }: { member: StudioMember; draft: InvoiceDraft },
 ) {
-  return readStudio(context, {
-    reader,
-    name: "review_provider_invoice",
-    args: { app: appId, record },
-    schema: z.union([reviewed, unreviewed, unreplaceable]),
-  });
+  const args = { app: appId, record };
+  return readStudio(context, { reader: member, name: "review_provider_invoice", args, schema: reviewAnswer });
 }
 
-/** Who recorded an invoice. An invoice recorded with an app's key names the app but no person. */
+/**
+ * Who recorded an invoice. An invoice recorded with an app's key names the app but no person, and one of the platform's
+ * names the admin's email.
+ */
 const recorder = z.object({ by: z.enum(["person", "app"]), name: z.string().nullable() });
 export type InvoiceRecorder = z.output<typeof recorder>;
 
-const read = z.union([
+const readAnswer = z.union([
   z.object({
     outcome: z.literal("read"),
     invoice: invoiceRecord,
@@ -87,22 +91,23 @@ const read = z.union([
 ]);
 
 /**
- * Returns an invoice of the workspace, who recorded it, and its comparison with other costs.
+ * Returns an invoice of a book, who recorded it, and its comparison with other costs.
  * @throws Response 403, 404, 503
  */
 export async function requireInvoice(
   context: AppLoadContext,
-  { reader, invoiceId }: { reader: MemberReader; invoiceId: string },
+  { member, invoiceId = "", missing }: { member: StudioMember; invoiceId: string | undefined; missing?: string },
 ) {
-  const { requestId } = context;
-  if (!z.uuid().safeParse(invoiceId).success) throw problem("NOT_FOUND", { requestId });
+  const notFound = () =>
+    problem("NOT_FOUND", { requestId: context.requestId, ...(missing ? { detail: missing } : {}) });
+  if (!z.uuid().safeParse(invoiceId).success) throw notFound();
   const answer = await readStudio(context, {
-    reader,
+    reader: member,
     name: "read_provider_invoice",
     args: { invoice_id: invoiceId },
-    schema: read,
+    schema: readAnswer,
   });
-  if (answer.outcome === "not_found") throw problem("NOT_FOUND", { requestId });
+  if (answer.outcome === "not_found") throw notFound();
   const { invoice, recorded, comparison } = answer;
   return { invoice, recorded, comparison };
 }

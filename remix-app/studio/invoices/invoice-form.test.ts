@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { invoiceFields } from "./invoice-facts.ts";
 import { readInvoiceForm } from "./invoice-form.ts";
-import { invoiceFields } from "./invoice-words.ts";
 
 const filled = {
   appId: "6f1b9c1e-9a52-4c4e-8a53-1c7a5f2d9e10",

@@ -1,10 +1,10 @@
 import type { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import { draftedInvoice } from "#shared/provider-records.ts";
-import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-words.ts";
+import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
 
 /** An invoice as a member typed it, before the review. Its amount is exact text, rounded to 12 decimals. */
-export type DraftedInvoice = z.output<typeof draftedInvoice>["record"];
+export type InvoiceDraft = z.output<typeof draftedInvoice>["record"];
 
 const messages: Record<InvoiceField, string> = {
   appId: "Choose the app that the invoice is for",
@@ -32,7 +32,7 @@ const plainAmount = /^\$?\s?(\d+(?:\.\d+)?)$/;
  */
 export function readInvoiceForm(form: FormData): {
   typed: TypedInvoice;
-  read: { draft: DraftedInvoice } | { errors: InvoiceErrors };
+  read: { draft: InvoiceDraft } | { errors: InvoiceErrors };
 } {
   const typed = Object.fromEntries(
     invoiceFields.map((name) => [name, String(form.get(name) ?? "").trim()]),

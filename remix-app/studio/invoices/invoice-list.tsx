@@ -5,7 +5,7 @@ import { columnDecimals } from "../../ui/format-amount.ts";
 import { Day, Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
-import { kindNames, periodOf, signedAmount } from "./invoice-words.ts";
+import { kindNames, periodOf, signedAmount } from "./invoice-facts.ts";
 
 /** Lists invoices and credit notes, each with the invoice that it replaces. */
 export function InvoiceList({

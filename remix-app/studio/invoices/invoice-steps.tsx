@@ -4,7 +4,7 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Facts } from "../../ui/facts.tsx";
 import { InvoiceComparison, OtherInvoicesNotice } from "./invoice-comparison.tsx";
-import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-words.ts";
+import { blankInvoice, invoiceFacts, kindNames, type TypedInvoice } from "./invoice-facts.ts";
 import type { InvoiceEntry } from "./record-invoice.ts";
 
 /**
@@ -55,7 +55,7 @@ const names: Record<string, string> = {
 
 /** Shows an invoice that is already recorded with other values. Compares both versions and explains what to do. */
 export function InvoiceConflictCards({
-  entry: { typed, draft, kept, differs },
+  entry: { typed, draft, stored, differs },
   base,
 }: {
   entry: Extract<InvoiceEntry, { at: "conflict" }>;
@@ -63,16 +63,16 @@ export function InvoiceConflictCards({
   base: string;
 }) {
   const what = new Intl.ListFormat("en").format(differs.map((field) => names[field] ?? field));
-  const entered = { ...blankInvoice, ...draft, appName: kept.appName, reviewedAt: "" };
+  const entered = { ...blankInvoice, ...draft, appName: stored.appName, reviewedAt: "" };
   return (
     <>
       <ErrorSummary
         id="invoice-conflict"
-        form={`Invoice ${kept.reference} is already recorded, but ${what} ${differs.length === 1 ? "differs" : "differ"}. Your entry wasn’t recorded.`}
+        form={`Invoice ${stored.reference} is already recorded, but ${what} ${differs.length === 1 ? "differs" : "differ"}. Your entry wasn’t recorded.`}
       />
       <div className="grid gap-6 sm:grid-cols-2">
         <Card title="Recorded">
-          <Facts facts={invoiceFacts(kept)} />
+          <Facts facts={invoiceFacts(stored)} />
         </Card>
         <Card title="What you entered">
           <Facts facts={invoiceFacts(entered).filter(([term]) => term !== "Reviewed at")} />
@@ -84,13 +84,13 @@ export function InvoiceConflictCards({
             <li>If the recorded invoice is right, there’s nothing to do.</li>
             <li>
               If the provider corrected it, enter the corrected invoice with its own reference, and enter{" "}
-              {kept.reference} under “Replaces”.
+              {stored.reference} under “Replaces”.
             </li>
             <li>If your invoice is for another account, select “Edit what I entered” and change the account.</li>
             <li>
               If the recorded invoice is wrong, enter it again with a new reference, such as{" "}
-              <code className="wrap-anywhere">{`${kept.reference}.corrected`.slice(0, 128)}</code>, and enter{" "}
-              {kept.reference} under “Replaces”. Only the new one then counts.
+              <code className="wrap-anywhere">{`${stored.reference}.corrected`.slice(0, 128)}</code>, and enter{" "}
+              {stored.reference} under “Replaces”. Only the new one then counts.
             </li>
           </ul>
           <AccountForm className="flex flex-wrap gap-3">
@@ -98,7 +98,7 @@ export function InvoiceConflictCards({
             <Button name="step" value="edit" variant="secondary">
               Edit what I entered
             </Button>
-            <a href={`${base}/${kept.id}`} className={buttonClass("secondary")}>
+            <a href={`${base}/${stored.id}`} className={buttonClass("secondary")}>
               View the recorded invoice
             </a>
           </AccountForm>

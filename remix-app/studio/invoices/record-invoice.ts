@@ -1,17 +1,16 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { type enteredInvoice, rounding } from "#shared/provider-records.ts";
+import type { enteredInvoice, InvoiceReceipt } from "#shared/provider-records.ts";
 import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
+import type { AuditedChange } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
-import { type DraftedInvoice, readInvoiceForm } from "./invoice-form.ts";
-import type { InvoiceErrors, TypedInvoice } from "./invoice-words.ts";
+import { type InvoiceErrors, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
+import { type InvoiceDraft, readInvoiceForm } from "./invoice-form.ts";
 
-export const invoiceReceipt = rounding.extend({ accepted: z.literal(true), reference: z.string() });
-
-export const recordedInvoice = z.union([
+const recordAnswer = z.union([
   z.object({ outcome: z.enum(["stored", "unchanged"]), id: z.uuid() }),
   z.object({
     refused: z.literal("invoice_conflict"),
@@ -29,27 +28,32 @@ export const recordedInvoice = z.union([
 ]);
 
 type EnteredInvoice = z.output<typeof enteredInvoice>;
-type Entry = StudioMember & { invoice: EnteredInvoice["record"] };
 
 /**
- * Stores a reviewed invoice for one of the workspace's apps, or returns why it was not stored. A repeated call changes
- * nothing.
+ * Stores a reviewed invoice in a book, or returns why it was not stored. A repeated call changes nothing.
  * @throws Response 503 UNAVAILABLE
  */
-function keepInvoice(context: AppLoadContext, { invoice: { appId, ...record }, ...member }: Entry) {
-  const args = { app: appId, record };
-  return callAsMember(context, { member, name: "record_provider_invoice", args, schema: recordedInvoice });
+function storeInvoice(
+  context: AppLoadContext,
+  {
+    member,
+    invoice: { appId, ...record },
+    change,
+  }: { member: StudioMember; invoice: EnteredInvoice["record"]; change?: AuditedChange | undefined },
+) {
+  const args = { app: appId, record, ...(change ? { change } : {}) };
+  return callAsMember(context, { member, name: "record_provider_invoice", args, schema: recordAnswer });
 }
 
 /**
- * Stores an invoice sent to the API, like {@link keepInvoice}.
+ * Stores an invoice sent to the API, like {@link storeInvoice}.
  * @throws Response 400 INVALID_REQUEST, 403 FORBIDDEN, 409 CONFLICT if it is stored with other values, 503 UNAVAILABLE
  */
 export async function recordInvoice(
   context: AppLoadContext,
-  { invoice: { record, receipt }, ...member }: StudioMember & { invoice: EnteredInvoice },
-): Promise<z.output<typeof invoiceReceipt>> {
-  const answer = await keepInvoice(context, { ...member, invoice: record });
+  { member, invoice: { record, receipt } }: { member: StudioMember; invoice: EnteredInvoice },
+): Promise<InvoiceReceipt> {
+  const answer = await storeInvoice(context, { member, invoice: record });
   if ("outcome" in answer) return { accepted: true, reference: record.reference, ...receipt };
   const { requestId } = context;
   switch (answer.refused) {
@@ -80,57 +84,34 @@ export async function recordInvoice(
 /** The result of one step of entering an invoice. */
 export type InvoiceEntry =
   | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
-  | { at: "review"; typed: TypedInvoice; draft: DraftedInvoice; review: InvoiceReview }
-  | { at: "conflict"; typed: TypedInvoice; draft: DraftedInvoice; kept: InvoiceRecord; differs: readonly string[] }
+  | { at: "review"; typed: TypedInvoice; draft: InvoiceDraft; review: InvoiceReview }
+  | { at: "conflict"; typed: TypedInvoice; draft: InvoiceDraft; stored: InvoiceRecord; differs: readonly string[] }
   | { at: "receipt"; id: string };
 
+/** Returns the HTTP status of a page that shows an entry. */
+export function statusOfEntry(entry: Exclude<InvoiceEntry, { at: "receipt" }>): number {
+  if (entry.at === "form") return Object.keys(entry.errors).length === 0 ? 200 : 400;
+  return entry.at === "review" ? 200 : 409;
+}
+
 /**
- * Advances a member's entry of an invoice by one step. `edit` shows the form again, `record` stores what was reviewed,
- * and any other step reviews the typed values. For a stored invoice, a double click, a reload or a second review
- * returns the same receipt, even if the review time differs.
+ * Advances the entry of an invoice into a book by one step. `edit` shows the form again, a form with the time of its
+ * review is recorded, and any other step reviews the typed values. For a stored invoice, a double click, a reload or a
+ * second review returns the same receipt, even if the review time differs.
+ * @param options.change what the audit log records, for the platform's book
  * @throws Response 403, 503
  */
 export async function enterInvoice(
   context: AppLoadContext,
-  { member, form }: { member: StudioMember; form: FormData },
+  { member, form, change }: { member: StudioMember; form: FormData; change?: AuditedChange },
 ): Promise<InvoiceEntry> {
   const { typed, read } = readInvoiceForm(form);
   if ("errors" in read) return { at: "form", typed, errors: read.errors };
-  const step = form.get("step");
-  if (step === "edit") return { at: "form", typed, errors: {} };
-  const entry = { member, typed, draft: read.draft };
+  if (form.get("step") === "edit") return { at: "form", typed, errors: {} };
+  const { draft } = read;
   const reviewedAt = utcTime.safeParse(form.get("reviewedAt"));
-  return step === "record" && reviewedAt.success
-    ? record(context, { ...entry, reviewedAt: reviewedAt.data })
-    : review(context, entry);
-}
-
-type Entering = { member: StudioMember; typed: TypedInvoice; draft: DraftedInvoice };
-
-async function review(context: AppLoadContext, { member, typed, draft }: Entering): Promise<InvoiceEntry> {
-  const answer = await reviewInvoice(context, { reader: { kind: "member", ...member }, draft });
-  switch (answer.outcome) {
-    case "app_not_linked":
-      return { at: "form", typed, errors: { appId: "Choose an app that is linked to this workspace" } };
-    case "not_issued_yet":
-      return {
-        at: "form",
-        typed,
-        errors: { issuedOn: "The issue date can’t be in the future" },
-      };
-    case "cannot_replace":
-      return { at: "form", typed, errors: { [answer.param]: answer.message } };
-    case "reviewed": {
-      const { kept, differs } = answer;
-      if (!kept || !differs) return { at: "review", typed, draft, review: answer };
-      return differs.length === 0 ? { at: "receipt", id: kept.id } : { at: "conflict", typed, draft, kept, differs };
-    }
-  }
-}
-
-async function record(context: AppLoadContext, entry: Entering & { reviewedAt: string }): Promise<InvoiceEntry> {
-  const { member, typed, draft, reviewedAt } = entry;
-  const answer = await keepInvoice(context, { ...member, invoice: { ...draft, reviewedAt } });
+  if (!reviewedAt.success) return review(context, { member, typed, draft });
+  const answer = await storeInvoice(context, { member, invoice: { ...draft, reviewedAt: reviewedAt.data }, change });
   if ("outcome" in answer) return { at: "receipt", id: answer.id };
   switch (answer.refused) {
     case "not_allowed":
@@ -139,16 +120,37 @@ async function record(context: AppLoadContext, entry: Entering & { reviewedAt: s
       if (answer.message) return { at: "form", typed, errors: { replaces: answer.message } };
       const differs = answer.differs.filter((field) => field !== "reviewedAt");
       if (differs.length === 0) return { at: "receipt", id: answer.id };
-      const reader = { kind: "member", ...member } as const;
-      const { invoice } = await requireInvoice(context, { reader, invoiceId: answer.id });
-      return { at: "conflict", typed, draft, kept: invoice, differs };
+      const { invoice } = await requireInvoice(context, { member, invoiceId: answer.id });
+      return { at: "conflict", typed, draft, stored: invoice, differs };
     }
-    default:
-      if ("param" in answer && (answer.param === "replaces" || answer.param === "kind")) {
-        return { at: "form", typed, errors: { [answer.param]: answer.message } };
-      }
+    default: {
+      const field = invoiceFields.find((name) => name === answer.param);
+      if (field) return { at: "form", typed, errors: { [field]: answer.message } };
       // For example, the app was unlinked after the review, or the form's review time did not come from us. Reviews the
       // invoice again, which shows any remaining error.
-      return review(context, entry);
+      return review(context, { member, typed, draft });
+    }
+  }
+}
+
+async function review(
+  context: AppLoadContext,
+  { member, typed, draft }: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
+): Promise<InvoiceEntry> {
+  const answer = await reviewInvoice(context, { member, draft });
+  switch (answer.outcome) {
+    case "app_not_linked":
+      return { at: "form", typed, errors: { appId: "Choose an app that is linked to this workspace" } };
+    case "not_issued_yet":
+      return { at: "form", typed, errors: { issuedOn: "The issue date can’t be in the future" } };
+    case "cannot_replace":
+      return { at: "form", typed, errors: { [answer.param]: answer.message } };
+    case "reviewed": {
+      const { kept: stored, differs } = answer;
+      if (!stored || !differs) return { at: "review", typed, draft, review: answer };
+      return differs.length === 0
+        ? { at: "receipt", id: stored.id }
+        : { at: "conflict", typed, draft, stored, differs };
+    }
   }
 }

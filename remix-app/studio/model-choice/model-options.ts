@@ -29,9 +29,8 @@ export async function readModelOptions(
   context: AppLoadContext,
   member: { userId: string; workspaceId: string },
 ): Promise<ModelOptions> {
-  const reader = { kind: "member", ...member } as const;
   const { outcome: _, ...read } = await readStudio(context, {
-    reader,
+    reader: member,
     name: "read_policy_options",
     args: {},
     schema: options,

@@ -5,7 +5,7 @@ import { jsonNumber } from "#shared/raw-json.ts";
 import { pageOf, position, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
-import { callAsMember, type MemberReader, readStudio, type StudioMember } from "../studio-reader.ts";
+import { callAsMember, readStudio, type StudioMember } from "../studio-reader.ts";
 import { pricingOf } from "./pricing.ts";
 import type { RunPricing } from "./pricing-schema.ts";
 import { runRow } from "./run-file.ts";
@@ -212,7 +212,7 @@ export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, 
  */
 export async function describeRunContent(
   context: AppLoadContext,
-  { reader, runId }: { reader: MemberReader; runId: string },
+  { reader, runId }: { reader: StudioMember; runId: string },
 ): Promise<KeptContentFacts | null> {
   const answer = await readStudio(context, {
     reader,
@@ -230,7 +230,7 @@ export async function describeRunContent(
  */
 export async function openRunContent(
   context: AppLoadContext,
-  { reader, runId }: { reader: MemberReader; runId: string },
+  { reader, runId }: { reader: StudioMember; runId: string },
 ): Promise<OpenedContent | null> {
   const answer = await readStudio(context, {
     reader,

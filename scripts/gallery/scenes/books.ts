@@ -18,7 +18,7 @@ const ofBooks =
   };
 
 async function fillBooks({ query, busy, people }: World): Promise<void> {
-  const [known] = await query("select from ai.platform_provider_invoices where reference = 'INV-0081-R1'");
+  const [known] = await query("select from ai.external_provider_invoices where reference = 'INV-0081-R1'");
   if (known) return;
   const workspaceOf = async (name: string) => {
     const sql = "insert into public.workspaces (name, plan_id, created_by) values ($1, 'team', $2) returning id";
@@ -43,20 +43,21 @@ async function fillBooks({ query, busy, people }: World): Promise<void> {
     );
   const bill = (provider: string, costs: { account: string; usd: string; days: [number, number] }) =>
     query(
-      `insert into ai.platform_provider_costs (
-         provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at
+      `insert into ai.external_provider_costs (
+         workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at
        )
-       select $1, $2, $1 || '-costs:' || $2 || ':' || ($3::date + d - 1), 'account_day', $4,
+       select ai.platform_book(), ai.platform_book(), $1, $2, $1 || '-costs:' || $2 || ':' || ($3::date + d - 1), 'account_day', $4,
          ($3::date + d - 1)::timestamp at time zone 'UTC', now()
        from generate_series($5::integer, $6::integer) d`,
       [provider, costs.account, `${month}-01`, costs.usd, ...costs.days],
     );
   const invoice = (provider: string, values: { account: string; usd: string } & Record<string, string>) =>
     query(
-      `insert into ai.platform_provider_invoices (
-         provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
+      `insert into ai.external_provider_invoices (
+         workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start,
+         period_end, reviewed_at
        )
-       values ($1, $2, $3, $4, $5, $6, $7, $8, $9, now())`,
+       values (ai.platform_book(), ai.platform_book(), $1, $2, $3, $4, $5, $6, $7, $8, $9, now())`,
       [
         provider,
         values.account,

@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { z } from "zod";
 import type { Bookmarks } from "./import-daily-costs.ts";
 
-const kept = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
+const bookmarksSchema = z.record(z.string(), z.object({ through: z.iso.date(), charged: z.array(z.iso.date()) }));
 
 /**
  * Keeps bookmarks in a file, which is rewritten whenever a bookmark changes.
@@ -23,7 +23,7 @@ export function fileBookmarks(path: string, { scope }: { scope: string }): Bookm
   };
 }
 
-function readAll(path: string): z.output<typeof kept> {
+function readAll(path: string): z.output<typeof bookmarksSchema> {
   let text: string;
   try {
     text = readFileSync(path, "utf8");
@@ -31,7 +31,7 @@ function readAll(path: string): z.output<typeof kept> {
     return {};
   }
   try {
-    return kept.parse(JSON.parse(text));
+    return bookmarksSchema.parse(JSON.parse(text));
   } catch {
     throw new Error(`${path} does not record how far costs were imported. Move it away to start over.`);
   }

@@ -55,7 +55,7 @@ export async function runImport<Environment extends z.ZodObject>({
         state: { type: "string" },
       },
     });
-    const asked = read(
+    const args = read(
       z.object({
         [accountOption]: z.array(account, `name at least one, as --${accountOption} …`),
         from: day.optional(),
@@ -64,10 +64,10 @@ export async function runImport<Environment extends z.ZodObject>({
       }),
       values,
     );
-    const accounts = z.array(z.string()).parse(asked[accountOption]);
+    const accounts = z.array(z.string()).parse(args[accountOption]);
     const { from, to, state } = z
       .object({ from: z.string().optional(), to: z.string(), state: z.string() })
-      .parse(asked);
+      .parse(args);
     const env = read(environment, process.env);
     const { GATEHOUSE_AI_URL, GATEHOUSE_AI_KEY, GATEHOUSE_WORKSPACE_ID } = read(gateway, process.env);
     if (from !== undefined && from >= to) throw new Error("--from must be before --to.");
@@ -86,8 +86,8 @@ export async function runImport<Environment extends z.ZodObject>({
         show(done);
       },
     });
-    const said = Object.entries(outcomes).map(([outcome, days]) => `${days} ${outcome}`);
-    console.log(`Days imported: ${said.join(", ") || "none, as there are no costs"}.`);
+    const counts = Object.entries(outcomes).map(([outcome, days]) => `${days} ${outcome}`);
+    console.log(`Days imported: ${counts.join(", ") || "none, as there are no costs"}.`);
     for (const { account: name, from: first } of unread) {
       console.log(`${name}: not answered from ${first} on. The next run asks for these days again.`);
     }

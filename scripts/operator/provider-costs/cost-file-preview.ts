@@ -2,7 +2,7 @@ import type { ImportPreview } from "../../../remix-app/studio/costs/cost-import/
 import type { CostFile, ProviderCosts } from "../../../remix-app/studio/costs/files/cost-file.ts";
 import { type CostImportDocument, serviceTotals } from "../../../remix-app/studio/costs/files/import-document.ts";
 
-const mostListed = 20;
+const maxListed = 20;
 
 /** Describes a file's contents as lines of text. */
 export function fileText(file: CostFile, costs: ProviderCosts): string {
@@ -16,7 +16,7 @@ export function fileText(file: CostFile, costs: ProviderCosts): string {
     ...file.notes.map((note) => `Note: ${note}`),
     "",
     "Services of the bill",
-    ...listed(services),
+    ...limitLines(services),
   ].join("\n");
 }
 
@@ -33,7 +33,7 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     `  Total: ${preview.totalUsd} USD`,
     "",
     "Accounts",
-    ...listed(
+    ...limitLines(
       accounts.map(({ accountId, days, amountUsd }) => `  ${accountId}: ${amountUsd} USD, ${count(days, "day")}`),
       accountCount,
     ),
@@ -42,7 +42,9 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
     ...(corrected.days === 0
       ? []
       : [`Corrected: ${count(corrected.days, "day")}, from ${corrected.fromUsd} to ${corrected.toUsd} USD`]),
-    ...listed(corrected.list.map((day) => `  ${day.day} ${day.accountId}: from ${day.fromUsd} to ${day.toUsd} USD`)),
+    ...limitLines(
+      corrected.list.map((day) => `  ${day.day} ${day.accountId}: from ${day.fromUsd} to ${day.toUsd} USD`),
+    ),
     ...(unchanged.days === 0 ? [] : [`Already imported: ${count(unchanged.days, "day")}`]),
     ...(remaining.days > 0
       ? [
@@ -58,9 +60,9 @@ export function previewText(document: CostImportDocument, preview: ImportPreview
   ].join("\n");
 }
 
-function listed(lines: readonly string[], total = lines.length): string[] {
-  const rest = total - mostListed;
-  return rest > 0 ? [...lines.slice(0, mostListed), `  and ${rest.toLocaleString("en")} more`] : [...lines];
+function limitLines(lines: readonly string[], total = lines.length): string[] {
+  const rest = total - maxListed;
+  return rest > 0 ? [...lines.slice(0, maxListed), `  and ${rest.toLocaleString("en")} more`] : [...lines];
 }
 
 function count(number: number, unit: string): string {

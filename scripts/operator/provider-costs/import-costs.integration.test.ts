@@ -87,7 +87,7 @@ test("imports costs of the platform itself, which belong to no workspace", async
   const report = writeReport("platform.csv", `${account},Usage,2026-10-01T00:00:00Z,USD,1.5,AmazonBedrock`);
   expect(await importCosts(report, "--platform", "--yes")).toContain("Imported: 1 new");
   expect(
-    await tenant.db.query("select amount_usd::float8 as usd from ai.platform_provider_costs where account_id = $1", [
+    await tenant.db.query("select amount_usd::float8 as usd from ai.external_provider_costs where account_id = $1", [
       account,
     ]),
   ).toEqual([{ usd: 1.5 }]);

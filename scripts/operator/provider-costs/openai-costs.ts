@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { JsonNumber, parseExactJson } from "#shared/exact-json.ts";
-import { type CostReport, dayOfMidnight, sumUsd } from "./read-days.ts";
+import { JsonNumber } from "#shared/exact-json.ts";
+import { type CostReport, dayOfMidnight, readPage, sumUsd } from "./read-days.ts";
 import { request } from "./request.ts";
 
 const whole = z.instanceof(JsonNumber).transform(({ text }) => Number(text));
@@ -26,11 +26,12 @@ const page = z.object({
 
 /** Days in a page; 1 to 180 are allowed. */
 const daysOfPage = 90;
+const name = "OpenAI";
 
 /** Reads OpenAI's costs by project. @param options.baseUrl may be the URL of a compatible server */
 export function openAiCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: string }): CostReport {
   return {
-    name: "OpenAI",
+    name,
     async readPage({ account, from, to, cursor }) {
       const url = new URL(`${baseUrl.replace(/\/+$/, "")}/organization/costs`);
       url.searchParams.set("start_time", String(Date.parse(from) / 1_000));
@@ -40,32 +41,13 @@ export function openAiCosts({ baseUrl, adminKey }: { baseUrl: string; adminKey: 
       url.searchParams.append("project_ids[]", account);
       url.searchParams.append("group_by[]", "project_id");
       if (cursor !== undefined) url.searchParams.set("page", cursor);
-      const { text, now } = await request(url, { server: "OpenAI", headers: { authorization: `Bearer ${adminKey}` } });
-      const { data, has_more, next_page } = readPage(text);
-      const days = data.map(({ start_time, results }) => ({ day: start_time, amountUsd: amountOf(account, results) }));
+      const { text, now } = await request(url, { server: name, headers: { authorization: `Bearer ${adminKey}` } });
+      const { data, has_more, next_page } = readPage(text, { name, schema: page });
+      const days = data.map(({ start_time, results }) => {
+        const own = results.filter(({ project_id }) => project_id === account).flatMap(({ amount }) => amount ?? []);
+        return { day: start_time, amountUsd: sumUsd(own, { name, account }) };
+      });
       return { days, hasMore: has_more, next: next_page, now };
     },
   };
-}
-
-function readPage(text: string): z.output<typeof page> {
-  try {
-    return page.parse(parseExactJson(text));
-  } catch {
-    throw new Error("OpenAI answered something that is not a page of daily costs. Check OPENAI_BASE_URL.");
-  }
-}
-
-type Results = z.output<typeof page>["data"][number]["results"];
-
-function amountOf(project: string, results: Results): string | undefined {
-  const own = results.filter(({ project_id }) => project_id === project);
-  const amounts = own.flatMap(({ amount }) => (amount ? [amount] : []));
-  if (amounts.length === 0) return undefined;
-  const other = amounts.find(({ currency }) => currency.toLowerCase() !== "usd");
-  if (other) throw new Error(`OpenAI states costs of ${project} in ${other.currency}; only USD can be imported.`);
-  return sumUsd(
-    amounts.map(({ value }) => value),
-    { name: "OpenAI" },
-  );
 }

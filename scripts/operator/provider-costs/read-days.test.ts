@@ -129,12 +129,15 @@ describe("days read from pages of daily costs", () => {
 });
 
 describe("sums of daily costs", () => {
+  const usd = (...values: string[]) => values.map((value) => ({ value, currency: "USD" }));
+  const of = (name: string) => ({ name, account: "account" });
+
   test("adds a day's amounts exactly", () => {
-    expect(sumUsd(["0.1", "0.2"], { name: "OpenAI" })).toBe("0.3");
-    expect(sumUsd(["0.13080438340307526"], { name: "OpenAI" })).toBe("0.13080438340307526");
+    expect(sumUsd(usd("0.1", "0.2"), of("OpenAI"))).toBe("0.3");
+    expect(sumUsd(usd("0.13080438340307526"), of("OpenAI"))).toBe("0.13080438340307526");
     // Anthropic reports amounts in the currency's lowest unit, so "123.45" in USD means 123.45 cents (Get Cost Report,
     // amount).
-    expect(sumUsd(["123.45", "0.0000000001"], { name: "Anthropic", unitUsd: "0.01" })).toBe("1.234500000001");
-    expect(() => sumUsd(["1,5"], { name: "OpenAI" })).toThrow("OpenAI states 1,5 as a cost, which is not an amount.");
+    expect(sumUsd(usd("123.45", "0.0000000001"), { ...of("Anthropic"), unitUsd: "0.01" })).toBe("1.234500000001");
+    expect(() => sumUsd(usd("1,5"), of("OpenAI"))).toThrow("OpenAI states 1,5 as a cost, which is not an amount.");
   });
 });

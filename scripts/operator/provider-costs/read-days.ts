@@ -1,4 +1,6 @@
+import type { z } from "zod";
 import { add, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
+import { parseExactJson } from "#shared/exact-json.ts";
 import { readDecimalText } from "#shared/usd-amount.ts";
 
 /** A UTC day of an account as its provider reports it. `amountUsd` is undefined if the provider reported no cost. */
@@ -17,7 +19,7 @@ export type CostReport = {
   /** The provider's name in messages. */
   name: string;
   /** @throws Error with a one-sentence message */
-  readPage: (asked: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
+  readPage: (page: { account: string; from: string; to: string; cursor: string | undefined }) => Promise<CostPage>;
 };
 
 /**
@@ -75,18 +77,36 @@ function dayAfter(day: string): string {
   return dayText(new Date(Date.parse(day) + 86_400_000));
 }
 
+/** Parses a page of a provider's report. @throws Error with a one-sentence message */
+export function readPage<Schema extends z.ZodType>(
+  text: string,
+  { name, schema }: { name: string; schema: Schema },
+): z.output<Schema> {
+  try {
+    return schema.parse(parseExactJson(text));
+  } catch {
+    throw new Error(
+      `${name} answered something that is not a page of daily costs. Check ${name.toUpperCase()}_BASE_URL.`,
+    );
+  }
+}
+
 /**
- * Adds up amounts given as text. The gateway rounds the sum.
+ * Adds up an account's amounts of a day, which the gateway rounds. Returns undefined if there are none.
  * @param options.unitUsd the value of one unit of the provider's amounts, such as 0.01
  * @throws Error with a one-sentence message
  */
 export function sumUsd(
-  amounts: readonly string[],
-  { name, unitUsd = "1" }: { name: string; unitUsd?: string },
-): string {
-  const exact = amounts.map((text) => {
-    const decimal = readDecimalText(text);
-    if (decimal === null) throw new Error(`${name} states ${text} as a cost, which is not an amount.`);
+  amounts: readonly { value: string; currency: string }[],
+  { name, account, unitUsd = "1" }: { name: string; account: string; unitUsd?: string },
+): string | undefined {
+  if (amounts.length === 0) return undefined;
+  const exact = amounts.map(({ value, currency }) => {
+    if (currency.toLowerCase() !== "usd") {
+      throw new Error(`${name} states costs of ${account} in ${currency}; only USD can be imported.`);
+    }
+    const decimal = readDecimalText(value);
+    if (decimal === null) throw new Error(`${name} states ${value} as a cost, which is not an amount.`);
     return parseDecimal(decimal);
   });
   return formatDecimal(multiply(exact.reduce(add), parseDecimal(unitUsd)));

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const attempts = 5;
 const firstWaitMs = 500;
-const longestWaitMs = 30_000;
+const maxWaitMs = 30_000;
 const timeoutMs = 60_000;
 
 /** A request's headers and body, and the server's name in error messages. */
-type Asked = { server: string; headers: Record<string, string>; body?: string };
+type RequestOptions = { server: string; headers: Record<string, string>; body?: string };
 
 /**
  * Sends a request until there is a response, waiting longer each time if the server is busy, down or unreachable.
@@ -15,22 +15,22 @@ type Asked = { server: string; headers: Record<string, string>; body?: string };
  */
 export async function request(
   url: URL,
-  { server, headers, body }: Asked,
+  { server, headers, body }: RequestOptions,
 ): Promise<{ text: string; now: Date | undefined }> {
   let waitMs = firstWaitMs;
   for (let attempt = 1; ; attempt++) {
-    const answer = await ask(url, { headers, body });
+    const answer = await send(url, { headers, body });
     if (answer.status === 200) return { text: answer.text, now: answer.now };
     const passing = answer.status === 0 || answer.status === 429 || answer.status >= 500;
-    if (!passing || attempt === attempts) throw new Error(`${server} ${sayOf(answer)}`);
-    await sleep(Math.min(longestWaitMs, answer.retryAfterMs ?? waitMs));
+    if (!passing || attempt === attempts) throw new Error(`${server} ${describeFailure(answer)}`);
+    await sleep(Math.min(maxWaitMs, answer.retryAfterMs ?? waitMs));
     waitMs *= 2;
   }
 }
 
 type Answer = { status: number; text: string; now?: Date | undefined; retryAfterMs?: number | undefined };
 
-async function ask(url: URL, { headers, body }: Omit<Asked, "server">): Promise<Answer> {
+async function send(url: URL, { headers, body }: Omit<RequestOptions, "server">): Promise<Answer> {
   try {
     const response = await fetch(url, {
       method: body === undefined ? "GET" : "POST",
@@ -52,7 +52,7 @@ async function ask(url: URL, { headers, body }: Omit<Asked, "server">): Promise<
   }
 }
 
-function sayOf({ status, text }: Answer): string {
+function describeFailure({ status, text }: Answer): string {
   switch (status) {
     case 0:
       return "cannot be reached.";

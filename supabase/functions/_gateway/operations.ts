@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { labelPattern } from "../_shared/labels.ts";
 import type { Operation } from "../_shared/operation.ts";
-import { providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
+import { invoiceReceipt, providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
 import {
   anthropicModel,
@@ -20,7 +20,7 @@ import { chatSchema } from "./chat/schema.ts";
 import { embeddingsSchema } from "./embeddings/surface.ts";
 import { generated, generateSchema } from "./generate/surface.ts";
 import type { ErrorCode } from "./http/errors.ts";
-import { costReceipt, costReceipts, invoiceReceipt } from "./imports/serve-import.ts";
+import { costReceipt, costReceipts } from "./imports/serve-import.ts";
 import { countTokensSchema, messagesSchema } from "./messages/schema.ts";
 import { responsesSchema } from "./responses/schema.ts";
 import { speechSchema } from "./speech/request.ts";

@@ -20,6 +20,10 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
 /** States the recorded amount of a record whose amount was rounded. Part of its receipt. */
 export const rounding = z.object({ roundedAmountUsd: z.instanceof(JsonNumber).optional() });
 
+/** The response to an invoice. */
+export const invoiceReceipt = rounding.extend({ accepted: z.literal(true), reference: z.string() });
+export type InvoiceReceipt = z.output<typeof invoiceReceipt>;
+
 /** Returns a record as it is stored, and what its receipt adds about its amount. */
 function withRounding<Fields extends { amountUsd: UsdAmount }>({
   amountUsd: { amount, isRounded },

@@ -79,13 +79,13 @@ $$;
 create or replace function ai.book_clashes(book uuid, window_from timestamptz, window_to timestamptz) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
-  with asked as (
+  with dates as (
     select daterange(
       (window_from at time zone 'UTC')::date, ((window_to - interval '1 microsecond') at time zone 'UTC')::date, '[]'
     ) as days
   ), clashes as (
     select 'cost' as kind, c.provider, c.spellings, c.account_id, c.external_run_id as name
-    from asked a
+    from dates w
     cross join ai.cost_clashes(book) c
     where
       -- Runs once per query, on an index that holds only costs whose provider is not in lower case. Without such costs,
@@ -93,14 +93,14 @@ as $$
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))
-      and daterange(c.from_day, c.to_day, '[]') && a.days
+      and daterange(c.from_day, c.to_day, '[]') && w.days
     union all
     select 'invoice', i.provider, array_agg(i.spelling order by i.spelling collate "C"), i.account_id, i.reference
     from ai.invoice_book_entries i
-    cross join asked a
+    cross join dates w
     where i.book_id = book
-    group by i.app_id, i.provider, i.account_id, i.reference, a.days
-    having count(*) > 1 and bool_or(ai.invoice_days(i.period_start, i.period_end, i.issued_on) && a.days)
+    group by i.app_id, i.provider, i.account_id, i.reference, w.days
+    having count(*) > 1 and bool_or(ai.invoice_days(i.period_start, i.period_end, i.issued_on) && w.days)
   )
   select coalesce(jsonb_agg(
     jsonb_build_object(

@@ -1,6 +1,7 @@
 -- A book holds imported costs and invoices. Each workspace has a book. The platform also has one, with the nil UUID as
 -- its book_id and app_id. All functions that choose the records to count use these views, so they treat all books
--- alike.
+-- alike. The functions of our web server take a book in the argument workspace: the workspace's id, or
+-- ai.platform_book(). member_id is then a member of the workspace or an infrastructure admin.
 
 -- Returns a provider's name in lower case, as names are stored and compared. Older rows still contain the name exactly
 -- as it was sent. Sets no search_path, so Postgres can inline the function and use the indexes on lower(provider).
@@ -15,13 +16,7 @@ create or replace view ai.cost_book_entries with (security_invoker = true) as
     c.workspace_id as book_id, c.app_id, c.id, ai.provider_name(c.provider) as provider, c.provider as spelling,
     c.account_id, c.external_run_id, c.granularity, c.service, c.amount_usd, c.occurred_at, c.observed_at, c.recorded_at,
     c.revision, c.import_id, c.original
-  from ai.external_provider_costs c
-  union all
-  select
-    '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', p.id, p.provider, p.provider,
-    p.account_id, p.external_run_id, p.granularity, p.service, p.amount_usd, p.occurred_at, p.observed_at, p.recorded_at,
-    p.revision, p.import_id, p.original
-  from ai.platform_provider_costs p;
+  from ai.external_provider_costs c;
 comment on view ai.cost_book_entries is
   'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
 
@@ -30,13 +25,7 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
     i.workspace_id as book_id, i.app_id, i.id, ai.provider_name(i.provider) as provider, i.provider as spelling,
     i.account_id, i.reference, i.kind, i.replaces, i.amount_usd, i.issued_on, i.period_start, i.period_end,
     i.reviewed_at, i.recorded_at
-  from ai.external_provider_invoices i
-  union all
-  select
-    '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', p.id, p.provider, p.provider,
-    p.account_id, p.reference, p.kind, p.replaces, p.amount_usd, p.issued_on, p.period_start, p.period_end,
-    p.reviewed_at, p.recorded_at
-  from ai.platform_provider_invoices p;
+  from ai.external_provider_invoices i;
 comment on view ai.invoice_book_entries is
   'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';
 
@@ -76,8 +65,7 @@ as $$
     (min(c.occurred_at) at time zone 'UTC')::date, (max(c.occurred_at) at time zone 'UTC')::date
   from ai.cost_book_entries c
   where c.book_id = book and exists (
-    -- Searches only a workspace's book. Provider names in the platform's book are always in lower case, so their
-    -- spelling can't differ. The comparison with lower(o.provider) matches a partial index.
+    -- The comparison with lower(o.provider) matches a partial index.
     select
     from ai.external_provider_costs o
     where o.workspace_id = book
@@ -97,4 +85,53 @@ create or replace function ai.is_external_id(id text) returns boolean
   language sql immutable security invoker set search_path = ''
 as $$
   select char_length(id) between 1 and 256 and id !~ '[[:cntrl:]]|^[[:space:]]|[[:space:]]$'
+$$;
+
+-- Returns why a person or a satellite's session may not use a book, or null if they may. A workspace's book is for
+-- members with the permission use_ai_studio, and the platform's for infrastructure admins: { outcome: not_allowed }. A
+-- session opens only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
+create or replace function ai.book_refusal(member_id uuid, book uuid, token_hash bytea default null) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when token_hash is not null then (
+      select jsonb_build_object('refused', s.reason)
+      from private.studio_refusal(token_hash, book) as s (reason)
+      where s.reason is not null
+    )
+    when book = ai.platform_book() and exists (
+      select from private.infrastructure_admins a where a.user_id = member_id
+    ) then null
+    when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
+    else '{"outcome": "not_allowed"}'::jsonb
+  end
+$$;
+
+-- Returns why a satellite's session may not read a workspace's AI Studio. Returns null if it may. Called only by
+-- definer functions; not granted to any role.
+create or replace function private.studio_refusal(token_hash bytea, workspace_id uuid) returns text
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'studio:read');
+begin
+  return case
+    when caller.refused is not null then caller.refused
+    when not private.is_workspace_member(caller.user_id, studio_refusal.workspace_id) then 'not_found'
+    when not private.user_has_workspace_permission(caller.user_id, studio_refusal.workspace_id, 'use_ai_studio') then 'forbidden'
+  end;
+end
+$$;
+
+-- Returns { outcome: app_not_linked } if a book can't have records of an app, otherwise null. A workspace's book has
+-- records of its linked apps. The platform's records belong to no app, so their app is the nil UUID. Not granted to any
+-- role.
+create or replace function ai.app_refusal(book uuid, app uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select '{"outcome": "app_not_linked"}'::jsonb
+  where not coalesce(
+    case book when ai.platform_book() then app = ai.platform_book() else ai.app_can_act_in_workspace(app, book) end,
+    false
+  )
 $$;

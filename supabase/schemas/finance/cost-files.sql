@@ -141,7 +141,7 @@ begin
         and d.occurred_at >= (select min(t.day) from totals t)::timestamp at time zone 'UTC'
         and d.occurred_at <= (select max(t.day) from totals t)::timestamp at time zone 'UTC'
       order by d.account_id, d.occurred_at, d.observed_at desc, d.id desc
-    ), lacking as (
+    ), missing as (
       -- Days of this period that an earlier import stated and this file lacks. Such a file may name a wrong account or
       -- leave out services.
       select c.*, (c.occurred_at at time zone 'UTC')::date as day
@@ -171,7 +171,7 @@ begin
           l.account_id, l.day, l.external_run_id, 0, null, l.id, l.amount_usd, l.revision, l.observed_at,
           case document ->> 'clear' when 'true' then 'cleared' else 'remaining' end
         )::ai.cost_file_day
-      from lacking l
+      from missing l
     )
     select array_agg(o.item order by (o.item).account_id collate "C", (o.item).day) from compared o
   );

@@ -14,7 +14,7 @@ as $$
     cross join lateral ai.find_cost(e.book_id, e.app_id, e.provider, e.account_id, e.external_run_id) f
     where
       -- Postgres evaluates this condition once per query. A partial index contains only the costs whose provider name
-      -- is not in lower case. Only workspaces have such costs.
+      -- is not in lower case.
       (select exists (
         select from ai.external_provider_costs o where o.workspace_id = book and o.provider <> lower(o.provider)
       ))

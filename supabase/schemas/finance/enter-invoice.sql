@@ -1,90 +1,64 @@
 -- Lets a person enter an invoice by hand. These functions list the apps for which an invoice can be entered, compare
 -- the invoice with the book before it is stored, and return its receipt.
 
--- Returns the result of ai.invoice_review, { outcome: not_allowed } if the member lacks the permission use_ai_studio,
--- or { outcome: app_not_linked } if the app is not linked to the workspace.
--- Definer: the service role cannot check the permissions of members.
+-- Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { outcome:
+-- reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet }, { outcome: cannot_replace,
+-- param, message }, ai.book_refusal or ai.app_refusal. kept is the stored invoice with the same key, if any. differs
+-- lists the fields in which kept is different, except for the time of the review. comparison is ai.invoice_comparison.
+-- Writes nothing.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.review_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return '{"outcome": "not_allowed"}';
-  end if;
-  if not ai.app_can_act_in_workspace(app, workspace) then
-    return '{"outcome": "app_not_linked"}';
-  end if;
-  return ai.invoice_review(workspace, app, record);
-end
-$$;
-
--- Compares an invoice with a book, for a person to review before the invoice is stored permanently. Returns { outcome:
--- reviewed, reviewedAt, appName, kept, differs, comparison }, { outcome: not_issued_yet } or { outcome: cannot_replace,
--- param, message }. kept is the stored invoice with the same key, if any. differs lists the fields in which kept is
--- different, except for the time of the review. comparison is ai.invoice_comparison. Writes nothing. Not granted to any
--- role.
-create or replace function ai.invoice_review(book uuid, app uuid, record jsonb) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
 declare
-  kept ai.invoice_book_entries;
-  replacement ai.invoice_book_entries := ai.find_replacement(book, app, record);
-  refused jsonb := ai.refused_replacement(book, app, record);
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+  stored ai.invoice_book_entries;
+  replacement ai.invoice_book_entries;
+  fault jsonb;
 begin
-  if (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
+  if refusal is not null then
+    return refusal;
+  elsif (record ->> 'issuedOn')::date > (now() at time zone 'UTC')::date then
     return '{"outcome": "not_issued_yet"}';
   end if;
-  kept := ai.find_invoice(book, app, record, record ->> 'reference');
-  if refused is null and kept.id is null and replacement.id is not null then
-    refused := ai.replaced_already(record, replacement);
+  stored := ai.find_invoice(workspace, app, record, record ->> 'reference');
+  replacement := ai.find_replacement(workspace, app, record);
+  fault := ai.refused_replacement(workspace, app, record);
+  if fault is null and stored.id is null and replacement.id is not null then
+    fault := ai.replaced_already(record, replacement);
   end if;
-  if refused is not null then
-    return jsonb_build_object('outcome', 'cannot_replace') || refused;
+  if fault is not null then
+    return jsonb_build_object('outcome', 'cannot_replace') || fault;
   end if;
   return jsonb_build_object(
     'outcome', 'reviewed',
     'reviewedAt', ai.utc_text_microseconds(now()),
     'appName', ai.app_label(app),
-    'kept', case when kept.id is not null then ai.invoice_summary(kept) end,
-    'differs', case when kept.id is not null then to_jsonb(array_remove(
-      ai.invoice_differences(kept, record || jsonb_build_object('reviewedAt', kept.reviewed_at)), 'reviewedAt'
+    'kept', case when stored.id is not null then ai.invoice_summary(stored) end,
+    'differs', case when stored.id is not null then to_jsonb(array_remove(
+      ai.invoice_differences(stored, record || jsonb_build_object('reviewedAt', stored.reviewed_at)), 'reviewedAt'
     )) end,
-    'comparison', ai.invoice_comparison(book, record || jsonb_build_object('appId', app), kept.id)
+    'comparison', ai.invoice_comparison(workspace, record || jsonb_build_object('appId', app), stored.id)
   );
 end
-$$;
-
--- Returns ai.read_invoice if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
-create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.read_invoice(workspace, invoice_id)
-    else '{"outcome": "not_allowed"}'
-  end
 $$;
 
 -- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
--- outcome: read, invoice, recorded, comparison }, or { outcome: not_found }. Not granted to any role.
-create or replace function ai.read_invoice(book uuid, invoice_id uuid) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
+-- outcome: read, invoice, recorded, comparison }, { outcome: not_found } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
 as $$
-declare
-  kept ai.invoice_book_entries;
-begin
-  select * into kept from ai.invoice_book_entries i where i.id = invoice_id and i.book_id = book;
-  if not found then
-    return '{"outcome": "not_found"}';
-  end if;
-  return jsonb_build_object(
-    'outcome', 'read',
-    'invoice', ai.invoice_summary(kept),
-    'recorded', ai.invoice_recorder(kept),
-    'comparison', ai.invoice_comparison(book, ai.invoice_summary(kept), kept.id)
-  );
-end
+  select coalesce(ai.book_refusal(member_id, workspace), (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'invoice', ai.invoice_summary(i),
+      'recorded', ai.invoice_recorder(i),
+      'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(i), i.id)
+    )
+    from ai.invoice_book_entries i
+    where i.id = invoice_id and i.book_id = workspace
+  ), '{"outcome": "not_found"}')
 $$;
 
 -- Compares an invoice with its provider's metered and imported cost for the days that the invoice covers
@@ -175,26 +149,18 @@ as $$
   end
 $$;
 
--- Returns { outcome: listed, apps } with ai.linked_apps if the member has the permission use_ai_studio, otherwise {
--- outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
+-- Returns { outcome: listed, apps } or ai.book_refusal. apps are the enabled external apps that are linked to a
+-- workspace. The workspace may have costs and invoices for these apps.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.list_linked_apps(member_id uuid, workspace uuid) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then jsonb_build_object('outcome', 'listed', 'apps', ai.linked_apps(workspace))
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns the enabled external apps that are linked to a workspace. The workspace may have costs and invoices for these
--- apps. Not granted to any role.
-create or replace function ai.linked_apps(workspace uuid) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
-  from private.app_workspaces l
-  join private.apps a on a.id = l.app_id
-  where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
+  select coalesce(ai.book_refusal(member_id, workspace), (
+    select jsonb_build_object('outcome', 'listed', 'apps', coalesce(jsonb_agg(
+      jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id
+    ), '[]'))
+    from private.app_workspaces l
+    join private.apps a on a.id = l.app_id
+    where l.workspace_id = workspace and ai.app_can_act_in_workspace(a.id, workspace)
+  ))
 $$;

@@ -16,32 +16,35 @@ begin
   perform ai.record_key_use(array[caller.key_id]);
   answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');
   if answer ->> 'outcome' = 'stored' then
-    perform set_config('gatehouse.actor_id', coalesce(case when caller.source = 'app_token' then caller.actor_id end::text, ''), true);
-    perform ai.record_invoice_activity(caller.workspace_id, caller.app_id, (answer ->> 'id')::uuid, call -> 'record');
+    perform ai.log_recorded_invoice(
+      caller.workspace_id, caller.app_id, call -> 'record' || jsonb_build_object('id', answer -> 'id'),
+      jsonb_build_object('actor', case when caller.source = 'app_token' then caller.actor_id end)
+    );
   end if;
   return answer;
 end
 $$;
 
--- Stores an invoice that a member enters for an app. Returns the result of ai.store_provider_invoice or { refused:
--- not_allowed (the member lacks the permission use_ai_studio) | app_not_linked (to the workspace) }.
--- Definer: the service role cannot check the permissions of members.
-create or replace function ai.record_provider_invoice(member_id uuid, workspace uuid, app uuid, record jsonb) returns jsonb
+-- Stores an invoice that a person enters. Returns the result of ai.store_provider_invoice or { refused: not_allowed |
+-- app_not_linked }. For the platform's book, the change is { reason, requestId, ip }, which the audit log records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.record_provider_invoice(
+  member_id uuid, workspace uuid, app uuid, record jsonb, change jsonb default '{}'
+) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
   answer jsonb;
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
-    return jsonb_build_object('refused', 'not_allowed');
-  end if;
-  if not ai.app_can_act_in_workspace(app, workspace) then
-    return jsonb_build_object('refused', 'app_not_linked');
+  if refusal is not null then
+    return jsonb_build_object('refused', refusal ->> 'outcome');
   end if;
   answer := ai.store_provider_invoice(workspace, app, record);
   if answer ->> 'outcome' = 'stored' then
-    perform set_config('gatehouse.actor_id', member_id::text, true);
-    perform ai.record_invoice_activity(workspace, app, (answer ->> 'id')::uuid, record);
+    perform ai.log_recorded_invoice(
+      workspace, app, record || jsonb_build_object('id', answer -> 'id'), change || jsonb_build_object('actor', member_id)
+    );
   end if;
   return answer;
 end
@@ -139,36 +142,20 @@ as $$
   ))
 $$;
 
--- Adds an invoice to a book. Returns the invoice's id, or null if another invoice already has one of its unique keys.
+-- Adds an invoice to a book. Returns the invoice's id, or null if another invoice already has one of its unique keys: this
+-- reference is recorded, or the invoice to replace is already replaced.
 create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) returns uuid
-  language plpgsql volatile security invoker set search_path = ''
+  language sql volatile security invoker set search_path = ''
 as $$
-declare
-  added uuid;
-begin
-  -- Inserts nothing if this reference is recorded, or the invoice to replace is already replaced.
-  if book = ai.platform_book() then
-    insert into ai.platform_provider_invoices (
-      provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end, reviewed_at
-    )
-    select r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start, r.period_end,
-      r.reviewed_at
-    from ai.invoice_of(record) r
-    on conflict do nothing
-    returning id into added;
-  else
-    insert into ai.external_provider_invoices (
-      workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
-      reviewed_at
-    )
-    select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
-      r.period_end, r.reviewed_at
-    from ai.invoice_of(record) r
-    on conflict do nothing
-    returning id into added;
-  end if;
-  return added;
-end
+  insert into ai.external_provider_invoices (
+    workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
+    reviewed_at
+  )
+  select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
+    r.period_end, r.reviewed_at
+  from ai.invoice_of(record) r
+  on conflict do nothing
+  returning id
 $$;
 
 -- Returns a record in the form in which it is stored, with defaults and a normalized provider name.
@@ -225,35 +212,49 @@ $$;
 
 -- Returns the fields in which a record differs from the stored invoice with the same key. Returns none for an identical
 -- retry.
-create or replace function ai.invoice_differences(kept ai.invoice_book_entries, record jsonb) returns text[]
+create or replace function ai.invoice_differences(stored ai.invoice_book_entries, record jsonb) returns text[]
   language sql stable security invoker set search_path = ''
 as $$
   select array_remove(
     array[
-      case when (kept).kind <> r.kind then 'kind' end,
-      case when (kept).replaces is distinct from r.replaces then 'replaces' end,
-      case when (kept).amount_usd <> r.amount_usd then 'amountUsd' end,
-      case when (kept).issued_on <> r.issued_on then 'issuedOn' end,
-      case when (kept).period_start is distinct from r.period_start then 'periodStart' end,
-      case when (kept).period_end is distinct from r.period_end then 'periodEnd' end,
-      case when (kept).reviewed_at <> r.reviewed_at then 'reviewedAt' end
+      case when (stored).kind <> r.kind then 'kind' end,
+      case when (stored).replaces is distinct from r.replaces then 'replaces' end,
+      case when (stored).amount_usd <> r.amount_usd then 'amountUsd' end,
+      case when (stored).issued_on <> r.issued_on then 'issuedOn' end,
+      case when (stored).period_start is distinct from r.period_start then 'periodStart' end,
+      case when (stored).period_end is distinct from r.period_end then 'periodEnd' end,
+      case when (stored).reviewed_at <> r.reviewed_at then 'reviewedAt' end
     ],
     null
   )
   from ai.invoice_of(record) r
 $$;
 
--- Adds a recorded invoice to the workspace's audit log.
-create or replace function ai.record_invoice_activity(workspace uuid, app uuid, invoice_id uuid, record jsonb) returns void
-  language sql volatile security invoker set search_path = ''
+-- Logs a recorded invoice, whose record has its id: in the workspace's activity log, or in the audit log for the
+-- platform's book. The change is { actor, reason, requestId, ip }. An invoice that an app sent has no actor.
+create or replace function ai.log_recorded_invoice(book uuid, app uuid, record jsonb, change jsonb) returns void
+  language plpgsql volatile security invoker set search_path = ''
 as $$
-  select private.log_workspace_change(
-    workspace, 'provider_invoice.recorded', invoice_id, concat_ws(' ', ai.provider_name(record ->> 'provider'), record ->> 'reference'),
+declare
+  name text := ai.provider_name(record ->> 'provider');
+begin
+  if book = ai.platform_book() then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'books.record_invoice',
+      'target', 'platform invoice ' || (record ->> 'id'),
+      'after', jsonb_strip_nulls(record - 'id') || jsonb_build_object('provider', name)
+    ));
+    return;
+  end if;
+  perform set_config('gatehouse.actor_id', coalesce(change ->> 'actor', ''), true);
+  perform private.log_workspace_change(
+    book, 'provider_invoice.recorded', (record ->> 'id')::uuid, concat_ws(' ', name, record ->> 'reference'),
     jsonb_strip_nulls(jsonb_build_object(
       'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
       'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
     ))
-  )
+  );
+end
 $$;
 
 -- Rejects every change of a stored invoice. A record with different content is a conflict and never a correction.
@@ -270,10 +271,4 @@ create or replace trigger reject_invoice_change before update or delete on ai.ex
   for each row execute function ai.reject_invoice_change();
 -- Prevents every role, including the table's owner, from truncating the table.
 create or replace trigger reject_invoice_truncate before truncate on ai.external_provider_invoices
-  for each statement execute function ai.reject_invoice_change();
--- Applies to every role, including the table's owner.
-create or replace trigger reject_invoice_change before update or delete on ai.platform_provider_invoices
-  for each row execute function ai.reject_invoice_change();
--- Prevents every role, including the table's owner, from truncating the table.
-create or replace trigger reject_invoice_truncate before truncate on ai.platform_provider_invoices
   for each statement execute function ai.reject_invoice_change();

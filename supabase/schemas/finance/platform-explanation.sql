@@ -79,8 +79,9 @@ create or replace function ai.workspaces_with_books() returns setof uuid
   language sql stable security invoker set search_path = ''
 as $$
   -- Finds each workspace with one index lookup, because reading all records would become slower as the tables grow.
+  -- Begins after the nil UUID, which is the platform's book and comes before all others.
   with recursive with_costs (id) as (
-    (select c.workspace_id from ai.external_provider_costs c order by c.workspace_id limit 1)
+    select ai.platform_book()
     union all
     select (
       select c.workspace_id from ai.external_provider_costs c where c.workspace_id > w.id order by c.workspace_id limit 1
@@ -88,7 +89,7 @@ as $$
     from with_costs w
     where w.id is not null
   ), with_invoices (id) as (
-    (select i.workspace_id from ai.external_provider_invoices i order by i.workspace_id limit 1)
+    select ai.platform_book()
     union all
     select (
       select i.workspace_id from ai.external_provider_invoices i where i.workspace_id > w.id order by i.workspace_id limit 1
@@ -96,9 +97,9 @@ as $$
     from with_invoices w
     where w.id is not null
   )
-  select id from with_costs where id is not null
+  select id from with_costs where id <> ai.platform_book()
   union
-  select id from with_invoices where id is not null
+  select id from with_invoices where id <> ai.platform_book()
 $$;
 
 -- Returns a provider's figures for a month by workspace and provider account, the largest difference first: [{

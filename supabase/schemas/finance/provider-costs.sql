@@ -1,84 +1,46 @@
--- Reads imported costs for members and satellites. Amounts are text, so no digit is lost.
+-- Reads imported costs. Amounts are text, so no digit is lost.
 
--- Returns ai.provider_costs_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }. An
--- export reads all pages and does not request totals.
--- Definer: the service role cannot check the permissions of members.
+-- Returns a page of a book's costs (ai.provider_cost_records) with the totals of the whole range. An export reads all
+-- pages and does not request totals. The default range is the last 30 days. Returns { outcome: listed, … }, { outcome:
+-- bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.list_provider_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
-  before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.provider_costs_page(workspace, given_from, given_to, before, page_size, filter, with_totals)
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns ai.provider_costs_page for the session's user, or {refused}.
--- Definer: reads only what the user of the session may read.
-create or replace function private.list_provider_costs_by_app_session(
-  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
-  before jsonb default null, page_size integer default 50
+  before jsonb default null, page_size integer default 50, filter jsonb default '{}', with_totals boolean default true,
+  token_hash bytea default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  refused text := private.studio_refusal(token_hash, workspace_id);
+  refusal jsonb := ai.book_refusal(member_id, workspace, token_hash);
+  dates record := ai.usage_window(given_from, given_to, 30);
 begin
-  if refused is not null then
-    return jsonb_build_object('refused', refused);
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
   end if;
-  return ai.provider_costs_page(workspace_id, given_from, given_to, before, page_size);
-end
-$$;
-
--- Returns why a satellite's session may not read a workspace's AI Studio. Returns null if it may. Called only by
--- definer functions; not granted to any role.
-create or replace function private.studio_refusal(token_hash bytea, workspace_id uuid) returns text
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  caller private.app_caller := private.find_app_caller(token_hash, 'studio:read');
-begin
-  return case
-    when caller.refused is not null then caller.refused
-    when not private.is_workspace_member(caller.user_id, studio_refusal.workspace_id) then 'not_found'
-    when not private.user_has_workspace_permission(caller.user_id, studio_refusal.workspace_id, 'use_ai_studio') then 'forbidden'
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'from', ai.utc_text_microseconds(dates.window_from),
+    'to', ai.utc_text_microseconds(dates.window_to),
+    'records', ai.provider_cost_records(workspace, dates.window_from, dates.window_to, before, page_size, filter)
+  ) || case when with_totals
+    then jsonb_build_object('totals', ai.provider_cost_totals(workspace, dates.window_from, dates.window_to, filter))
+    else '{}'
   end;
 end
 $$;
 
--- Returns a page of ai.provider_cost_records with the totals of the whole range, unless the caller requests no totals.
--- The default range is the last 30 days. Returns { outcome: listed, … } or { outcome: bad_window, fault }. Not granted
--- to any role.
-create or replace function ai.provider_costs_page(
-  workspace uuid, given_from timestamptz, given_to timestamptz, before jsonb, page_size integer,
-  filter jsonb default '{}', with_totals boolean default true
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.list_provider_costs.
+create or replace function private.list_provider_costs_by_app_session(
+  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
+  before jsonb default null, page_size integer default 50
 ) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
+  language sql stable security definer set search_path = ''
 as $$
-declare
-  asked record := ai.usage_window(given_from, given_to, 30);
-  listed jsonb;
-begin
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
-  end if;
-  listed := jsonb_build_object(
-    'outcome', 'listed',
-    'from', ai.utc_text_microseconds(asked.window_from),
-    'to', ai.utc_text_microseconds(asked.window_to),
-    'records', ai.provider_cost_records(workspace, asked.window_from, asked.window_to, before, page_size, filter)
-  );
-  if not with_totals then
-    return listed;
-  end if;
-  return listed || jsonb_build_object(
-    'totals', ai.provider_cost_totals(workspace, asked.window_from, asked.window_to, filter)
-  );
-end
+  select ai.list_provider_costs(null, workspace_id, given_from, given_to, before, page_size, token_hash => token_hash)
 $$;
 
 -- Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before

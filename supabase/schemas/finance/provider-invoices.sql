@@ -1,46 +1,16 @@
--- Reads invoices for members and satellites. Amounts are text, so no digit is lost.
+-- Reads invoices. Amounts are text, so no digit is lost.
 
--- Returns ai.provider_invoices_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- The filter is described at ai.invoice_matches.
--- Definer: the service role cannot check the permissions of members.
+-- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter
+-- (ai.invoice_matches) has a month, each invoice also has its share of that month (ai.invoice_share), and the total is
+-- the sum of these shares. Returns { outcome: listed, … } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.list_provider_invoices(
-  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}'
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}',
+  token_hash bytea default null
 ) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.provider_invoices_page(workspace, before, page_size, filter)
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns ai.provider_invoices_page for the session's user, or {refused}.
--- Definer: reads invoices only after private.studio_refusal has checked that the session may read the workspace.
-create or replace function private.list_provider_invoices_by_app_session(
-  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
-) returns jsonb
-  language plpgsql stable security definer set search_path = ''
-as $$
-declare
-  refused text := private.studio_refusal(token_hash, workspace_id);
-begin
-  if refused is not null then
-    return jsonb_build_object('refused', refused);
-  end if;
-  return ai.provider_invoices_page(workspace_id, before, page_size);
-end
-$$;
-
--- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter has
--- a month, each invoice also has its share of that month (ai.invoice_share), and the total is the sum of these shares.
--- Not granted to any role.
-create or replace function ai.provider_invoices_page(
-  book uuid, before jsonb, page_size integer, filter jsonb default '{}'
-) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
+  select coalesce(ai.book_refusal(member_id, workspace, token_hash), jsonb_build_object(
     'outcome', 'listed',
     'totals', (
       select jsonb_build_object(
@@ -51,7 +21,7 @@ as $$
       from ai.invoice_book_entries i
       cross join lateral (select ai.month_days(filter ->> 'month') as days) m
       cross join lateral (select ai.invoice_replacement(i) as by_reference) r
-      where i.book_id = book and ai.invoice_matches(i, filter)
+      where i.book_id = workspace and ai.invoice_matches(i, filter)
     ),
     'records', (
       select coalesce(jsonb_agg(
@@ -61,7 +31,7 @@ as $$
       from (
         select *
         from ai.invoice_book_entries i
-        where i.book_id = book
+        where i.book_id = workspace
           and ai.invoice_matches(i, filter)
           and (
             before is null
@@ -71,7 +41,17 @@ as $$
         limit page_size
       ) p
     )
-  )
+  ))
+$$;
+
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.list_provider_invoices.
+create or replace function private.list_provider_invoices_by_app_session(
+  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.list_provider_invoices(null, workspace_id, before, page_size, token_hash => token_hash)
 $$;
 
 -- Returns an invoice as JSON. In the platform's book, appId is ai.platform_book() and appName is null.

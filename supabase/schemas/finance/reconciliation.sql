@@ -1,58 +1,30 @@
--- Lets members and satellites compare metered, imported and invoiced cost.
+-- Compares metered, imported and invoiced cost.
 
--- Returns ai.reconciliation_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
+-- Returns a page of a book's months and providers in the window of ai.reconciled_window, the latest month first. Each
+-- row has the provider's accounts and two differences: imported less metered, and invoiced less imported. If the
+-- workspace hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An
+-- account's meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is
+-- the result of ai.book_clashes. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
-  after text[] default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.reconciliation_page(workspace, given_from, given_to, after, page_size)
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns ai.reconciliation_page for the session's user, or {refused}.
--- Definer: the service role cannot check the permissions of the session's user.
-create or replace function private.reconcile_costs_by_app_session(
-  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
-  after text[] default null, page_size integer default 50
+  after text[] default null, page_size integer default 50, token_hash bytea default null
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  refused text := private.studio_refusal(token_hash, workspace_id);
+  refusal jsonb := ai.book_refusal(member_id, workspace, token_hash);
+  dates record := ai.reconciled_window(given_from, given_to);
+  visible boolean := ai.cost_visible(workspace);
 begin
-  if refused is not null then
-    return jsonb_build_object('refused', refused);
-  end if;
-  return ai.reconciliation_page(workspace_id, given_from, given_to, after, page_size);
-end
-$$;
-
--- Returns a page of months and providers in the window of ai.reconciled_window, the latest month first. Each row has
--- the provider's accounts and two differences: imported less metered, and invoiced less imported. If the workspace
--- hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An account's
--- meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is the
--- result of ai.book_clashes.
-create or replace function ai.reconciliation_page(
-  book uuid, given_from timestamptz, given_to timestamptz, after text[], page_size integer
-) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  asked record := ai.reconciled_window(given_from, given_to);
-  visible boolean := ai.cost_visible(book);
-begin
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
   end if;
   return (
     with parts as materialized (
-      select * from ai.reconciled_costs(book, asked.window_from, asked.window_to)
+      select * from ai.reconciled_costs(workspace, dates.window_from, dates.window_to)
     ), months as (
       select
         p.month, p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.invoiced) as invoiced,
@@ -88,8 +60,8 @@ begin
     )
     select jsonb_build_object(
       'outcome', 'listed',
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
+      'from', ai.utc_text_microseconds(dates.window_from),
+      'to', ai.utc_text_microseconds(dates.window_to),
       'totals', (
         select jsonb_build_object(
           'meteredUsd', case when visible then trim_scale(coalesce(sum(m.metered), 0))::text end,
@@ -99,7 +71,7 @@ begin
         )
         from months m
       ),
-      'clashes', ai.book_clashes(book, asked.window_from, asked.window_to),
+      'clashes', ai.book_clashes(workspace, dates.window_from, dates.window_to),
       'records', (
         select coalesce(jsonb_agg(
           jsonb_build_object(
@@ -132,40 +104,41 @@ begin
 end
 $$;
 
--- Returns ai.cost_comparison_page if the member has the permission use_ai_studio, otherwise { outcome: not_allowed }.
--- Definer: the service role cannot check the permissions of members.
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.reconcile_costs.
+create or replace function private.reconcile_costs_by_app_session(
+  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
+  after text[] default null, page_size integer default 50
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.reconcile_costs(null, workspace_id, given_from, given_to, after, page_size, token_hash)
+$$;
+
+-- Returns a page of a book's providers by name, or only one provider, each with its metered and imported cost in a
+-- range, and the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if
+-- the workspace hides provider cost. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
 create or replace function ai.compare_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
   of_provider text default null, after text default null, page_size integer default 50
 ) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select case
-    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
-      then ai.cost_comparison_page(workspace, given_from, given_to, of_provider, after, page_size)
-    else '{"outcome": "not_allowed"}'
-  end
-$$;
-
--- Returns a page of providers by name, or only one provider, each with its metered and imported cost in a range, and
--- the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if the
--- workspace hides provider cost.
-create or replace function ai.cost_comparison_page(
-  workspace uuid, given_from timestamptz, given_to timestamptz, of_provider text, after text, page_size integer
-) returns jsonb
-  language plpgsql stable security invoker set search_path = ''
+  language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  asked record := ai.reconciled_window(given_from, given_to);
+  refusal jsonb := ai.book_refusal(member_id, workspace);
+  dates record := ai.reconciled_window(given_from, given_to);
   visible boolean := ai.cost_visible(workspace);
 begin
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if refusal is not null then
+    return refusal;
+  elsif dates.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', dates.fault);
   end if;
   return (
     with providers as materialized (
       select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
-      from ai.reconciled_costs(workspace, asked.window_from, asked.window_to) p
+      from ai.reconciled_costs(workspace, dates.window_from, dates.window_to) p
       where of_provider is null or p.provider = ai.provider_name(of_provider)
       group by p.provider
       having sum(p.records) > 0 or (visible and sum(p.metered) <> 0)

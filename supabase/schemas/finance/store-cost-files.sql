@@ -3,8 +3,9 @@
 -- Stores all days of a cost file or none. Returns { outcome: imported, importId, added, corrected, cleared, unchanged
 -- }, { outcome: changed } or { outcome: invalid, param, message }. importId is null if no day changes. The outcome is
 -- changed if the given state (ai.cost_file_state) is no longer current, or if a concurrent import wrote one of the same
--- days. Not granted to any role.
-create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, person_id uuid) returns jsonb
+-- days. The change is { actor, reason, requestId, ip }. The workspace's activity log records its actor, and the audit log
+-- records it for the platform's book. An import by an operator has no actor. Not granted to any role.
+create or replace function ai.store_cost_file(book uuid, app uuid, document jsonb, state text, change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
@@ -37,9 +38,8 @@ begin
     id, workspace_id, app_id, provider, format, file_name, file_sha256, time_zone, rates, imported_by
   )
   values (
-    new_id, nullif(book, ai.platform_book()), nullif(app, ai.platform_book()), ai.provider_name(document ->> 'provider'),
-    document ->> 'format', document ->> 'fileName', decode(document ->> 'sha256', 'hex'), document ->> 'timeZone',
-    coalesce(document -> 'rates', '{}'), person_id
+    new_id, book, app, ai.provider_name(document ->> 'provider'), document ->> 'format', document ->> 'fileName',
+    decode(document ->> 'sha256', 'hex'), document ->> 'timeZone', coalesce(document -> 'rates', '{}'), (change ->> 'actor')::uuid
   );
   -- Writes days in the order in which ai.import_provider_costs writes records, so that concurrent imports can't
   -- deadlock.
@@ -51,7 +51,14 @@ begin
   loop
     perform ai.write_cost_file_day(book, app, new_id, item);
   end loop;
-  if book <> ai.platform_book() then
+  if book = ai.platform_book() then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', 'costs.import',
+      'target', 'costs ' || ai.provider_name(document ->> 'provider'),
+      'after', ai.cost_import_details(new_id) || answer
+    ));
+  else
+    perform set_config('gatehouse.actor_id', coalesce(change ->> 'actor', ''), true);
     perform private.log_workspace_change(
       book, 'provider_costs.imported', new_id,
       concat_ws(' ', ai.provider_name(document ->> 'provider'), document ->> 'fileName'),
@@ -81,24 +88,7 @@ declare
   -- Importers' clocks may be up to 60 seconds ahead.
   observed timestamptz := greatest(recorded, item.observed_before + interval '1 microsecond');
 begin
-  if book = ai.platform_book() and item.stored_id is null then
-    insert into ai.platform_provider_costs (
-      provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at, recorded_at, import_id,
-      original
-    )
-    values (
-      name, item.account_id, item.external_run_id, 'account_day', item.amount_usd, occurred, observed, recorded,
-      new_import_id, item.original
-    )
-    on conflict do nothing;
-  elsif book = ai.platform_book() then
-    update ai.platform_provider_costs c
-    set
-      granularity = 'account_day', service = null, amount_usd = item.amount_usd, occurred_at = occurred,
-      observed_at = observed, recorded_at = recorded, revision = c.revision + 1, import_id = new_import_id,
-      original = item.original
-    where c.id = item.stored_id and c.revision = item.stored_revision;
-  elsif item.stored_id is null then
+  if item.stored_id is null then
     insert into ai.external_provider_costs (
       workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at,
       recorded_at, import_id, original

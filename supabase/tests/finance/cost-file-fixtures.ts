@@ -1,3 +1,4 @@
+import { platformBookId } from "../../../remix-app/studio/costs/platform-book.ts";
 import { createAdmin } from "../console/fixtures.ts";
 import { type Database, one } from "../database.ts";
 import { bindKey } from "../gateway/call-fixtures.ts";
@@ -78,14 +79,15 @@ export async function createBook(db: Database) {
 }
 
 /** Creates an admin. Returns helpers that call the console's functions for the platform's costs in the admin's name. */
-export async function createPlatformBook(db: Database, options: { pooled?: boolean } = {}) {
-  const admin = await createAdmin(db, options);
+export async function createPlatformBook(db: Database) {
+  const admin = await createAdmin(db);
+  const member = [admin.id, platformBookId, platformBookId];
+  const service = (name: string, values: unknown[]) => db.asRole("service_role", () => call(db, name, values));
   return {
     ...admin,
-    preview: (document: object): Promise<Answer> =>
-      db.asRole("service_role", () => call(db, "private.preview_platform_costs", [document])),
+    preview: (document: object): Promise<Answer> => service("ai.preview_cost_import", [...member, document]),
     importFile: (document: object, state?: string): Promise<Answer> =>
-      admin.ask("import_platform_costs", { document, state }),
+      service("ai.import_cost_file", [...member, document, state ?? null, { reason: "test" }]),
   };
 }
 

@@ -246,8 +246,7 @@ describe("an invoice", () => {
 
     const sent = { ...invoice, reference: "INV-2" };
     const kept = await call(db, "store_provider_invoice", [workspaceId, appId, JSON.stringify(sent)]);
-    await db.query("select set_config('gatehouse.actor_id', '', true)");
-    await call(db, "record_invoice_activity", [workspaceId, appId, kept.id, JSON.stringify(sent)]);
+    await call(db, "log_recorded_invoice", [workspaceId, appId, JSON.stringify({ ...sent, id: kept.id }), "{}"]);
     await db.query("update private.apps set display_name = 'Notes' where id = $1", [appId]);
     expect(await recorderOf(kept.id)).toEqual({ by: "app", name: "Notes" });
   });

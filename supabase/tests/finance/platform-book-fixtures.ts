@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { monthWindow } from "../../../remix-app/studio/costs/month.ts";
+import { platformBookId } from "../../../remix-app/studio/costs/platform-book.ts";
 import { createAdmin } from "../console/fixtures.ts";
 import { type Database, one } from "../database.ts";
 
@@ -46,11 +48,12 @@ export const dayOf = (month: string, day: number) => `${month}-${String(day).pad
 /** Returns helpers that use the platform's reconciliation for one provider, as the console does. */
 export async function platformBook(db: Database, { provider, month }: { provider: string; month: string }) {
   const admin = await createAdmin(db);
-  const call = async (name: string, values: unknown[]) => {
-    const sql = `select private.${name}(${values.map((_, place) => `$${place + 1}`).join(", ")}) as answer`;
+  const service = async (name: string, values: unknown[]) => {
+    const sql = `select ${name}(${values.map((_, place) => `$${place + 1}`).join(", ")}) as answer`;
     // biome-ignore lint/suspicious/noExplicitAny: answers of several functions, compared in tests
     return (await db.asRole("service_role", () => one<{ answer: any }>(db, { sql, values }))).answer;
   };
+  const call = (name: string, values: unknown[]) => service(`ai.${name}`, [admin.id, platformBookId, ...values]);
   return {
     provider,
     adminId: admin.id,
@@ -58,25 +61,25 @@ export async function platformBook(db: Database, { provider, month }: { provider
     call,
     /** Returns the provider's line of the month, or undefined. */
     line: async (of = month) =>
-      (await call("reconcile_platform", [`${of}-01`])).records.find(
+      (await call("reconcile_costs", [...Object.values(monthWindow(of)), null, 5_000])).records.find(
         (each: { provider: string }) => each.provider === provider,
       ),
-    explain: (of = month) => call("explain_platform_month", [`${of}-01`, provider]),
-    review: (record: object) => call("review_platform_invoice", [JSON.stringify({ provider, ...record })]),
-    list: (filter: object = {}) => call("list_platform_invoices", [null, 50, JSON.stringify({ provider, ...filter })]),
-    // biome-ignore lint/suspicious/noExplicitAny: as above
-    record: (record: object): Promise<any> =>
-      admin.ask("record_platform_invoice", {
-        record: {
-          provider,
-          amountUsd: "10",
-          issuedOn: `${month}-28`,
-          reviewedAt: `${month}-28T12:00:00Z`,
-          periodStart: `${month}-01`,
-          periodEnd: dayOf(month, 28),
-          ...record,
-        },
-      }),
+    explain: (of = month) => service("private.explain_platform_month", [`${of}-01`, provider]),
+    review: (record: object) =>
+      call("review_provider_invoice", [platformBookId, JSON.stringify({ provider, ...record })]),
+    list: (filter: object = {}) => call("list_provider_invoices", [null, 50, JSON.stringify({ provider, ...filter })]),
+    record: (record: object) => {
+      const recorded = {
+        provider,
+        amountUsd: "10",
+        issuedOn: `${month}-28`,
+        reviewedAt: `${month}-28T12:00:00Z`,
+        periodStart: `${month}-01`,
+        periodEnd: dayOf(month, 28),
+        ...record,
+      };
+      return call("record_provider_invoice", [platformBookId, JSON.stringify(recorded), { reason: "test" }]);
+    },
     /** Imports an account's totals for a day into the platform's costs. */
     cost: async (
       day: string,
@@ -85,10 +88,11 @@ export async function platformBook(db: Database, { provider, month }: { provider
     ) => {
       const { account = "acct-1", service = null, provider: of = provider } = changes;
       await db.query(
-        `insert into ai.platform_provider_costs (
-           provider, account_id, external_run_id, granularity, service, amount_usd, occurred_at, observed_at
+        `insert into ai.external_provider_costs (
+           workspace_id, app_id, provider, account_id, external_run_id, granularity, service, amount_usd, occurred_at,
+           observed_at
          )
-         values ($1, $2, $3, 'account_day', $4, $5, $6::timestamp at time zone 'UTC', now())`,
+         values (ai.platform_book(), ai.platform_book(), $1, $2, $3, 'account_day', $4, $5, $6::timestamp at time zone 'UTC', now())`,
         [of, account, randomUUID(), service, amountUsd, day],
       );
     },

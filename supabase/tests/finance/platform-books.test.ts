@@ -143,10 +143,8 @@ describe("the platform's reconciliation", () => {
        where r.workspace_id = $1`,
       [workspaceId],
     );
-    for (const number of Array.from({ length: 28 }, (_, place) => place + 1)) {
-      await book.cost(day(number), "1");
-      await book.ownCost(workspaceId, day(number), "1");
-    }
+    const numbers = Array.from({ length: 28 }, (_, place) => place + 1);
+    for (const number of numbers) await book.cost(day(number), "1");
     await rollUp(db);
     // Other tests also analyze these tables. The resulting statistics may lead the planner to scan a small table
     // sequentially.
@@ -166,10 +164,13 @@ describe("the platform's reconciliation", () => {
     };
     expect(await reads("^runs_2026_10$|^runs_default$", () => book.line())).toBe(0);
     expect(await reads("^runs_2026_10$|^runs_default$", () => book.explain())).toBe(0);
-    expect(await reads("^external_provider_", () => book.line())).toBe(0);
     const reconcile = () =>
       db.query("select ai.reconcile_costs($1, $2, '2026-10-01', '2026-11-01')", [ownerId, workspaceId]);
-    expect(await reads("^platform_provider_", reconcile)).toBe(0);
+    expect(await reads("^external_provider_", reconcile)).toBe(0);
+    const own = await reads("^external_provider_", () => book.line());
+    expect(own).toBeGreaterThanOrEqual(28);
+    for (const number of numbers) await book.ownCost(workspaceId, day(number), "1");
+    expect(await reads("^external_provider_", () => book.line())).toBe(own);
     expect(await book.line()).toMatchObject({ meteredUsd: "2000", runs: 2000, importedUsd: "28" });
   });
 
@@ -223,7 +224,7 @@ describe("the platform's reconciliation", () => {
     await book.cost("2026-09-30", "16");
     const { provider } = book;
     const list = (filter: object) =>
-      book.call("list_platform_costs", [day(1), JSON.stringify({ provider, ...filter })]);
+      book.call("list_provider_costs", [day(1), "2026-11-01", null, 50, JSON.stringify({ provider, ...filter })]);
     const { totals, records } = await list({});
     expect(totals).toEqual({ amountUsd: "6", records: 3, replacedRecords: 1, replacedUsd: "3" });
     expect(records.map(({ amountUsd, counted }: Record<string, unknown>) => [amountUsd, counted])).toEqual([

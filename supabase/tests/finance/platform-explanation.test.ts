@@ -88,7 +88,7 @@ describe("causes of a difference between invoices and runs", () => {
     await db.query(
       `insert into ai.external_provider_invoices (workspace_id, app_id, provider, reference, amount_usd, issued_on, reviewed_at)
        select $1, gen_random_uuid(), i.provider, 'W-1', 25, i.issued_on, i.reviewed_at
-       from ai.platform_provider_invoices i where i.reference = 'INV-1' order by i.recorded_at desc limit 1`,
+       from ai.external_provider_invoices i where i.reference = 'INV-1' order by i.recorded_at desc limit 1`,
       [south.id],
     );
     expect(await causes()).toMatchObject([
@@ -177,8 +177,10 @@ describe("causes of a difference between invoices and runs", () => {
     const { provider, north, run, causes } = await threeWorkspaces(db);
     await run(north, 1, "10");
     await db.query(
-      `insert into ai.platform_provider_costs (provider, external_run_id, amount_usd, occurred_at, observed_at)
-       values ($1, 'run-1', 12, $2, now())`,
+      `insert into ai.external_provider_costs (
+         workspace_id, app_id, provider, external_run_id, amount_usd, occurred_at, observed_at
+       )
+       values (ai.platform_book(), ai.platform_book(), $1, 'run-1', 12, $2, now())`,
       [provider, `${day(1)}T12:00:00Z`],
     );
     expect(await causes()).toMatchObject([{ kind: "account_differs", accountId: null, amountUsd: "2" }]);

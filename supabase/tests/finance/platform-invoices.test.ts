@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
+import { platformBookId } from "../../../remix-app/studio/costs/platform-book.ts";
 import { createUser, test } from "../database.ts";
 import { createTenant } from "../gateway/fixtures.ts";
 import { openPool } from "../pools.ts";
@@ -50,13 +51,13 @@ describe("invoices for the platform", () => {
       id: stored.id,
       differs: ["amountUsd"],
     });
-    expect(await book.call("read_platform_invoice", [stored.id])).toMatchObject({
+    expect(await book.call("read_provider_invoice", [stored.id])).toMatchObject({
       outcome: "read",
       invoice: { id: stored.id, provider, reference: "INV 2026/10", amountUsd: "10", kind: "invoice" },
       recorded: { by: "person", name: book.email },
       comparison: { otherInvoices: 0, importedDifferenceUsd: "10" },
     });
-    expect(await book.call("read_platform_invoice", [randomUUID()])).toEqual({ outcome: "not_found" });
+    expect(await book.call("read_provider_invoice", [randomUUID()])).toEqual({ outcome: "not_found" });
     expect(
       await db.query("select actor_id, action, reason, after from private.admin_audit_log where target = $1", [
         `platform invoice ${stored.id}`,
@@ -73,10 +74,9 @@ describe("invoices for the platform", () => {
 
   test("only admins can record an invoice for the platform", async ({ db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
-    const { id: actor } = await createUser(db);
-    expect(await book.call("record_platform_invoice", [JSON.stringify({ actor, record: {} })])).toEqual({
-      refused: "forbidden",
-    });
+    await db.query("delete from private.infrastructure_admins where user_id = $1", [book.adminId]);
+    expect(await book.record({ reference: "A" })).toEqual({ refused: "not_allowed" });
+    expect(await book.list()).toEqual({ outcome: "not_allowed" });
   });
 
   test("each invoice for the platform can be replaced once, and only the last invoice in a chain of replacements counts", async ({
@@ -108,9 +108,11 @@ describe("invoices for the platform", () => {
       const all = (recordOf: (caller: number) => object) =>
         Promise.all(
           Array.from({ length: 20 }, async (_, caller) => {
-            const change = { actor, reason: "test", record: { ...dated, ...recordOf(caller) } };
-            const [row] = await db.query("select private.record_platform_invoice($1) as answer", [
-              JSON.stringify(change),
+            const [row] = await db.query("select ai.record_provider_invoice($1, $2, $2, $3, $4) as answer", [
+              actor,
+              platformBookId,
+              JSON.stringify({ ...dated, ...recordOf(caller) }),
+              { reason: "test" },
             ]);
             return row?.answer;
           }),
@@ -135,9 +137,9 @@ describe("invoices for the platform", () => {
   });
 
   test.for([
-    "update ai.platform_provider_invoices set amount_usd = amount_usd",
-    "delete from ai.platform_provider_invoices",
-    "truncate ai.platform_provider_invoices",
+    "update ai.external_provider_invoices set amount_usd = amount_usd",
+    "delete from ai.external_provider_invoices",
+    "truncate ai.external_provider_invoices",
   ])("an invoice for the platform is immutable even for the table's owner: %s", async (sql, { db }) => {
     const book = await platformBook(db, { provider: newProvider(), month });
     await book.record({ reference: "A" });

@@ -209,7 +209,7 @@ const shared: Database = { ...pool.db, asRole: (_, work) => work() };
 
 describe("concurrent imports", () => {
   pooled("of one file are stored once: the others learn that the book changed", async () => {
-    const [book, platform] = [await createBook(shared), await createPlatformBook(shared, { pooled: true })];
+    const [book, platform] = [await createBook(shared), await createPlatformBook(shared)];
     const accounts = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
     const document = documentOf(accounts.map((account) => usd("2026-10-01", "1", account)));
     try {
@@ -222,7 +222,7 @@ describe("concurrent imports", () => {
         expect(await preview(document)).toMatchObject({ unchanged: { days: 3 }, corrected: { days: 0 } });
       }
     } finally {
-      await shared.query("delete from ai.platform_provider_costs where account_id = any ($1)", [accounts]);
+      await shared.query("delete from ai.external_provider_costs where account_id = any ($1)", [accounts]);
       await shared.query("delete from private.infrastructure_admins where user_id = $1", [platform.id]);
     }
   });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CostFile, ProviderCosts } from "../files/cost-file.ts";
-import { mostImportDays } from "../files/import-document.ts";
+import { maxImportDays } from "../files/import-document.ts";
 import { documentOf, type ImportChoices, listedServices, maxListedServices, readChoices } from "./import-choices.ts";
 
 const amount = (text: string, service: string | null = null, currency = "USD") => ({ currency, amount: text, service });
@@ -122,8 +122,8 @@ test("an import accepts at most 20,000 combinations of account and day", () => {
       },
     ],
   });
-  expect(errorsOf({}, ofDays(mostImportDays))).toEqual({});
-  expect(errorsOf({}, ofDays(mostImportDays + 1))).toEqual({
+  expect(errorsOf({}, ofDays(maxImportDays))).toEqual({});
+  expect(errorsOf({}, ofDays(maxImportDays + 1))).toEqual({
     services: expect.stringContaining("20,001 daily totals"),
   });
 });

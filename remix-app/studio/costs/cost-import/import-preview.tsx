@@ -7,7 +7,7 @@ import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
 import { changedDays, type ImportPreview } from "./import-answers.ts";
-import { daysInWords } from "./import-words.ts";
+import { daysInWords } from "./import-facts.ts";
 
 /**
  * Shows what an import adds, corrects and replaces.
@@ -37,7 +37,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           {
             label: "New",
             value: <Usd amount={added.amountUsd} />,
-            note: `${counted(added.days)}, not imported before`,
+            note: `${countDays(added.days)}, not imported before`,
           },
           ...(corrected.days > 0
             ? [
@@ -46,16 +46,16 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   value: <Usd amount={corrected.toUsd} />,
                   note: (
                     <>
-                      {counted(corrected.days)}, previously <Usd amount={corrected.fromUsd} />
+                      {countDays(corrected.days)}, previously <Usd amount={corrected.fromUsd} />
                     </>
                   ),
                 },
               ]
             : []),
-          ...(unchanged.days > 0 ? [{ label: "Already imported", value: counted(unchanged.days) }] : []),
+          ...(unchanged.days > 0 ? [{ label: "Already imported", value: countDays(unchanged.days) }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${counted(days)}, ${accountsInWords(accountCount)}.`}>
+      <Card title="What the file adds up to" lead={`${countDays(days)}, ${accountsText(accountCount)}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable
@@ -95,7 +95,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
             rowKey={({ accountId }) => accountId}
             empty={null}
           />
-          {unlistedAccounts > 0 ? <p className="text-muted">And {accountsInWords(unlistedAccounts)} more.</p> : null}
+          {unlistedAccounts > 0 ? <p className="text-muted">And {accountsText(unlistedAccounts)} more.</p> : null}
         </div>
       </Card>
       <Card title={same ? "Nothing to import" : "What will change"}>
@@ -136,13 +136,11 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           {same ? null : (
             <ul className="max-w-prose list-disc space-y-1 pl-5">
               {added.days + corrected.days > 0 ? (
-                <li>
-                  {changesInWords({ added: added.days, corrected: corrected.days })} A newer file can correct them.
-                </li>
+                <li>{changesText({ added: added.days, corrected: corrected.days })} A newer file can correct them.</li>
               ) : null}
               {cleared.days > 0 ? (
                 <li>
-                  Sets {counted(cleared.days)} missing from this file to $0.00, previously{" "}
+                  Sets {countDays(cleared.days)} missing from this file to $0.00, previously{" "}
                   <Usd amount={cleared.amountUsd} />.
                 </li>
               ) : null}
@@ -163,18 +161,18 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
   );
 }
 
-function changesInWords({ added, corrected }: { added: number; corrected: number }): string {
+function changesText({ added, corrected }: { added: number; corrected: number }): string {
   const parts = [
-    added > 0 ? `Adds the totals of ${counted(added)}` : [],
-    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${counted(corrected)}` : [],
+    added > 0 ? `Adds the totals of ${countDays(added)}` : [],
+    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${countDays(corrected)}` : [],
   ].flat();
   return `${parts.join(" and ")}.`;
 }
 
-function counted(days: number): string {
+function countDays(days: number): string {
   return days === 1 ? "1 day" : `${days.toLocaleString("en")} days`;
 }
 
-function accountsInWords(accounts: number): string {
+function accountsText(accounts: number): string {
   return accounts === 1 ? "1 account" : `${accounts.toLocaleString("en")} accounts`;
 }

@@ -1,35 +1,15 @@
+import type { AppLoadContext } from "@remix-run/node";
 import { runInWorker } from "../../../http/run-in-worker.ts";
-import type { ReviewDrafts } from "../../../supabase/review-drafts.ts";
-import {
-  changedDays,
-  type ImportAnswer,
-  type ImportPreview,
-  type InvalidImport,
-  type PreviewAnswer,
-} from "./import-answers.ts";
+import { reviewDrafts } from "../../../supabase/review-drafts.ts";
+import type { AuditedChange } from "../platform-book.ts";
+import { changedDays, type ImportPreview, type InvalidImport } from "./import-answers.ts";
+import { type ImportTarget, previewImport, storeImport } from "./import-book.ts";
 import { type ImportErrors, maxFileBytes, maxFileMiB, rateField } from "./import-choices.ts";
 import type { Bill, BillInput, ReadBill } from "./read-bill.ts";
 
-/**
- * Compares and stores imports. The document is JSON, which stays text until it reaches the database, because parsing a
- * large one would hold the event loop. Both functions throw a Response if the costs do not exist or access to them is refused.
- */
-export interface CostBook {
-  preview: (document: string) => Promise<PreviewAnswer>;
-  store: (change: { document: string; state: string }) => Promise<ImportAnswer>;
-}
-
-/** What an import reads and writes, and its person. */
-export interface ImportContext {
-  requestId: string;
-  book: CostBook;
-  drafts: ReviewDrafts;
-  userId: string;
-}
-
 /** The data of the review page: the file, the choices for the import, and the changes that it would make. */
 export interface ImportReview extends Bill {
-  /** Identifies the file's kept contents, for the form. */
+  /** Identifies the file's stored contents, for the form. */
   draftId: string;
   errors: ImportErrors;
   /** Null until the choices are complete. */
@@ -46,14 +26,25 @@ export type ImportEntry =
   | { at: "review"; review: ImportReview }
   | { at: "receipt"; importId: string };
 
+/** Returns the HTTP status of a page that shows a review. */
+export function statusOfReview({ errors, again }: ImportReview): number {
+  if (Object.keys(errors).length > 0) return 400;
+  return again ? 409 : 200;
+}
+
 /**
  * Advances an import by one step. A form with a file begins it. `preview` shows the changes that the choices would
  * make. `import` stores exactly what was previewed. If the choices or the stored costs have changed since, `import`
  * stores nothing and shows the new preview.
- * @throws Response 429 while two files of the same person are being read, or many of others
+ * @param options.change what the audit log records, for the platform's book
+ * @throws Response 429 while two files of the same person are being read, or many of others; 403, 503
  */
-export async function takeImportStep(form: FormData, context: ImportContext): Promise<ImportEntry> {
-  const { book, drafts, userId, requestId } = context;
+export async function takeImportStep(
+  context: AppLoadContext,
+  { form, change, ...target }: ImportTarget & { form: FormData; change?: AuditedChange },
+): Promise<ImportEntry> {
+  const { userId } = target.member;
+  const drafts = reviewDrafts(context, { userId, kind: "cost_file" });
   const named = form.get("draft");
   const draft = typeof named === "string" ? { id: named, contents: await drafts.read(named) } : null;
   if (draft?.contents === null) {
@@ -66,25 +57,24 @@ export async function takeImportStep(form: FormData, context: ImportContext): Pr
   const read = await runInWorker<ReadBill | { error: string }>("readBill", {
     input,
     owner: userId,
-    requestId,
+    requestId: context.requestId,
     transfer,
   });
   if ("error" in read) return { at: "upload", error: read.error };
   const draftId = draft ? draft.id : await drafts.store(read.contents ?? "");
-  const reviewed = { draftId, book, isFirst: !form.has("reviewedSource") };
-  if (form.get("step") !== "import") return review(read, { ...reviewed, again: null });
-  if ("errors" in read || read.hash !== form.get("previewed")) return review(read, { ...reviewed, again: "edited" });
+  const review = (again: ImportReview["again"], refused?: InvalidImport) =>
+    reviewImport(context, { ...target, read, draftId, isFirst: !form.has("reviewedSource"), again, refused });
+  if (form.get("step") !== "import") return review(null);
+  if ("errors" in read || read.hash !== form.get("previewed")) return review("edited");
   const state = String(form.get("state") ?? "");
-  const answer = await book.store({ document: read.document, state });
+  const answer = await storeImport(context, { ...target, document: read.document, state, change });
   switch (answer.outcome) {
     case "imported":
-      return answer.importId === null
-        ? review(read, { ...reviewed, again: null })
-        : { at: "receipt", importId: answer.importId };
+      return answer.importId === null ? review(null) : { at: "receipt", importId: answer.importId };
     case "changed":
-      return review(read, { ...reviewed, again: "changed" });
+      return review("changed");
     case "invalid":
-      return review(read, { ...reviewed, again: null, refused: answer });
+      return review(null, answer);
   }
 }
 
@@ -105,23 +95,24 @@ function textsOf(form: FormData): [string, string][] {
   return [...form].filter((field): field is [string, string] => typeof field[1] === "string");
 }
 
-async function review(
-  read: ReadBill,
+async function reviewImport(
+  context: AppLoadContext,
   {
+    read,
     draftId,
-    book,
     isFirst,
     again,
     refused,
-  }: {
+    ...target
+  }: ImportTarget & {
+    read: ReadBill;
     draftId: string;
-    book: Pick<CostBook, "preview">;
     isFirst: boolean;
     again: ImportReview["again"];
-    refused?: InvalidImport;
+    refused: InvalidImport | undefined;
   },
 ): Promise<ImportEntry> {
-  const answer = "errors" in read ? null : await book.preview(read.document);
+  const answer = "errors" in read ? null : await previewImport(context, { ...target, document: read.document });
   const previewed = answer?.outcome === "previewed" ? answer : null;
   const invalid = answer?.outcome === "invalid" ? answer : refused;
   // A preview without changes means that this file is already imported, perhaps by a double click or by another person.

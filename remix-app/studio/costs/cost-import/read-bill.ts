@@ -14,7 +14,7 @@ import {
 
 /** The maximum size of a compressed file when unpacked. */
 const maxUnpackedBytes = 16 * 1024 * 1024;
-/** The maximum lengths of what the server keeps of a file, and of what it sends to the database for one import. */
+/** The maximum lengths of what the server stores of a file, and of what it sends to the database for one import. */
 const maxContentsLength = 4 * 1024 * 1024;
 const maxDocumentLength = 4 * 1024 * 1024;
 /** More than any bill has. A page lists them all. */
@@ -49,7 +49,7 @@ export type ReadBill = {
 } & ({ errors: ImportErrors } | { document: string; hash: string });
 
 /**
- * Reads a cost file, or its kept contents, and applies the choices of the form. Runs in a worker, because both may take
+ * Reads a cost file, or its stored contents, and applies the choices of the form. Runs in a worker, because both may take
  * seconds.
  * @returns the bill, with the document to import as JSON and its hash, or what is wrong with the choices; or why the
  * file cannot be imported
@@ -58,7 +58,7 @@ export async function readBill({ source, fields }: BillInput): Promise<ReadBill 
   try {
     if ("contents" in source) return billOf(unpacked(source.contents), { fields, contents: null });
     const { bytes, fileName } = source;
-    const file = await readCostFile(bytes, { fileName, mostBytes: maxUnpackedBytes });
+    const file = await readCostFile(bytes, { fileName, maxBytes: maxUnpackedBytes });
     const contents = gzipSync(JSON.stringify(file)).toString("base64");
     const isTooLong = contents.length > maxContentsLength || file.providers.length > maxProviders;
     if (isTooLong || file.providers.some(({ currencies }) => currencies.length > maxCurrencies)) {

@@ -121,7 +121,7 @@ export function ImportReviewForm({
       </Card>
       {preview ? (
         <ImportPreviewCards preview={preview}>
-          <LackingDays preview={preview} clear={choices.clear} />
+          <MissingDays preview={preview} clear={choices.clear} />
           {changes ? (
             <div className="max-w-108 space-y-5">
               {children}
@@ -148,7 +148,7 @@ export function ImportReviewForm({
 }
 
 /** Asks what to do with days that other files had and this file lacks. Renders nothing if there are none. */
-function LackingDays({ preview, clear }: { preview: ImportPreview; clear: boolean }) {
+function MissingDays({ preview, clear }: { preview: ImportPreview; clear: boolean }) {
   const { days, amountUsd } = clear ? preview.cleared : preview.remaining;
   if (days === 0) return clear ? <input type="hidden" name="clear" value="1" /> : null;
   return (

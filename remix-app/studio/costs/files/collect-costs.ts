@@ -6,7 +6,7 @@ const accountPattern = /^(?!\s)[^\p{Cc}]{1,256}(?<!\s)$/u;
 /** Matches a long number that a spreadsheet has changed to exponent notation. */
 const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
 /** Enough for a year of daily costs in hundreds of accounts and services. */
-const mostSums = 500_000;
+const maxSums = 500_000;
 
 /** The maximum length of a service's name. Longer names are cut. */
 const maxServiceLength = 256;
@@ -46,9 +46,9 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
       sum.long += long;
       return;
     }
-    if (++sums > mostSums) {
+    if (++sums > maxSums) {
       throw new UnreadableCostFile(
-        `The file has more than ${mostSums.toLocaleString("en")} combinations of day, account and service. Export a shorter range.`,
+        `The file has more than ${maxSums.toLocaleString("en")} combinations of day, account and service. Export a shorter range.`,
       );
     }
     own.lines.set(key, { account, day, currency, service, amount: line.amount, rows: 1, long });

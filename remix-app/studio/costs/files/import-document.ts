@@ -3,7 +3,7 @@ import { add, type Decimal, formatDecimal, parseDecimal } from "#shared/decimal.
 import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-file.ts";
 
 /** The maximum number of daily totals per import, as in the database. */
-export const mostImportDays = 20_000;
+export const maxImportDays = 20_000;
 
 const currency = z.string().regex(/^[A-Z]{3}$/);
 const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
@@ -31,7 +31,7 @@ export const costImportDocumentSchema = z.object({
         amounts: z.array(z.object({ currency, amount: amountText })).min(1),
       }),
     )
-    .max(mostImportDays),
+    .max(maxImportDays),
   /** Whether to set days in the file's period to 0 if other files contained them and this file lacks them. */
   clear: z.literal(true).optional(),
 });
@@ -90,9 +90,9 @@ export function costImportDocument(
     for (const { currency: code, amount } of own) addTo(total.sums, code, amount);
   }
   if (days.size === 0) throw new UnreadableCostFile("Choose at least one service to import.");
-  if (days.size > mostImportDays) {
+  if (days.size > maxImportDays) {
     throw new UnreadableCostFile(
-      `The file has ${days.size.toLocaleString("en")} daily totals. One import can have at most ${mostImportDays.toLocaleString("en")}. Export a shorter range.`,
+      `The file has ${days.size.toLocaleString("en")} daily totals. One import can have at most ${maxImportDays.toLocaleString("en")}. Export a shorter range.`,
     );
   }
   const needed = currenciesToConvert(costs, services);

@@ -4,7 +4,7 @@ import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 
 /** The maximum length of one JSON value in a file, such as a page of costs or a row. */
-const mostCharacters = 32 * 1024 * 1024;
+const maxLength = 32 * 1024 * 1024;
 /** The maximum number of values in one JSON value. Commas and opening brackets count as values. */
 const maxValues = 500_000;
 
@@ -59,7 +59,7 @@ export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<u
     if (depth === 0) continue;
     before.push(part.slice(start));
     length += part.length - start;
-    if (length > mostCharacters) {
+    if (length > maxLength) {
       throw new UnreadableCostFile("The file has a JSON value larger than 32 MiB. Export it as JSON Lines or CSV.");
     }
   }

@@ -7,7 +7,7 @@ const plain = /^(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?$/;
 const groupedByCommas = /^\d{1,3}(?:,\d{3})+\.\d+$|^\d{1,3}(?:,\d{3}){2,}$/;
 const withDecimalComma = /^(?:\d+|\d{1,3}(?:\.\d{3})+),\d+(?:[eE][+-]?\d{1,4})?$/;
 const pointMayGroup = /^[1-9]\d{0,2}\.\d{3}$/;
-const mostCharacters = 80;
+const maxLength = 80;
 /** The database's limits for amounts before conversion. */
 const inLimits = /^\d{1,15}(?:\.\d{1,40})?$/;
 
@@ -17,7 +17,7 @@ const inLimits = /^\d{1,15}(?:\.\d{1,40})?$/;
  * @returns null for a text that is ambiguous or not a number
  */
 export function readAmount(text: string, { decimalComma = false } = {}): Decimal | null {
-  if (text.length > mostCharacters) return null;
+  if (text.length > maxLength) return null;
   const [, open, sign = "", otherSign = "", digits = "", close] = written.exec(text) ?? [];
   if (!digits || Boolean(open) !== Boolean(close) || [open, sign, otherSign].filter(Boolean).length > 1) return null;
   const number = readDigits(digits, decimalComma);

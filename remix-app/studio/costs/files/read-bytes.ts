@@ -12,20 +12,20 @@ const headBytes = 64 * 1024;
 
 /**
  * Reads a file as text, and decompresses gzip.
- * @param options.mostBytes the maximum size when unpacked
+ * @param options.maxBytes the maximum size when unpacked
  * @returns the beginning of the text, the whole text, and the file's SHA-256 in hex once the text is read
  * @throws UnreadableCostFile
  */
 export async function readText(
   bytes: FileBytes,
-  { mostBytes }: { mostBytes: number },
+  { maxBytes }: { maxBytes: number },
 ): Promise<{ head: string; text: AsyncGenerator<string>; sha256: () => string }> {
   const hash = createHash("sha256");
   const parts = hashed(bytes instanceof Uint8Array ? partsOf(bytes) : bytes, hash);
   const raw = await readHead(parts);
   refuseOtherFiles(raw.head);
   const unpacked = raw.head[0] === 0x1f && raw.head[1] === 0x8b ? gunzip(raw.all()) : raw.all();
-  const { head, all } = await readHead(limited(unpacked, mostBytes));
+  const { head, all } = await readHead(limited(unpacked, maxBytes));
   refuseOtherFiles(head);
   const encoding =
     head[0] === 0xff && head[1] === 0xfe ? "utf-16le" : head[0] === 0xfe && head[1] === 0xff ? "utf-16be" : "utf-8";
@@ -67,14 +67,14 @@ async function readHead(
   };
 }
 
-async function* limited(parts: AsyncIterable<Uint8Array>, mostBytes: number): AsyncGenerator<Uint8Array> {
+async function* limited(parts: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
   let size = 0;
   for await (const part of parts) {
     size += part.length;
-    if (size > mostBytes) {
-      const most = `${Math.floor(mostBytes / 1024 / 1024)} MiB`;
+    if (size > maxBytes) {
+      const limit = `${Math.floor(maxBytes / 1024 / 1024)} MiB`;
       throw new UnreadableCostFile(
-        `The file is larger than ${most} when unpacked. Export a shorter range, or ask the platform’s operator to run npm run gatehouse -- import-costs.`,
+        `The file is larger than ${limit} when unpacked. Export a shorter range, or ask the platform’s operator to run npm run gatehouse -- import-costs.`,
       );
     }
     yield part;

@@ -101,8 +101,8 @@ test("a damaged archive and a file in another text encoding are rejected", async
 
 test("the maximum size of a cost file applies to the unpacked file", async () => {
   const packed = gzipSync(csv);
-  await expect(read(packed, { mostBytes: csv.length })).resolves.toBeDefined();
-  await expect(read(packed, { mostBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
+  await expect(read(packed, { maxBytes: csv.length })).resolves.toBeDefined();
+  await expect(read(packed, { maxBytes: csv.length - 1 })).rejects.toThrow("The file is larger than");
 });
 
 test("a cost file is read with the given provider, and a line without an account gets the given account", async () => {

@@ -13,7 +13,7 @@ export type ReadOptions = {
   /** The account to use for lines that name no account. */
   account?: string | undefined;
   /** The maximum size of a file when unpacked. */
-  mostBytes?: number | undefined;
+  maxBytes?: number | undefined;
 };
 
 /** Matches file names that Azure, AWS and BigQuery give to the parts of a split report. */
@@ -36,7 +36,7 @@ export function readCostFile(
  * @throws UnreadableCostFile
  */
 export async function readCostFiles(files: readonly CostFileInput[], options: ReadOptions = {}): Promise<CostFile> {
-  const { provider, account, mostBytes = Number.POSITIVE_INFINITY } = options;
+  const { provider, account, maxBytes = Number.POSITIVE_INFINITY } = options;
   const costs = collectCosts({ account });
   const json = jsonReader();
   const notes = new Set<string>();
@@ -57,7 +57,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
         format = own;
         endNotes = own.notes ?? endNotes;
       };
-      const { head, text, sha256 } = await readText(bytes, { mostBytes });
+      const { head, text, sha256 } = await readText(bytes, { maxBytes });
       const isJson = /^[\s\ufeff]*[[{]/.test(head);
       for await (const { read, where } of isJson ? json.read(text, found) : readCsv({ head, text }, found)) {
         if (format?.hasWholeDays && files.length > 1 && !("skipped" in read)) {

@@ -23,8 +23,8 @@ const formats: readonly CsvFormat[] = [
 const formatNames = new Intl.ListFormat("en", { type: "disjunction" }).format(formats.map(({ name }) => name));
 
 /** The maximum number of rows above the header. Google's cost table has eight. */
-const mostPreambleRows = 40;
-const mostRecordCharacters = 4 * 1024 * 1024;
+const maxPreambleRows = 40;
+const maxRecordCharacters = 4 * 1024 * 1024;
 
 type Parsed = { record: string[]; info: { records: number; empty_lines: number } };
 
@@ -62,7 +62,7 @@ export async function* readCsv(
         continue;
       }
       preamble.push(record);
-      if (preamble.length > mostPreambleRows) break;
+      if (preamble.length > maxPreambleRows) break;
       continue;
     }
     const { header, reader } = open;
@@ -117,9 +117,9 @@ function delimiterOf(head: string): string {
   const lines = head
     .replaceAll(/"(?:[^"]|"")*"/g, "")
     .split(/\r\n|\r|\n/)
-    .slice(0, mostPreambleRows);
-  const most = (delimiter: string) => Math.max(...lines.map((line) => line.split(delimiter).length));
-  return delimiters.reduce((best, delimiter) => (most(delimiter) > most(best) ? delimiter : best));
+    .slice(0, maxPreambleRows);
+  const maxColumns = (delimiter: string) => Math.max(...lines.map((line) => line.split(delimiter).length));
+  return delimiters.reduce((best, delimiter) => (maxColumns(delimiter) > maxColumns(best) ? delimiter : best));
 }
 
 async function* watched(text: AsyncIterable<string>, see: (lastCharacter: string) => void): AsyncGenerator<string> {
@@ -135,7 +135,7 @@ async function* records(text: AsyncIterable<string>, delimiter: string): AsyncGe
     info: true,
     relax_column_count: true,
     skip_empty_lines: true,
-    max_record_size: mostRecordCharacters,
+    max_record_size: maxRecordCharacters,
   });
   let failure: unknown;
   pipeline(Readable.from(text), parser, (error) => {

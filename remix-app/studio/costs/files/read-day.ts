@@ -56,7 +56,7 @@ const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angele
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
 /** Limits the cache's size. Enough for every hour of a few years. */
-const mostRemembered = 50_000;
+const maxRemembered = 50_000;
 
 /** Returns a moment's day in Pacific time, which Google Cloud bills by. A calendar day stays unchanged. */
 export function pacificDay({ day, ms, isDay }: Moment): string {
@@ -64,7 +64,7 @@ export function pacificDay({ day, ms, isDay }: Moment): string {
   const hour = Math.floor(ms / hourMs);
   const known = pacificDays.get(hour);
   if (known !== undefined) return known;
-  if (pacificDays.size >= mostRemembered) pacificDays.clear();
+  if (pacificDays.size >= maxRemembered) pacificDays.clear();
   const found = pacific.format(ms);
   pacificDays.set(hour, found);
   return found;

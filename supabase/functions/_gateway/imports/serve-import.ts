@@ -19,7 +19,7 @@ type Import<Imported> = {
    */
   read: (value: unknown) => Imported;
   /** Stores an import. @returns the response body */
-  store: (options: { caller: Caller; imported: Imported; requestId: string }) => Promise<object>;
+  store: (request: { caller: Caller; imported: Imported; requestId: string }) => Promise<object>;
 };
 
 /**
@@ -68,6 +68,3 @@ export const costReceipts = z.object({
     z.union([costReceipt, errorSchema.extend({ accepted: z.literal(false), externalRunId: z.string().optional() })]),
   ),
 });
-
-export const invoiceReceipt = rounding.extend({ accepted: z.literal(true), reference: z.string() });
-export type InvoiceReceipt = z.output<typeof invoiceReceipt>;

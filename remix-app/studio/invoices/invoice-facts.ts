@@ -1,10 +1,8 @@
 import { dayText, exactTimeText } from "../../http/date-text.ts";
 import { exactUsd } from "../../ui/format-amount.ts";
+import { platformBookId } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
-
-/** The app id in the platform's own records, which belong to no app. */
-export const platformApp = "00000000-0000-0000-0000-000000000000";
 
 /** Returns an invoice's exact values with their labels. */
 export function invoiceFacts(
@@ -24,7 +22,9 @@ export function invoiceFacts(
   > & { appName: string | null },
 ): [term: string, text: string][] {
   return [
-    ...(invoice.appId === platformApp ? [] : [["App", invoice.appName ?? "A deleted app"] satisfies [string, string]]),
+    ...(invoice.appId === platformBookId
+      ? []
+      : [["App", invoice.appName ?? "A deleted app"] satisfies [string, string]]),
     ["Provider", invoice.provider],
     ["Account", invoice.accountId ?? "None"],
     ["Reference", invoice.reference],
@@ -33,7 +33,7 @@ export function invoiceFacts(
     ["Amount", exactUsd(signedAmount(invoice))],
     ["Issued on", invoice.issuedOn && dayText(invoice.issuedOn)],
     ["Period", periodOf(invoice)],
-    ["Reviewed at", momentInWords(invoice.reviewedAt)],
+    ["Reviewed at", secondText(invoice.reviewedAt)],
   ];
 }
 
@@ -54,7 +54,7 @@ export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "
 }
 
 /** Formats a time to the second. Returns an empty text for an empty time. */
-export function momentInWords(at: string): string {
+export function secondText(at: string): string {
   return at && exactTimeText(at);
 }
 
@@ -88,7 +88,7 @@ export function followUpPath(
 }
 
 /** Returns who recorded an invoice, according to the workspace's log. */
-export function recorderWords(recorded: InvoiceRecorder | null): string {
+export function recorderText(recorded: InvoiceRecorder | null): string {
   if (recorded === null) return "Unknown";
   const { by, name } = recorded;
   return by === "person" ? (name ?? "A deleted account") : `${name ?? "A deleted app"}, with its key`;

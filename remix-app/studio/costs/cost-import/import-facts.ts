@@ -1,30 +1,30 @@
 import { dayText } from "../../../http/date-text.ts";
 import { exactUsd } from "../../../ui/format-amount.ts";
-import { momentInWords } from "../../invoices/invoice-words.ts";
+import { secondText } from "../../invoices/invoice-facts.ts";
 import type { ImportReceipt } from "./import-answers.ts";
 
 /** Returns the rows of an import's receipt, as pairs of label and value. */
-export function receiptFacts({ provider, sha256, appName, import: kept, current }: ImportReceipt): [string, string][] {
-  const rates = ratesInWords(kept.rates);
+export function receiptFacts({ provider, sha256, appName, import: file, current }: ImportReceipt): [string, string][] {
+  const rates = ratesText(file.rates);
   return [
-    ["File", kept.file],
+    ["File", file.file],
     ["Provider", provider],
     ...(appName === null ? [] : [["App", appName] satisfies [string, string]]),
     ["Days", daysInWords(current.firstDay, current.lastDay)],
-    ["Time zone", kept.timeZone],
+    ["Time zone", file.timeZone],
     ...(rates ? [["Rates", rates] satisfies [string, string]] : []),
     [
       "Imported by",
-      kept.name ?? (kept.by === "operator" ? "The operator, from the command line" : "A deleted account"),
+      file.name ?? (file.by === "operator" ? "The operator, from the command line" : "A deleted account"),
     ],
-    ["Imported at", momentInWords(kept.importedAt)],
+    ["Imported at", secondText(file.importedAt)],
     ["SHA-256 of the file", sha256],
-    ["Receipt ID", kept.id],
+    ["Receipt ID", file.id],
   ];
 }
 
 /** Formats rates, such as "1 EUR = $1.08, 1 GBP = $1.27". Returns an empty text if there are none. */
-export function ratesInWords(rates: Record<string, string>): string {
+export function ratesText(rates: Record<string, string>): string {
   return Object.entries(rates)
     .map(([currency, rate]) => `1 ${currency} = ${exactUsd(rate)}`)
     .join(", ");

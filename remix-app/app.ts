@@ -6,13 +6,13 @@ import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { basicChallenge, basicCredentials, isBearer } from "./http/authorization.ts";
 import { createCookieJar } from "./http/cookies.ts";
-import { forAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
+import { allowAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
-import { asksForPage, forwardedEntries, isPrefetch } from "./http/request-facts.ts";
+import { acceptsHtml, forwardedEntries, isPrefetch } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
-import { createRouteTable, type DocumentLoader, type RouteVerdict } from "./http/route-table.ts";
-import { isSafe, isServer, originAllowed } from "./http/same-origin.ts";
+import { createRouteTable, type DocumentLoader, type RouteMatch } from "./http/route-table.ts";
+import { isAllowedOrigin, isSafe, isServer } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
 import { openRequest, type RequestState } from "./request-context.ts";
@@ -41,7 +41,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   const { settings } = runtime;
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
-  const { judge, isPage } = createRouteTable(build);
+  const { matchRequest, isPage } = createRouteTable(build);
   const handle = createHandler(build, development ? "development" : "production");
   const brand = createBrandFiles(brandOf(settings));
   const app = new Hono<Bindings>();
@@ -143,7 +143,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const isProblem = type === "application/problem+json";
     // Routes without a page, such as files and form targets, refuse a request with problem JSON. A browser that asked
     // for a page gets the refusal as a page.
-    if (context.surface === "page") return isProblem && asksForPage(request) ? asPage(response, context) : response;
+    if (context.surface === "page") return isProblem && acceptsHtml(request) ? asPage(response, context) : response;
     // The framework's own errors are neither problems nor JSON.
     const isOurs = isProblem || type.startsWith("application/json");
     return response.status >= 500 && !isOurs ? problem("INTERNAL", { requestId: context.requestId }) : response;
@@ -158,7 +158,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   async function refuse(c: Context<Bindings>, code: ProblemCode, options: Omit<ProblemOptions, "requestId"> = {}) {
     const state = c.get("request");
     const refusal = problem(code, { ...options, requestId: state.requestId });
-    if (state.surface === "api" || !asksForPage(c.req.raw)) return refusal;
+    if (state.surface === "api" || !acceptsHtml(c.req.raw)) return refusal;
     return asPage(refusal, await openContext(state));
   }
 
@@ -166,7 +166,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
    * Answers clients of the AI gateway. Makes the same checks in the same order as for other callers, but uses the
    * gateway's error format.
    */
-  async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+  async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteMatch, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
     const told = { requestId: state.requestId, aiUrl: settings.AI_URL };
@@ -189,22 +189,24 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
    * Answers OAuth clients, which are servers and browsers of any origin. Reads no cookie. The route authenticates the
    * client.
    */
-  async function answerForClient(c: Context<Bindings>, verdict: Exclude<RouteVerdict, { status: "not-found" }>) {
+  async function answerForClient(c: Context<Bindings>, verdict: Exclude<RouteMatch, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
     if (verdict.status === "method") {
       const allow = [...verdict.allow, "OPTIONS"].join(", ");
       if (request.method === "OPTIONS") return preflightResponse(allow);
-      return forAnyOrigin(refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { allow } }));
+      return allowAnyOrigin(
+        refuse(c, "METHOD_NOT_ALLOWED", { detail: methodDetail(verdict.allow), headers: { allow } }),
+      );
     }
-    return forAnyOrigin(answer(request, { ...verdict, context: await openContext(state) }));
+    return allowAnyOrigin(answer(request, { ...verdict, context: await openContext(state) }));
   }
 
   app.all("*", async (c) => {
     const state = c.get("request");
     const request = c.req.raw;
     const { pathname } = new URL(request.url);
-    const verdict = judge({ pathname, method: request.method });
+    const verdict = matchRequest({ pathname, method: request.method });
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
     if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
     if (verdict.authorization === "client") return answerForClient(c, verdict);
@@ -221,7 +223,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
-    const isOurs = isForeignForm || (forApps && isServer(request)) || originAllowed(request, origins);
+    const isOurs = isForeignForm || (forApps && isServer(request)) || isAllowedOrigin(request, origins);
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
     if (isPrefetch(request) && !verdict.takesPrefetch) return c.body(null, 503);
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {

@@ -12,7 +12,7 @@ import {
   useRouteError,
 } from "@remix-run/react";
 import type { ReactNode } from "react";
-import { type ProblemBody, type ProblemCode, parseProblem, wordsOf } from "./http/problem.ts";
+import { type ProblemBody, type ProblemCode, parseProblem, problemText } from "./http/problem.ts";
 import { detour } from "./http/redirect-target.ts";
 import { isPrefetch } from "./http/request-facts.ts";
 import type { RouteHandle } from "./http/route-table.ts";
@@ -20,7 +20,7 @@ import { getUser } from "./session/user.ts";
 import { Address } from "./ui/address.tsx";
 import { useBrand, withName } from "./ui/brand.ts";
 import { Button, ButtonLink } from "./ui/button.tsx";
-import enhanceScript from "./ui/enhance.js?raw";
+import enhanceUrl from "./ui/enhance.js?url";
 import { EntryPage } from "./ui/entry-page.tsx";
 import { InlineScript, useNonce } from "./ui/inline-script.tsx";
 import searchKeyScript from "./ui/search-key.js?raw";
@@ -108,7 +108,7 @@ export function Layout({ children }: { children: ReactNode }) {
             <Scripts nonce={nonce} />
           </>
         ) : null}
-        <InlineScript source={enhanceScript} />
+        <script type="module" src={enhanceUrl} nonce={nonce} suppressHydrationWarning />
         <InlineScript source={sessionChannelScript} />
         <InlineScript source={searchKeyScript} />
       </body>
@@ -133,7 +133,7 @@ function wordsFor(error: unknown): ErrorWords {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
   }
   const missing = isRouteErrorResponse(error) && error.status === 404;
-  return { ...wordsOf(missing ? "NOT_FOUND" : "INTERNAL"), known };
+  return { ...problemText(missing ? "NOT_FOUND" : "INTERNAL"), known };
 }
 
 /** The page that resolves each problem. The home page would only show the same problem again. */

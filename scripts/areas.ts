@@ -43,12 +43,13 @@ export function violations<Use extends { from: string; to: string }>(
   return wrong.map(({ from, to }) => `${from} uses ${to}`);
 }
 
-/** Returns the nodes that lead into a cycle: those that remain after repeatedly removing nodes that use no other. */
+/** Returns the nodes in cycles, and those between cycles: what remains after repeatedly removing the loose ends. */
 export function cycles(arrows: Arrows): string[] {
   let left = [...arrows];
   for (;;) {
     const names = new Set(left.map(([name]) => name));
-    const rest = left.filter(([, targets]) => targets.some((name) => names.has(name)));
+    const used = new Set(left.flatMap(([, targets]) => targets));
+    const rest = left.filter(([name, targets]) => used.has(name) && targets.some((target) => names.has(target)));
     if (rest.length === left.length) return rest.map(([name]) => name);
     left = rest;
   }

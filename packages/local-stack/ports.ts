@@ -110,23 +110,24 @@ async function holdPort(port: number): Promise<HeldPort | undefined> {
  * requested.
  * @returns the reserved ports, and the requested ports that were taken
  */
-export async function holdPorts(wished: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
+export async function holdPorts(requested: Ports): Promise<{ held: HeldPorts; taken: TakenPort[] }> {
   const held: Partial<HeldPorts> = {};
   const taken: TakenPort[] = [];
-  const names = Object.keys(wished) as PortName[];
-  const reserved = new Set(names.map((name) => wished[name]));
+  const names = Object.keys(requested) as PortName[];
+  const reserved = new Set(names.map((name) => requested[name]));
   for (const name of names) {
-    const wish = wished[name];
-    const one = (wish === 0 ? undefined : await holdPort(wish)) ?? (await next(wish));
-    if (wish !== 0 && one.port !== wish) taken.push({ name, port: wish, owner: portOwner(wish), chosen: one.port });
+    const requestedPort = requested[name];
+    const one = (requestedPort === 0 ? undefined : await holdPort(requestedPort)) ?? (await next(requestedPort));
+    if (requestedPort !== 0 && one.port !== requestedPort)
+      taken.push({ name, port: requestedPort, owner: portOwner(requestedPort), chosen: one.port });
     held[name] = one;
     reserved.add(one.port);
   }
   return { held: held as HeldPorts, taken };
 
-  async function next(wish: number): Promise<HeldPort> {
+  async function next(requestedPort: number): Promise<HeldPort> {
     try {
-      return await holdFreePort({ from: wish || undefined, except: reserved });
+      return await holdFreePort({ from: requestedPort || undefined, except: reserved });
     } catch (error) {
       await releaseAll(held);
       throw error;

@@ -1,12 +1,12 @@
 import { timeText } from "../http/date-text.ts";
-import { quoted } from "../mail/inert-text.ts";
+import { quoteText } from "../mail/inert-text.ts";
 import type { Mail, MailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { eventKind, eventLabel } from "./event-kinds.ts";
 import { detailText, methodLabel } from "./method-label.ts";
 
 /** The parts of an event that its email needs. */
-export interface ToldEvent {
+export interface NoticeEvent {
   kind: string;
   method: string | null;
   device: string;
@@ -22,16 +22,16 @@ export interface ToldEvent {
 type Site = Pick<MailSite, "origin" | "product">;
 
 /** Writes the email about an event to the account's owner: what happened, when, from where, and what to do. */
-export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Site }): Mail {
+export function eventMail(event: NoticeEvent, { to, site }: { to: string; site: Site }): Mail {
   const { origin, product } = site;
   const { kind, device, address, details, when } = event;
   const { notice, byAdmin } = eventKind(kind) ?? {};
-  const words: { subject: string; what: string; unconfirmed?: string } =
-    kind === "sign_in" ? signInNotice(event) : (notice ?? { ...changed, what: `${eventLabel(kind)}.` });
-  const named = (text: string) => text.replaceAll("{product}", product);
+  const texts: { subject: string; what: string; unconfirmed?: string } =
+    kind === "sign_in" ? signInNotice(event) : (notice ?? { ...defaultTexts, what: `${eventLabel(kind)}.` });
+  const withProduct = (text: string) => text.replaceAll("{product}", product);
   const parts: MailParts = {
     news: [
-      named(event.unconfirmed ? (words.unconfirmed ?? words.what) : words.what),
+      withProduct(event.unconfirmed ? (texts.unconfirmed ?? texts.what) : texts.what),
       ...(event.unconfirmed ? ["It was added by an app, without confirming your identity."] : []),
     ],
     facts: [
@@ -39,14 +39,14 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
       ...(byAdmin
         ? []
         : Object.entries(details).map(
-            ([name, value]) => [capitalized(name), quoted(detailText(name, value))] as const,
+            ([name, value]) => [capitalize(name), quoteText(detailText(name, value))] as const,
           )),
       ["When", timeText(when)],
       ...(byAdmin
         ? []
         : ([
-            ["Device", quoted(device)],
-            ["IP address", quoted(address)],
+            ["Device", quoteText(device)],
+            ["IP address", quoteText(address)],
           ] as const)),
     ],
     action: { label: "Review security settings", url: `${origin}/settings/security` },
@@ -60,19 +60,19 @@ export function eventMail(event: ToldEvent, { to, site }: { to: string; site: Si
         ],
     footer: [`You’re getting this email to let you know about important activity in your ${product} account.`],
   };
-  return { to, subject: named(words.subject), text: mailText(parts) };
+  return { to, subject: withProduct(texts.subject), text: mailText(parts) };
 }
 
-const changed = { subject: "Your {product} account was changed" };
+const defaultTexts = { subject: "Your {product} account was changed" };
 
-function signInNotice({ browser }: Pick<ToldEvent, "browser">) {
+function signInNotice({ browser }: Pick<NoticeEvent, "browser">) {
   return {
     subject: browser.startsWith("Unknown") ? "New sign-in to your {product} account" : `New sign-in from ${browser}`,
     what: "We noticed a new sign-in to your {product} account from a device or location you haven’t used before.",
   };
 }
 
-const capitalized = (word: string) => word.replace(/^./, (first) => first.toUpperCase());
+const capitalize = (word: string) => word.replace(/^./, (first) => first.toUpperCase());
 
 /** Writes the email about a deleted account. It states the time, because the account's log is deleted too. */
 export function accountDeletedMail({ to, when }: { to: string; when: Date }, { product }: Pick<Site, "product">): Mail {

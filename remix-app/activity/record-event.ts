@@ -26,12 +26,12 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
   const { env, requestId } = context;
   const { error } = await createServiceClient(env)
     .schema("private")
-    .rpc("record_security_event", { event: describedEvent(context, event) });
+    .rpc("record_security_event", { event: describeEvent(context, event) });
   if (error) console.error(`error request=${requestId} the event ${event.kind} was not recorded: ${error.code}`);
 }
 
 /** Converts an event to the argument of `private.record_security_event`. */
-export function describedEvent({ clientAddress, place, userAgent, session }: AppLoadContext, event: SecurityEvent) {
+export function describeEvent({ clientAddress, place, userAgent, session }: AppLoadContext, event: SecurityEvent) {
   const { userId, kind, method, details = {} } = event;
   const own =
     session.auth.status === "authenticated" && session.auth.claims.sub === userId ? session.auth.claims : null;

@@ -9,13 +9,13 @@ import { Dotted } from "../ui/facts.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
+import { actionLabel, actorLabel, count, policyLabels } from "./labels.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
 import { openSteps, policySteps } from "./policy-step.ts";
-import { actionLabel, actorLabel, count, policyWords } from "./words.ts";
 
 export function AccountState({ account, policy }: { account: Account; policy: Pick<AccountPolicy, "state"> }) {
   const { methods, factors, sessionCount } = account;
-  const ways = [
+  const signInMethods = [
     account.singleSignOn ? "single sign-on" : "",
     methods.password ? "password" : "",
     methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
@@ -26,7 +26,7 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
   const verified = factors.filter((factor) => factor.verified).length;
   return (
     <dl className="grid grid-cols-1 gap-x-6 gap-y-3 sm:grid-cols-2 lg:grid-cols-4">
-      <Fact label="MFA">{policyWords[policy.state]}</Fact>
+      <Fact label="MFA">{policyLabels[policy.state]}</Fact>
       <Fact label="Authenticators">{verified === 0 ? "None" : verified}</Fact>
       <Fact label="Sessions">{sessionCount === 0 ? "None" : countText(sessionCount)}</Fact>
       <Fact label="Ban">
@@ -39,7 +39,7 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
         )}
       </Fact>
       <Fact label="Signs in with">
-        <span className="inline-block first-letter:uppercase">{ways.join(", ") || "nothing that works"}</span>
+        <span className="inline-block first-letter:uppercase">{signInMethods.join(", ") || "nothing that works"}</span>
       </Fact>
       <Fact label="Email">
         {account.confirmedAt ? (
@@ -86,7 +86,7 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
   );
 }
 
-const leads = {
+const descriptions = {
   optional: "MFA is optional for this account.",
   required: "MFA is required for this account. Sessions that verified before the last change must verify again.",
   recovery_in_progress:
@@ -99,7 +99,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
   const { state, locks } = policy;
   const reasons = [...new Set([locks.policy, locks.reset].filter((lock) => lock !== null))];
   return (
-    <Card id="policy" title="MFA" lead={leads[state]}>
+    <Card id="policy" title="MFA" lead={descriptions[state]}>
       <div className="space-y-4">
         {state === "recovery_in_progress" ? (
           <Notice tone="warn">The reset isn’t finished. Finish it below.</Notice>

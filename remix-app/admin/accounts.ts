@@ -106,8 +106,8 @@ const timelineSchema = z.array(
 );
 export type TimelineEntry = z.infer<typeof timelineSchema>[number];
 
-const accountsShown = 50;
-const entriesShown = 30;
+const accountsPerPage = 50;
+const entriesPerPage = 30;
 
 /**
  * Finds accounts by id or full email; if no account matches, by part of an email or name.
@@ -117,9 +117,9 @@ export async function searchAccounts(
   context: AppLoadContext,
   term: string,
 ): Promise<{ accounts: FoundAccount[]; more: boolean }> {
-  const args = { term, page_size: accountsShown + 1 };
+  const args = { term, page_size: accountsPerPage + 1 };
   const found = await callFunction(context, { name: "private.search_accounts", args, schema: foundSchema });
-  return { accounts: found.slice(0, accountsShown), more: found.length > accountsShown };
+  return { accounts: found.slice(0, accountsPerPage), more: found.length > accountsPerPage };
 }
 
 /**
@@ -131,9 +131,9 @@ export async function listAccounts(
   cursor: string | null,
 ): Promise<{ accounts: FoundAccount[]; nextCursor: string | null }> {
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { before, page_size: accountsShown + 1 };
+  const args = { before, page_size: accountsPerPage + 1 };
   const found = await callFunction(context, { name: "private.list_accounts", args, schema: foundSchema });
-  const { records: accounts, nextCursor } = pageOf(found, { limit: accountsShown, cursorOf: writeCursor });
+  const { records: accounts, nextCursor } = pageOf(found, { limit: accountsPerPage, cursorOf: writeCursor });
   return { accounts, nextCursor };
 }
 
@@ -170,8 +170,8 @@ export async function readTimeline(
   { subjectId, cursor }: { subjectId: string; cursor: string | null },
 ): Promise<{ entries: TimelineEntry[]; nextCursor: string | null }> {
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { subject_id: subjectId, before, page_size: entriesShown + 1 };
+  const args = { subject_id: subjectId, before, page_size: entriesPerPage + 1 };
   const found = await callFunction(context, { name: "private.account_timeline", args, schema: timelineSchema });
-  const { records: entries, nextCursor } = pageOf(found, { limit: entriesShown, cursorOf: writeCursor });
+  const { records: entries, nextCursor } = pageOf(found, { limit: entriesPerPage, cursorOf: writeCursor });
   return { entries, nextCursor };
 }

@@ -2,7 +2,7 @@ import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { Moment } from "../ui/moment.tsx";
 import type { AddressBlock } from "./address-blocks.ts";
-import { attemptLabel } from "./words.ts";
+import { attemptLabel } from "./labels.ts";
 
 /** Lists address blocks. Each active block has a link to lift it. */
 export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressBlock[]; empty: string }) {

@@ -24,7 +24,7 @@ const blockSchema = z.object({
 export type AddressBlock = z.infer<typeof blockSchema>;
 
 const addressSchema = z.union([z.ipv4(), z.ipv6()]);
-const blocksShown = 50;
+const blocksPerPage = 50;
 
 /** Parses an IP address; null if the text isn't one. */
 export function readAddress(term: string): string | null {
@@ -40,10 +40,10 @@ export async function listAddressBlocks(
   context: AppLoadContext,
   { address = null, subjectId = null }: { address?: string | null; subjectId?: string | null },
 ): Promise<{ blocks: AddressBlock[]; more: boolean }> {
-  const args = { of_address: address, subject_id: subjectId, page_size: blocksShown + 1 };
+  const args = { of_address: address, subject_id: subjectId, page_size: blocksPerPage + 1 };
   const schema = z.array(blockSchema);
   const found = await callFunction(context, { name: "private.list_address_blocks", args, schema });
-  return { blocks: found.slice(0, blocksShown), more: found.length > blocksShown };
+  return { blocks: found.slice(0, blocksPerPage), more: found.length > blocksPerPage };
 }
 
 /** Returns a block. @throws Response 404 for an unknown id, 503 UNAVAILABLE */

@@ -1,6 +1,6 @@
 import { appScopes } from "../apps/app-rights.ts";
 import { CheckBox, Field, Select } from "../ui/field.tsx";
-import type { FailedChange } from "./change-answer.ts";
+import type { FailedChange } from "./failed-change.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
 
 type Failed = { failed: FailedChange | undefined };

@@ -79,7 +79,7 @@ export function listApps(context: AppLoadContext, page: { term: string; cursor: 
   return listRegistered(context, { ...page, list: "private.list_apps", schema: listedSchema });
 }
 
-const workspacesShown = 50;
+const workspacesPerPage = 50;
 const workspaceId = z.uuid();
 
 function readWorkspaceCursor(cursor: string): string[] | null {
@@ -99,12 +99,12 @@ export async function requireApp(
   const args = {
     app_name: name ?? "",
     after: positionOf(cursor, { read: readWorkspaceCursor, requestId: context.requestId }),
-    page_size: workspacesShown + 1,
+    page_size: workspacesPerPage + 1,
   };
   const app = await callFunction(context, { name: "private.read_app", args, schema: appSchema.nullable() });
   if (app) {
     const { records, nextCursor } = pageOf(app.workspaces, {
-      limit: workspacesShown,
+      limit: workspacesPerPage,
       cursorOf: (last) => writeKeyCursor([last.name, last.id]),
     });
     return { ...app, workspaces: records, nextCursor };

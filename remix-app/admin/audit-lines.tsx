@@ -1,7 +1,7 @@
 import { Address } from "../ui/address.tsx";
 import { Moment } from "../ui/moment.tsx";
 import type { AuditLine } from "./audit-log.ts";
-import { actionLabel, actorLabel } from "./words.ts";
+import { actionLabel, actorLabel } from "./labels.ts";
 
 /**
  * Shows lines of the audit log: the action, its target, its admin and the reason. When unfolded, a line shows the state

@@ -38,7 +38,7 @@ const filterSchema = z.object({
 });
 export type AuditFilters = z.infer<typeof filterSchema>;
 
-const linesShown = 50;
+const linesPerPage = 50;
 /**
  * The number of lines that each read fetches for a CSV file. Fewer than for other records, because each line holds the
  * full state before and after.
@@ -66,7 +66,7 @@ export function writeAuditFilters(filters: AuditFilters): URLSearchParams {
  */
 export async function readAuditLog(
   context: AppLoadContext,
-  { filters, cursor, limit = linesShown }: { filters: AuditFilters; cursor: string | null; limit?: number },
+  { filters, cursor, limit = linesPerPage }: { filters: AuditFilters; cursor: string | null; limit?: number },
 ): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
   const { auth } = context.session;
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { confirmationWords } from "./change-form.tsx";
+import { describeConfirmation } from "./change-form.tsx";
 
 test("a confirmation quotes the text to type and says what the text is, such as a workspace's name", () => {
-  expect(confirmationWords({ text: "acme", what: "the workspace’s name" })).toEqual({
+  expect(describeConfirmation({ text: "acme", what: "the workspace’s name" })).toEqual({
     label: "Type “acme” to confirm",
     hint: "This is the workspace’s name.",
   });
@@ -10,5 +10,5 @@ test("a confirmation quotes the text to type and says what the text is, such as 
 
 test("a confirmation with a custom label has no hint and does not quote the text to type", () => {
   const label = "Type the plan’s ID again to confirm";
-  expect(confirmationWords({ label })).toEqual({ label });
+  expect(describeConfirmation({ label })).toEqual({ label });
 });

@@ -3,7 +3,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
-import type { FailedChange } from "./change-answer.ts";
+import type { FailedChange } from "./failed-change.ts";
 
 /**
  * What a person types to confirm a change. `what` describes `text`, such as "the account's email". A new item has no
@@ -12,7 +12,7 @@ import type { FailedChange } from "./change-answer.ts";
 type Confirmation = { text: string; what: string } | { label: string };
 
 /** Returns the label and the hint of the field that confirms a change. */
-export function confirmationWords(confirm: Confirmation): { label: string; hint?: string } {
+export function describeConfirmation(confirm: Confirmation): { label: string; hint?: string } {
   if ("label" in confirm) return confirm;
   return { label: `Type “${confirm.text}” to confirm`, hint: `This is ${confirm.what}.` };
 }
@@ -91,7 +91,7 @@ export function ChangeForm({
         />
         <Field
           name="confirmation"
-          {...confirmationWords(confirm)}
+          {...describeConfirmation(confirm)}
           required
           autoComplete="off"
           autoCapitalize="none"

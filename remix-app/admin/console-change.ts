@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import { asShown } from "../http/as-shown.ts";
+import { collapseWhitespace } from "../http/collapse-whitespace.ts";
 import { timeText } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -36,7 +36,10 @@ export const confirmedChangeSchema = z.object({
  * differences in whitespace.
  */
 export function confirms(confirmation: string, name: string): boolean {
-  return asShown(name) !== "" && asShown(confirmation).toLowerCase() === asShown(name).toLowerCase();
+  return (
+    collapseWhitespace(name) !== "" &&
+    collapseWhitespace(confirmation).toLowerCase() === collapseWhitespace(name).toLowerCase()
+  );
 }
 
 export const notConfirmed: ConsoleRefusal = {
@@ -71,7 +74,7 @@ const answerSchema = z.object({
   last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
 });
 
-const common: Refusals = {
+const commonRefusals: Refusals = {
   forbidden: { status: 403, message: "Only platform administrators can use the admin console." },
 };
 
@@ -79,7 +82,7 @@ const common: Refusals = {
  * Makes a change in the database on behalf of an admin and returns the function's full answer.
  * @returns null if the answer is missing or malformed; the change may have been made
  */
-async function askConsole<Schema extends z.ZodType>(
+async function submitChange<Schema extends z.ZodType>(
   context: AppLoadContext,
   options: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema> | null> {
@@ -105,15 +108,17 @@ export async function actInConsole(
     refusals,
   }: { admin: InfrastructureAdmin; name: string; change: Record<string, unknown>; refusals: Refusals },
 ): Promise<ConsoleChange> {
-  const answer = await askConsole(context, { admin, name, change, schema: answerSchema });
+  const answer = await submitChange(context, { admin, name, change, schema: answerSchema });
   if (answer === null) return unavailable;
   const { refused, repeated, last } = answer;
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
-    const who = last ? `${last.actorEmail ?? "The operator"} changed it on ${timeText(last.at)}` : "It was changed";
-    const message = `${who}, after you opened this page. Nothing was changed. Review it again.`;
+    const changedBy = last
+      ? `${last.actorEmail ?? "The operator"} changed it on ${timeText(last.at)}`
+      : "It was changed";
+    const message = `${changedBy}, after you opened this page. Nothing was changed. Review it again.`;
     return { outcome: "refused", status: 409, message };
   }
-  const known = refusals[refused] ?? common[refused];
-  return known ? { outcome: "refused", ...known } : unavailable;
+  const refusal = refusals[refused] ?? commonRefusals[refused];
+  return refusal ? { outcome: "refused", ...refusal } : unavailable;
 }

@@ -8,7 +8,7 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/consol
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { openBrowser } from "../testing/browser.ts";
-import { mostSourceBytes } from "./prices/read-source.ts";
+import { maxSourceBytes } from "./prices/read-source.ts";
 
 const id = crypto.randomUUID().slice(0, 8);
 const [first, second] = [`proposed-a-${id}`, `proposed-b-${id}`];
@@ -189,8 +189,8 @@ describe("a price file", () => {
 
   test("a price file has at most 8 MiB", async () => {
     const of = async (bytes: number) => (await admin.browser.post(address, files(Buffer.alloc(bytes, " ")))).words;
-    expect(await of(mostSourceBytes)).toContain("isn’t JSON");
-    expect(await of(mostSourceBytes + 1)).toContain("has more than 8 MiB");
+    expect(await of(maxSourceBytes)).toContain("isn’t JSON");
+    expect(await of(maxSourceBytes + 1)).toContain("has more than 8 MiB");
   });
 
   test("only the price comparison page accepts forms above the usual size limit, and only from admins", async () => {

@@ -47,7 +47,7 @@ const accountSchema = z.object({
 /** The credit account of a workspace or member, with a page of its ledger. */
 export type CreditAccount = z.infer<typeof accountSchema>;
 
-const entriesShown = 50;
+const entriesPerPage = 50;
 const readPosition = (cursor: string) => (/^[1-9]\d{0,17}$/.test(cursor) ? cursor : null);
 
 /**
@@ -61,11 +61,11 @@ export async function requireCreditAccount(
   const id = z.uuid().safeParse(ownerId);
   const before = positionOf(cursor, { read: readPosition, requestId: context.requestId });
   if (id.success && (payer === "workspace" || payer === "member")) {
-    const args = { payer, owner_id: id.data, before_id: before, page_size: entriesShown + 1 };
+    const args = { payer, owner_id: id.data, before_id: before, page_size: entriesPerPage + 1 };
     const schema = accountSchema.nullable();
     const found = await callFunction(context, { name: "private.read_credit_account", args, schema });
     if (found) {
-      const { records, nextCursor } = pageOf(found.entries, { limit: entriesShown, cursorOf: (last) => last.id });
+      const { records, nextCursor } = pageOf(found.entries, { limit: entriesPerPage, cursorOf: (last) => last.id });
       return { ...found, entries: records, nextCursor };
     }
   }
@@ -74,7 +74,7 @@ export async function requireCreditAccount(
 
 /** Returns why this admin cannot change an account, or null. */
 export function creditLock({ id }: Pick<InfrastructureAdmin, "id">, { personalUserId }: CreditAccount): string | null {
-  return personalUserId === id ? oneself.message : null;
+  return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
 export const creditSteps = {
@@ -122,13 +122,13 @@ export function changeCredits(
   return actInConsole(context, { admin, name: "change_credits", change, refusals });
 }
 
-const oneself = {
+const ownAccountRefusal = {
   status: 403,
   message: "You can’t change your own credits. Ask another admin.",
 } as const;
 
 const refusals = {
-  oneself,
+  oneself: ownAccountRefusal,
   not_found: { status: 404, message: "This workspace or member doesn’t exist." },
   invalid: { status: 400, message: "Enter more than 0 credits.", field: "amount" },
   insufficient: {
@@ -146,19 +146,19 @@ const refusals = {
 
 /** Returns sentences that describe the effects of a grant or a withdrawal. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
-  const held = account
+  const balanceText = account
     ? `The balance is ${exactCredits(account.balance)} credits, of which ${exactCredits(account.available)} are available.`
     : "The credit account isn’t open yet.";
   if (step === "withdraw") {
     return [
       `Once you confirm, the credits are removed from ${name}’s balance. You can withdraw up to the available balance.`,
-      held,
+      balanceText,
       "Credits reserved for requests in progress can’t be withdrawn.",
     ];
   }
   return [
     `Once you confirm, the credits are added to ${name}’s balance.`,
-    held,
+    balanceText,
     ...(account === null && plan
       ? [`The grant opens it and also adds the plan’s ${exactCredits(plan.initialCredits)} initial credits.`]
       : []),

@@ -3,7 +3,7 @@ import { DataTable } from "../ui/data-table.tsx";
 import { Dotted } from "../ui/facts.tsx";
 import { Moment } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
-import { policyWords } from "./words.ts";
+import { policyLabels } from "./labels.ts";
 
 /** Lists accounts. A small screen shows only their names and badges. */
 export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] }) {
@@ -67,7 +67,7 @@ function badgesOf(account: Omit<FoundAccount, "createdAt" | "lastSignInAt">): Ba
     !confirmed && { label: "Email not confirmed", tone: "warn" },
     admin && { label: "Admin", tone: "accent" },
     policy !== "optional" && {
-      label: `MFA ${policyWords[policy].toLowerCase()}`,
+      label: `MFA ${policyLabels[policy].toLowerCase()}`,
       tone: policy === "required" ? "good" : "warn",
     },
     singleSignOn && { label: "Single sign-on", tone: "plain" },

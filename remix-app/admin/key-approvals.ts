@@ -28,7 +28,7 @@ const workspacesSchema = z.array(
 /** A workspace, and whether it may create keys. */
 export type ApprovableWorkspace = z.infer<typeof workspacesSchema>[number];
 
-const workspacesShown = 50;
+const workspacesPerPage = 50;
 
 /**
  * Finds workspaces by part of their name, by id, or by a member's email. For empty text, returns the workspaces that
@@ -39,9 +39,9 @@ export async function searchWorkspaces(
   context: AppLoadContext,
   term: string,
 ): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean }> {
-  const args = { term, page_size: workspacesShown + 1 };
+  const args = { term, page_size: workspacesPerPage + 1 };
   const found = await callFunction(context, { name: "private.search_workspaces", args, schema: workspacesSchema });
-  return { workspaces: found.slice(0, workspacesShown), more: found.length > workspacesShown };
+  return { workspaces: found.slice(0, workspacesPerPage), more: found.length > workspacesPerPage };
 }
 
 /** @throws Response 404 for an unknown workspace */
@@ -58,7 +58,7 @@ export async function requireApprovable(
 
 /** Returns why this admin cannot decide about a workspace, or null. */
 export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: ApprovableWorkspace): string | null {
-  return personalUserId === id ? oneself.message : null;
+  return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
 /** Decisions on a workspace's keys, by the last segment of their URL. */
@@ -88,30 +88,30 @@ export function decideApproval(
   },
 ): Promise<ConsoleChange> {
   const { admin, step, workspace, requestedAt, reason } = change;
-  const answered = {
+  const answer = {
     workspaceId: workspace.id,
     workspaceName: workspace.name,
     declineReason: step === "decline" ? reason : null,
   };
-  const email = approvalAnswerMail(answered, mailSite(context.env));
-  const asked = { workspace: workspace.id, requestedAt, reason, email };
+  const email = approvalAnswerMail(answer, mailSite(context.env));
+  const request = { workspace: workspace.id, requestedAt, reason, email };
   return step === "decline"
-    ? actInConsole(context, { admin, name: "decline_key_approval", change: asked, refusals })
+    ? actInConsole(context, { admin, name: "decline_key_approval", change: request, refusals })
     : actInConsole(context, {
         admin,
         name: "set_key_approval",
-        change: { ...asked, approved: step === "approve" },
+        change: { ...request, approved: step === "approve" },
         refusals,
       });
 }
 
-const oneself = {
+const ownAccountRefusal = {
   status: 403,
   message: "You can’t approve or decline your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
-  oneself,
+  oneself: ownAccountRefusal,
   not_found: { status: 404, message: "This workspace doesn’t exist." },
   request_gone: {
     status: 409,
@@ -132,7 +132,7 @@ const requestsSchema = z.array(
     note: z.string().nullable(),
   }),
 );
-export type WaitingWorkspace = z.infer<typeof requestsSchema>[number];
+export type KeyRequest = z.infer<typeof requestsSchema>[number];
 
 /**
  * Returns a page of the workspaces that wait for approval, oldest request first.
@@ -141,11 +141,11 @@ export type WaitingWorkspace = z.infer<typeof requestsSchema>[number];
 export async function listApprovalRequests(
   context: AppLoadContext,
   cursor: string | null,
-): Promise<{ waiting: WaitingWorkspace[]; nextCursor: string | null }> {
+): Promise<{ waiting: KeyRequest[]; nextCursor: string | null }> {
   const after = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { after, page_size: workspacesShown + 1 };
+  const args = { after, page_size: workspacesPerPage + 1 };
   const found = await callFunction(context, { name: "private.list_approval_requests", args, schema: requestsSchema });
-  const { records: waiting, nextCursor } = pageOf(found, { limit: workspacesShown, cursorOf: writeCursor });
+  const { records: waiting, nextCursor } = pageOf(found, { limit: workspacesPerPage, cursorOf: writeCursor });
   return { waiting, nextCursor };
 }
 

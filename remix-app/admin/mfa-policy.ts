@@ -59,7 +59,7 @@ export async function changePolicy(
   if (!account) return refusals.not_found;
   if (!context.env.REQUIRED_MFA_POLICY_ENABLED) return { outcome: "refused", status: 403, message: switchedOff };
   if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
-  const done = await takeStep(context, { ...change, admin, step });
+  const done = await submitStep(context, { ...change, admin, step });
   return done.outcome === "refused" ? done : { outcome: "changed" };
 }
 
@@ -75,10 +75,10 @@ export async function resetAuthenticators(
   const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
   if (!account) return refusals.not_found;
   if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
-  const begun = await takeStep(context, { ...change, admin, step: "begin_reset" });
-  if (begun.outcome === "refused") return begun;
+  const reset = await submitStep(context, { ...change, admin, step: "begin_reset" });
+  if (reset.outcome === "refused") return reset;
   if (!(await removeFactors(createServiceClient(context.env), account.id))) return refusals.factors_left;
-  const done = await takeStep(context, { ...change, generation: begun.generation, admin, step: "finish_reset" });
+  const done = await submitStep(context, { ...change, generation: reset.generation, admin, step: "finish_reset" });
   if (done.outcome === "refused") return done;
   return { outcome: "changed" };
 }
@@ -99,7 +99,7 @@ const answerSchema = z.union([
   }),
 ]);
 
-async function takeStep(
+async function submitStep(
   context: AppLoadContext,
   {
     admin,
@@ -123,14 +123,14 @@ async function takeStep(
   if (error || !answer.success) return unavailable;
   if ("policy" in answer.data) return { outcome: "taken", generation: answer.data.policy.generation };
   const { refused } = answer.data;
-  return refused === "conflict" ? lostTo(context, { admin, subjectId }) : refusals[refused];
+  return refused === "conflict" ? refuseConflict(context, { admin, subjectId }) : refusals[refused];
 }
 
 /** Refuses a change that came too late, and says who made the change before it. */
-async function lostTo(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
+async function refuseConflict(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
-  const who = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";
-  const message = `${who}, after you opened this page. Nothing was changed. Review it again.`;
+  const changedBy = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";
+  const message = `${changedBy}, after you opened this page. Nothing was changed. Review it again.`;
   return { outcome: "refused", status: 409, message } as const;
 }
 
@@ -140,9 +140,9 @@ function locksOf(
   { env }: AppLoadContext,
   { admin, account }: { admin: InfrastructureAdmin; account: z.infer<typeof accountSchema> },
 ): AccountPolicy["locks"] {
-  const both =
+  const lock =
     account.id === admin.id ? refusals.oneself.message : account.enforced ? null : refusals.not_enforced.message;
-  return { policy: both ?? (env.REQUIRED_MFA_POLICY_ENABLED ? null : switchedOff), reset: both };
+  return { policy: lock ?? (env.REQUIRED_MFA_POLICY_ENABLED ? null : switchedOff), reset: lock };
 }
 
 const refusals = {

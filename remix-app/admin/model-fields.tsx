@@ -1,8 +1,8 @@
 import { CheckBox, Field, Select } from "../ui/field.tsx";
-import type { FailedChange } from "./change-answer.ts";
+import type { FailedChange } from "./failed-change.ts";
+import { count } from "./labels.ts";
 import { fieldLabels, multiplierText } from "./model-preview.ts";
 import type { ConsoleModel, ConsoleRoute } from "./models.ts";
-import { count } from "./words.ts";
 
 type Failed = FailedChange | undefined;
 

@@ -4,18 +4,18 @@ import { utcTime } from "#shared/utc-time.ts";
 import { modelKind } from "./models.ts";
 import { maxDefaultOutput } from "./prices/limits.ts";
 
-const mostInteger = 2_147_483_647;
+const maxInteger = 2_147_483_647;
 
-function text(label: string, most: number) {
+function text(label: string, max: number) {
   return z
     .string({ error: `Enter ${label}` })
     .trim()
     .min(1, `Enter ${label}`)
-    .max(most, `Enter at most ${most} characters`);
+    .max(max, `Enter at most ${max} characters`);
 }
 
-function optionalNumber(most: number) {
-  const error = `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`;
+function optionalNumber(max: number) {
+  const error = `Enter a whole number from 1 to ${max.toLocaleString("en")}, or leave it empty`;
   const number = z
     .string()
     .trim()
@@ -24,7 +24,7 @@ function optionalNumber(most: number) {
   return z
     .literal("")
     .transform(() => null)
-    .or(number.pipe(z.number().min(1, error).max(most, error)));
+    .or(number.pipe(z.number().min(1, error).max(max, error)));
 }
 
 const ticked = z
@@ -45,8 +45,8 @@ const settings = z.object({
   kind: modelKind,
   displayName: text("a name", 80),
   ownedBy: text("who owns the model", 80),
-  contextWindow: optionalNumber(mostInteger),
-  outputLimit: optionalNumber(mostInteger),
+  contextWindow: optionalNumber(maxInteger),
+  outputLimit: optionalNumber(maxInteger),
   defaultOutputLimit: optionalNumber(maxDefaultOutput),
   voices,
   studioDefault: ticked,
@@ -114,8 +114,8 @@ const tierMultipliers = z.string().transform((list, context) => {
   return z.NEVER;
 });
 
-const mostRoutes = 100;
-const position = optionalNumber(mostRoutes).transform((place) => place ?? mostRoutes);
+const maxRoutes = 100;
+const position = optionalNumber(maxRoutes).transform((typed) => typed ?? maxRoutes);
 
 export const routeFields = z.object({
   version,

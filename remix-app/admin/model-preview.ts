@@ -1,7 +1,7 @@
 import { timeText } from "../http/date-text.ts";
+import { usd } from "./labels.ts";
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
-import { usd } from "./words.ts";
 
 /** Labels of the fields of models, routes and grants. */
 export const fieldLabels = {
@@ -58,20 +58,22 @@ export type Amounts = Pick<ModelPrice, PriceClass>;
 /** Describes a new price: each amount, when it begins and ends, and which earlier price it replaces. */
 export function priceChanges(
   { prices }: Pick<ConsoleModel, "prices">,
-  asked: Amounts & Pick<ModelPrice, "providerId" | "serviceTier" | "minInputTokens" | "from">,
+  newPrice: Amounts & Pick<ModelPrice, "providerId" | "serviceTier" | "minInputTokens" | "from">,
   now = Date.now(),
 ): string[] {
-  const starts = asked.from ? Date.parse(asked.from) : now;
+  const starts = newPrice.from ? Date.parse(newPrice.from) : now;
   const same = prices.filter(
     ({ providerId, serviceTier, minInputTokens }) =>
-      providerId === asked.providerId && serviceTier === asked.serviceTier && minInputTokens === asked.minInputTokens,
+      providerId === newPrice.providerId &&
+      serviceTier === newPrice.serviceTier &&
+      minInputTokens === newPrice.minInputTokens,
   );
   const startOf = ({ from }: ModelPrice) => (from ? Date.parse(from) : Number.NEGATIVE_INFINITY);
   const endOf = ({ until }: ModelPrice) => (until ? Date.parse(until) : Number.POSITIVE_INFINITY);
   const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
   const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
   return [
-    `The price takes effect ${asked.from ? `on ${timeText(asked.from)}` : "when you confirm"} and applies until ${
+    `The price takes effect ${newPrice.from ? `on ${timeText(newPrice.from)}` : "when you confirm"} and applies until ${
       next?.from ? `the next price takes effect on ${timeText(next.from)}` : "another price is added"
     }.`,
     old
@@ -79,7 +81,7 @@ export function priceChanges(
       : "It replaces no other price.",
     ...Object.entries(priceLabels).flatMap(([name, label]) => {
       const amount = name as keyof Amounts;
-      const [from, to] = [old?.[amount] ?? null, asked[amount]];
+      const [from, to] = [old?.[amount] ?? null, newPrice[amount]];
       if (from === to || (from !== null && to !== null && Number(from) === Number(to))) return [];
       return [
         old

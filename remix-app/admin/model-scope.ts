@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
+import { count } from "./labels.ts";
 import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
-import { count } from "./words.ts";
 
 /** Initial values of the form for a new model. */
 const newModel: ConsoleModel = {
@@ -48,7 +48,7 @@ export function stepPath(step: ModelStep, about: Record<string, string>): string
   return `/admin/models/${step}?${new URLSearchParams(about)}`;
 }
 
-const mostTokens = 2_147_483_647;
+const maxTokens = 2_147_483_647;
 
 /**
  * Loads the model, and the route, price or grant that a step changes, from the step's URL.
@@ -71,12 +71,12 @@ export async function requireScope(
     minInputTokens: tier,
     grantee: { plan, workspace: plan === null ? workspace : null, name: holder ?? "" },
   };
-  const isKnown = {
+  const exists = {
     route: place === null || scope.route !== null,
     "remove-route": scope.route !== null,
     "cancel-price": scope.price !== null,
     withdraw: holder !== undefined,
-    price: Number.isSafeInteger(tier) && tier >= 0 && tier <= mostTokens && model.providers.includes(scope.providerId),
+    price: Number.isSafeInteger(tier) && tier >= 0 && tier <= maxTokens && model.providers.includes(scope.providerId),
     delete: model.canDelete,
     new: true,
     edit: true,
@@ -84,6 +84,6 @@ export async function requireScope(
     disable: true,
     grant: true,
   }[step];
-  if (!isKnown) throw problem("NOT_FOUND", { requestId: context.requestId });
+  if (!exists) throw problem("NOT_FOUND", { requestId: context.requestId });
   return scope;
 }

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { timeText } from "../http/date-text.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import { usd } from "./labels.ts";
 import {
   cancelFields,
   grantFields,
@@ -14,7 +15,6 @@ import {
 import { fieldChanges, priceChanges } from "./model-preview.ts";
 import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
-import { usd } from "./words.ts";
 
 /** The model, and the route, price or grant that a step changes. */
 export interface StepScope {
@@ -36,10 +36,10 @@ interface StepParts<Fields extends z.ZodType> {
   /** Hidden form fields that identify the state that the admin saw. */
   hidden?: (scope: StepScope) => Record<string, string | number>;
   /** Describes what the filled-in form changes. Omitted if `effects` already describes every change. */
-  preview?: (scope: StepScope, asked: z.output<Fields>) => string[];
+  preview?: (scope: StepScope, fieldValues: z.output<Fields>) => string[];
   /** The database function and its arguments. */
   sql: string;
-  change: (scope: StepScope, asked: z.output<Fields>) => Record<string, unknown>;
+  change: (scope: StepScope, fieldValues: z.output<Fields>) => Record<string, unknown>;
 }
 
 function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, change, ...step }: StepParts<Fields>) {
@@ -50,27 +50,31 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
     hasPreview: preview !== undefined,
     /** Reads the fields of this step from the submitted form. */
     read(typed: Record<string, unknown>, scope: StepScope) {
-      const asked = fields.safeParse(typed);
-      if (!asked.success) return { success: false as const, error: asked.error };
-      return { success: true as const, change: change(scope, asked.data), preview: preview?.(scope, asked.data) ?? [] };
+      const fieldValues = fields.safeParse(typed);
+      if (!fieldValues.success) return { success: false as const, error: fieldValues.error };
+      return {
+        success: true as const,
+        change: change(scope, fieldValues.data),
+        preview: preview?.(scope, fieldValues.data) ?? [],
+      };
     },
   };
 }
 
-const seen = ({ model: { version } }: StepScope) => ({ version });
-const never = "The ID and kind can’t be changed later.";
+const versionField = ({ model: { version } }: StepScope) => ({ version });
+const immutableNotice = "The ID and kind can’t be changed later.";
 
 export const modelSteps = {
   new: defineStep({
     title: "Add model",
     effects: () => [
-      `The model starts out disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${never}`,
+      `The model starts out disabled. Callers get 404 until you add a route, a price and a grant, and enable it. ${immutableNotice}`,
       "Once it has a route, price proposals suggest the prices and limits that you leave out here.",
     ],
     fields: newModelFields,
-    preview: (_, asked) => fieldChanges(null, asked),
+    preview: (_, fieldValues) => fieldChanges(null, fieldValues),
     sql: "save_model",
-    change: (_, { id, ...asked }) => ({ ...asked, model: id }),
+    change: (_, { id, ...fieldValues }) => ({ ...fieldValues, model: id }),
   }),
   edit: defineStep({
     title: "Edit model",
@@ -80,21 +84,21 @@ export const modelSteps = {
     ],
     fields: modelFields,
     hidden: (scope) => ({
-      ...seen(scope),
+      ...versionField(scope),
       kind: scope.model.kind,
       defaultOfKind: scope.model.defaultOfKind ?? "",
     }),
-    preview: ({ model }, asked) => [
-      ...fieldChanges(model, asked),
-      ...(asked.isDefault && model.defaultOfKind !== null && model.defaultOfKind !== model.id
+    preview: ({ model }, fieldValues) => [
+      ...fieldChanges(model, fieldValues),
+      ...(fieldValues.isDefault && model.defaultOfKind !== null && model.defaultOfKind !== model.id
         ? [`${model.defaultOfKind} is no longer the default ${model.kind} model.`]
         : []),
-      ...(model.isDefault && !asked.isDefault
+      ...(model.isDefault && !fieldValues.isDefault
         ? [`There will be no default ${model.kind} model, so requests that name no model get 404.`]
         : []),
     ],
     sql: "save_model",
-    change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
+    change: ({ model: { id } }, fieldValues) => ({ ...fieldValues, model: id }),
   }),
   enable: defineStep({
     title: "Enable model",
@@ -125,9 +129,9 @@ export const modelSteps = {
       `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its ID can be used again.`,
     ],
     fields: versionFields,
-    hidden: seen,
+    hidden: versionField,
     sql: "delete_model",
-    change: ({ model: { id } }, asked) => ({ ...asked, model: id }),
+    change: ({ model: { id } }, fieldValues) => ({ ...fieldValues, model: id }),
   }),
   route: defineStep({
     title: ({ route }) => (route ? "Edit route" : "Add route"),
@@ -136,15 +140,18 @@ export const modelSteps = {
       "A route is skipped if its provider has no price or isn’t configured on the server. The console can’t see the configuration. To check, run npm run doctor.",
     ],
     fields: routeFields,
-    hidden: seen,
-    preview: ({ model: { routes }, route }, asked) =>
-      fieldChanges(route, { ...asked, position: Math.min(asked.position, routes.length + (route ? 0 : 1)) }),
+    hidden: versionField,
+    preview: ({ model: { routes }, route }, fieldValues) =>
+      fieldChanges(route, {
+        ...fieldValues,
+        position: Math.min(fieldValues.position, routes.length + (route ? 0 : 1)),
+      }),
     sql: "change_model_route",
-    change: ({ model: { id }, route }, { version, ...asked }) => ({
+    change: ({ model: { id }, route }, { version, ...fieldValues }) => ({
       model: id,
       version,
       place: route?.position ?? null,
-      route: asked,
+      route: fieldValues,
     }),
   }),
   "remove-route": defineStep({
@@ -157,9 +164,14 @@ export const modelSteps = {
       "The provider’s prices are kept, and apply again if you add a route to this provider.",
     ],
     fields: versionFields,
-    hidden: seen,
+    hidden: versionField,
     sql: "change_model_route",
-    change: ({ model: { id }, route }, asked) => ({ ...asked, model: id, place: route?.position, route: null }),
+    change: ({ model: { id }, route }, fieldValues) => ({
+      ...fieldValues,
+      model: id,
+      place: route?.position,
+      route: null,
+    }),
   }),
   grant: defineStep({
     title: "Grant access",
@@ -169,7 +181,7 @@ export const modelSteps = {
     ],
     fields: grantFields,
     sql: "set_model_grant",
-    change: ({ model: { id } }, asked) => ({ ...asked, model: id, granted: true }),
+    change: ({ model: { id } }, fieldValues) => ({ ...fieldValues, model: id, granted: true }),
   }),
   withdraw: defineStep({
     title: "Withdraw access",
@@ -191,11 +203,11 @@ export const modelSteps = {
       const ids = tierPrices(model, { providerId, minInputTokens }).map(({ id }) => id);
       return { latest: Math.max(...ids, 0) || "", seen: ids.length };
     },
-    preview: ({ model, providerId, minInputTokens }, asked) =>
-      priceChanges(model, { ...asked, providerId, minInputTokens }),
+    preview: ({ model, providerId, minInputTokens }, fieldValues) =>
+      priceChanges(model, { ...fieldValues, providerId, minInputTokens }),
     sql: "add_model_price",
-    change: ({ model: { id }, providerId, minInputTokens }, asked) => ({
-      ...asked,
+    change: ({ model: { id }, providerId, minInputTokens }, fieldValues) => ({
+      ...fieldValues,
       model: id,
       providerId,
       minInputTokens,
@@ -220,7 +232,7 @@ export const modelSteps = {
       until: price?.until ?? "",
     }),
     sql: "cancel_model_price",
-    change: ({ model: { id }, price }, asked) => ({ ...asked, model: id, price: price?.id }),
+    change: ({ model: { id }, price }, fieldValues) => ({ ...fieldValues, model: id, price: price?.id }),
   }),
 };
 export type ModelStep = keyof typeof modelSteps;

@@ -1,6 +1,6 @@
 import { DataTable } from "../ui/data-table.tsx";
+import { usd } from "./labels.ts";
 import { type CatalogueModel, type ModelPrice, modelFaults } from "./models.ts";
-import { usd } from "./words.ts";
 
 /** Returns the price at the first provider that has one, because that provider usually serves the call. */
 function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {

@@ -77,14 +77,14 @@ const modelSchema = listedSchema.extend({
   routes: z.array(routeSchema),
   /** All plans with their number of workspaces, which {@link countText} formats. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
-  /** The first {@link grantedWorkspacesShown} workspaces that were granted the model separately from their plan. */
+  /** The first {@link maxGrantedWorkspaces} workspaces that were granted the model separately from their plan. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
 });
 /** A model with everything the console can edit. */
 export type ConsoleModel = z.infer<typeof modelSchema>;
 
 /** The number of workspaces that private.granted_workspaces returns. */
-export const grantedWorkspacesShown = 100;
+export const maxGrantedWorkspaces = 100;
 
 /** Returns why callers get 404 for an enabled model, or null. */
 export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
@@ -102,7 +102,7 @@ export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
   ];
 }
 
-const modelsShown = 50;
+const modelsPerPage = 50;
 
 /** Parses the cursor of a page of models: the three texts by which the last model was sorted. */
 export function modelPosition(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
@@ -117,14 +117,14 @@ export async function listModels(
   context: AppLoadContext,
   { term, cursor }: { term: string; cursor: string | null },
 ): Promise<{ models: CatalogueModel[]; nextCursor: string | null }> {
-  const args = { term, after: modelPosition(cursor, context), page_size: modelsShown + 1 };
+  const args = { term, after: modelPosition(cursor, context), page_size: modelsPerPage + 1 };
   const found = await callFunction(context, {
     name: "private.list_catalogue_models",
     args,
     schema: z.array(listedSchema),
   });
   const cursorOf = ({ sortsAs }: CatalogueModel) => writeKeyCursor(sortsAs);
-  const { records, nextCursor } = pageOf(found, { limit: modelsShown, cursorOf });
+  const { records, nextCursor } = pageOf(found, { limit: modelsPerPage, cursorOf });
   return { models: records, nextCursor };
 }
 

@@ -1,15 +1,15 @@
 import { Field, Select } from "../ui/field.tsx";
-import type { FailedChange } from "./change-answer.ts";
-import { type Plan, payerWords } from "./plans.ts";
+import type { FailedChange } from "./failed-change.ts";
+import { type Plan, payerLabels } from "./plans.ts";
 
 type Props = { plan: Plan | null; failed: FailedChange | undefined };
 
 /** Renders the fields of a plan, or of a new plan if none is given. */
 export function PlanFields({ plan, failed }: Props) {
-  const fieldOf = (name: string, known: string | number | null | undefined) => ({
+  const fieldOf = (name: string, initial: string | number | null | undefined) => ({
     name,
     autoComplete: "off",
-    defaultValue: failed?.typed[name] ?? known ?? "",
+    defaultValue: failed?.typed[name] ?? initial ?? "",
     error: failed?.fields[name]?.[0],
   });
   return (
@@ -29,7 +29,7 @@ export function PlanFields({ plan, failed }: Props) {
         <>
           <input type="hidden" name="payer" value={plan.payer} />
           <p>
-            Requests are paid by: {payerWords[plan.payer]}. You can’t change this, because credit accounts already use
+            Requests are paid by: {payerLabels[plan.payer]}. You can’t change this, because credit accounts already use
             this plan.
           </p>
         </>
@@ -39,8 +39,8 @@ export function PlanFields({ plan, failed }: Props) {
           label="Requests are paid by"
           defaultValue={failed?.typed.payer ?? plan?.payer ?? "workspace"}
         >
-          <option value="workspace">{payerWords.workspace}</option>
-          <option value="member">{payerWords.member}</option>
+          <option value="workspace">{payerLabels.workspace}</option>
+          <option value="member">{payerLabels.member}</option>
         </Select>
       )}
       <Field

@@ -28,19 +28,19 @@ export const planSchema = z.object({
 export type Plan = z.infer<typeof planSchema>;
 
 /** Labels of a plan's payer. */
-export const payerWords = { member: "Each member", workspace: "The workspace" } as const;
+export const payerLabels = { member: "Each member", workspace: "The workspace" } as const;
 
-const count = (most: number) =>
+const count = (max: number) =>
   z
     .string()
     .trim()
     .transform((text, context) => {
       if (text === "") return null;
       const number = Number(text);
-      if (/^\d{1,16}$/.test(text) && number >= 1 && number <= most) return number;
+      if (/^\d{1,16}$/.test(text) && number >= 1 && number <= max) return number;
       context.addIssue({
         code: "custom",
-        message: `Enter a whole number from 1 to ${most.toLocaleString("en")}, or leave it empty`,
+        message: `Enter a whole number from 1 to ${max.toLocaleString("en")}, or leave it empty`,
       });
       return z.NEVER;
     });

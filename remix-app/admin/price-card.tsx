@@ -2,9 +2,9 @@ import { timeText } from "../http/date-text.ts";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field, Select } from "../ui/field.tsx";
+import { usd } from "./labels.ts";
 import { stepPath } from "./model-scope.ts";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
-import { usd } from "./words.ts";
 
 const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";
@@ -14,7 +14,7 @@ const number = "text-right tabular-nums";
 /** Lists a model's prices, future ones first. */
 export function PriceCard({ model }: { model: CatalogueModel }) {
   const { id, providers, prices } = model;
-  const shown = shownPrices(prices);
+  const shown = visiblePrices(prices);
   return (
     <Card
       title="Prices"
@@ -29,7 +29,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
           <PriceTable id={id} prices={shown} />
         )}
         {shown.length < prices.length ? (
-          <p className="text-muted">Shows the {pastPricesShown} newest past prices. The audit log has all of them.</p>
+          <p className="text-muted">Shows the {maxPastPrices} newest past prices. The audit log has all of them.</p>
         ) : null}
         {prices.length > 0 && providers.length === 0 ? (
           <p className="text-muted">Add a route first: a price belongs to a route’s provider.</p>
@@ -76,21 +76,21 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
   );
 }
 
-const pastPricesShown = 50;
+const maxPastPrices = 50;
 
 /** Returns the current and future prices and the newest past ones, in the given order. */
-export function shownPrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
+export function visiblePrices(prices: readonly ModelPrice[], now = Date.now()): ModelPrice[] {
   const endOf = ({ until }: ModelPrice) => (until === null ? Number.POSITIVE_INFINITY : Date.parse(until));
   const past = prices.filter((price) => endOf(price) <= now);
-  const left = new Set(past.toSorted((a, b) => endOf(b) - endOf(a)).slice(pastPricesShown));
-  return prices.filter((price) => !left.has(price));
+  const older = new Set(past.toSorted((a, b) => endOf(b) - endOf(a)).slice(maxPastPrices));
+  return prices.filter((price) => !older.has(price));
 }
 
 /** Returns every provider's tiers: the tier for all inputs, and each other tier that already has a price. */
 function tiersOf({ providers, prices }: CatalogueModel): { providerId: string; minInputTokens: number }[] {
   return providers.flatMap((providerId) => {
-    const known = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);
-    return [...new Set([0, ...known])].map((minInputTokens) => ({ providerId, minInputTokens }));
+    const thresholds = prices.filter((price) => price.providerId === providerId).map((price) => price.minInputTokens);
+    return [...new Set([0, ...thresholds])].map((minInputTokens) => ({ providerId, minInputTokens }));
   });
 }
 

@@ -1,5 +1,5 @@
 import { Field } from "../ui/field.tsx";
-import type { FailedChange } from "./change-answer.ts";
+import type { FailedChange } from "./failed-change.ts";
 import type { ModelPrice } from "./models.ts";
 import { priceLabels } from "./prices/price-source.ts";
 

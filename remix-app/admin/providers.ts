@@ -27,7 +27,7 @@ const models = z.array(
 export type RoutedModel = z.infer<typeof models>[number];
 export type ModelRoute = z.infer<typeof route>;
 
-const modelsShown = 40;
+const modelsPerPage = 40;
 
 /**
  * Returns a page of the enabled models with their routes.
@@ -37,10 +37,10 @@ export async function listProviderRoutes(
   context: AppLoadContext,
   cursor: string | null,
 ): Promise<{ models: RoutedModel[]; nextCursor: string | null }> {
-  const args = { after: modelPosition(cursor, context), page_size: modelsShown + 1 };
+  const args = { after: modelPosition(cursor, context), page_size: modelsPerPage + 1 };
   const found = await callFunction(context, { name: "private.list_provider_routes", args, schema: models });
   const cursorOf = ({ sortsAs }: RoutedModel) => writeKeyCursor(sortsAs);
-  const { records, nextCursor } = pageOf(found, { limit: modelsShown, cursorOf });
+  const { records, nextCursor } = pageOf(found, { limit: modelsPerPage, cursorOf });
   return { models: records, nextCursor };
 }
 

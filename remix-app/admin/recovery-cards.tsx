@@ -1,8 +1,8 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
+import { counterSentence, recoveryEventLabel } from "./labels.ts";
 import type { RecoveryOverview } from "./recovery.ts";
-import { counterSentence, recoveryEventLabel } from "./words.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 

@@ -108,7 +108,7 @@ export async function createOverride(
   if (!normalLogin && !recoveryEmail) return refusals.nothing_on;
   const lifetimeSeconds = lifetimeDays * daySeconds;
   const request = { email, reason, normalLogin, recoveryEmail, lifetimeSeconds };
-  const { refusal } = await ask(context, { name: "create_recovery_override", request, admin });
+  const { refusal } = await submitRequest(context, { name: "create_recovery_override", request, admin });
   return refusal ?? { outcome: "changed" };
 }
 
@@ -123,7 +123,7 @@ export async function sendRecovery(
   const { env } = context;
   const { token, code, stored } = newCredential(env);
   const request = { overrideId, reason, ...stored };
-  const { answer, refusal } = await ask(context, { name: "issue_recovery_credential", request, admin });
+  const { answer, refusal } = await submitRequest(context, { name: "issue_recovery_credential", request, admin });
   if (refusal) return refusal;
   const justSent = justSentSchema.safeParse(answer);
   if (justSent.success) {
@@ -147,7 +147,7 @@ export async function revokeOverride(
   { admin, overrideId, reason }: { admin: InfrastructureAdmin; overrideId: string; reason: string },
 ): Promise<ConsoleChange> {
   const request = { overrideId, reason };
-  const { refusal } = await ask(context, { name: "revoke_recovery_override", request, admin });
+  const { refusal } = await submitRequest(context, { name: "revoke_recovery_override", request, admin });
   return refusal ?? { outcome: "changed" };
 }
 
@@ -157,7 +157,7 @@ const refusedSchema = z.object({
 });
 const justSentSchema = z.object({ refused: z.literal("just_sent"), retryAfterSeconds: z.number() });
 
-async function ask(
+async function submitRequest(
   context: AppLoadContext,
   { name, request, admin }: { name: string; request: Record<string, unknown>; admin: InfrastructureAdmin },
 ): Promise<{ answer: unknown; refusal: ConsoleRefusal | null }> {

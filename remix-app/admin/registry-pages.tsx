@@ -10,30 +10,30 @@ import { ChangeForm } from "./change-form.tsx";
 /** Renders the page of a registry form. It is the only page that ever shows the secret that the form created. */
 export function RegistryFormPage({
   title,
-  madeTitle = title,
+  createdTitle = title,
   lead,
-  made,
+  created,
   pages,
   ...form
 }: ComponentProps<typeof ChangeForm> & {
   title: string;
-  madeTitle?: string;
+  createdTitle?: string;
   lead?: string;
-  made: { name: string; secret: string } | null | undefined;
+  created: { name: string; secret: string } | null | undefined;
   /** Base path of the registrations' pages. */
   pages: string;
 }) {
-  const shownLead = lead ?? made?.name;
+  const pageLead = lead ?? created?.name;
   return (
-    <Page title={made ? madeTitle : title} {...(shownLead !== undefined && { lead: shownLead })}>
-      {made ? (
+    <Page title={created ? createdTitle : title} {...(pageLead !== undefined && { lead: pageLead })}>
+      {created ? (
         <Card
           title="The new secret"
           lead="Copy it to the app’s environment now. We store only its hash, so we can’t show it again."
         >
           <div data-shown-once className="space-y-4">
-            <Copyable label={`Secret of ${made.name}`} text={made.secret} />
-            <ButtonLink href={`${pages}/${made.name}`} variant="primary">
+            <Copyable label={`Secret of ${created.name}`} text={created.secret} />
+            <ButtonLink href={`${pages}/${created.name}`} variant="primary">
               I’ve copied it
             </ButtonLink>
           </div>
@@ -132,7 +132,7 @@ export function SecretsCard({
   );
 }
 
-const addressesShown = 3;
+const maxAddresses = 3;
 
 /** Lists registrations, each with the first of its addresses. */
 export function RegistrationList({
@@ -172,6 +172,6 @@ export function RegistrationList({
 }
 
 function firstOf(addresses: readonly string[]): string[] {
-  const more = addresses.length - addressesShown;
-  return [...addresses.slice(0, addressesShown), ...(more > 0 ? [`and ${more} more`] : [])];
+  const more = addresses.length - maxAddresses;
+  return [...addresses.slice(0, maxAddresses), ...(more > 0 ? [`and ${more} more`] : [])];
 }

@@ -5,8 +5,8 @@ import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { type FailedChange, refused, unreadable } from "./change-answer.ts";
 import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, confirms } from "./console-change.ts";
+import { type FailedChange, failWithErrors, failWithRefusal } from "./failed-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const appName = z
@@ -73,7 +73,7 @@ function scopesOf(form: FormData): string[] {
   return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
 }
 
-const shown = 50;
+const registrationsPerPage = 50;
 
 /**
  * Returns a page of one kind's registrations, ordered by name.
@@ -86,9 +86,9 @@ export async function listRegistered<Schema extends z.ZodType<{ name: string }>>
 ): Promise<{ records: z.output<Schema>[]; nextCursor: string | null }> {
   const read = (text: string) => readKeyCursor(text, { length: 1 });
   const [after = null] = positionOf(cursor, { read, requestId: context.requestId }) ?? [];
-  const args = { term, after, page_size: shown + 1 };
+  const args = { term, after, page_size: registrationsPerPage + 1 };
   const found = await callFunction(context, { name: list, args, schema: z.array(schema) });
-  return pageOf(found, { limit: shown, cursorOf: ({ name }) => writeKeyCursor([name]) });
+  return pageOf(found, { limit: registrationsPerPage, cursorOf: ({ name }) => writeKeyCursor([name]) });
 }
 
 /** A change to an app or client. Only apps are linked to workspaces. */
@@ -114,8 +114,8 @@ export async function changeRegistry(
   const { admin, step, isPublic = false, ...fields } = change;
   const secret = step === "rotate" || (step === "add" && !isPublic) ? newOpaqueToken("") : null;
   const hashed = { ...fields, step, isPublic, secretHash: secret && hashOf(secret) };
-  const done = await actInConsole(context, { admin, name: call, change: hashed, refusals });
-  return done.outcome === "changed" ? { outcome: "changed", secret } : done;
+  const result = await actInConsole(context, { admin, name: call, change: hashed, refusals });
+  return result.outcome === "changed" ? { outcome: "changed", secret } : result;
 }
 
 /**
@@ -130,7 +130,7 @@ export async function answerRegistryForm(
   {
     form,
     schema,
-    name: known,
+    name: existingName,
     mismatch,
     pages,
     change,
@@ -144,15 +144,16 @@ export async function answerRegistryForm(
     change: (context: AppLoadContext, change: RegistryChange) => Promise<RegistryOutcome>;
   },
 ) {
-  const fail = (status: number, failed: FailedChange) => data({ made: null, failed }, { status });
-  const asked = schema.safeParse(Object.fromEntries(form));
-  if (!asked.success) return fail(400, unreadable(asked.error, form));
-  const { confirmation, name = known ?? "", ...fields } = asked.data;
-  if (!confirms(confirmation, name)) return fail(400, refused({ message: mismatch, field: "confirmation" }, form));
+  const fail = (status: number, failed: FailedChange) => data({ created: null, failed }, { status });
+  const parsed = schema.safeParse(Object.fromEntries(form));
+  if (!parsed.success) return fail(400, failWithErrors(parsed.error, form));
+  const { confirmation, name = existingName ?? "", ...fields } = parsed.data;
+  if (!confirms(confirmation, name))
+    return fail(400, failWithRefusal({ message: mismatch, field: "confirmation" }, form));
   const scopes = act.step === "add" || act.step === "edit" ? { scopes: scopesOf(form) } : {};
-  const done = await change(context, { ...fields, ...scopes, ...act, name });
-  if (done.outcome === "refused") return fail(done.status, refused(done, form));
-  if (done.secret === null) throw redirect(`${pages}/${name}?done`, 303);
+  const result = await change(context, { ...fields, ...scopes, ...act, name });
+  if (result.outcome === "refused") return fail(result.status, failWithRefusal(result, form));
+  if (result.secret === null) throw redirect(`${pages}/${name}?done`, 303);
   const headers = { "Cache-Control": "private, no-store" };
-  return data({ made: { name, secret: done.secret }, failed: undefined }, { headers });
+  return data({ created: { name, secret: result.secret }, failed: undefined }, { headers });
 }

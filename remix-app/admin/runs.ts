@@ -18,17 +18,17 @@ const foundRuns = z.array(
 /** A run that a search of all workspaces found. */
 export type FoundRun = z.infer<typeof foundRuns>[number];
 
-const place = z.object({
+const runContext = z.object({
   workspace: z.object({ id: z.uuid(), name: z.string().nullable() }),
   billing: z.object({ name: z.string().nullable(), account: z.string().nullable() }),
   memberEmail: z.string().nullable(),
 });
-const consoleRun = z.intersection(runDetail, place).nullable();
+const consoleRun = z.intersection(runDetail, runContext).nullable();
 /**
  * A run from any workspace, including what the workspace hides from its members. Prompts and answers are never
  * included.
  */
-export type ConsoleRun = RunDetail & z.infer<typeof place>;
+export type ConsoleRun = RunDetail & z.infer<typeof runContext>;
 
 /**
  * Finds runs of all workspaces by their id or request id.

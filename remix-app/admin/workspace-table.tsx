@@ -2,11 +2,11 @@ import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
-import type { ApprovableWorkspace, WaitingWorkspace } from "./key-approvals.ts";
-import { count } from "./words.ts";
+import type { ApprovableWorkspace, KeyRequest } from "./key-approvals.ts";
+import { count } from "./labels.ts";
 
 /** Links to the approval queue if any workspace is waiting. */
-export function WaitingNotice({ waiting }: { waiting: number }) {
+export function KeyRequestNotice({ waiting }: { waiting: number }) {
   if (waiting === 0) return null;
   return (
     <Notice>
@@ -18,7 +18,7 @@ export function WaitingNotice({ waiting }: { waiting: number }) {
 }
 
 /** Lists the workspaces that wait for approval, with links to decide. */
-export function WaitingTable({ waiting }: { waiting: readonly WaitingWorkspace[] }) {
+export function KeyRequestTable({ waiting }: { waiting: readonly KeyRequest[] }) {
   return (
     <DataTable
       caption="Workspaces waiting for approval"

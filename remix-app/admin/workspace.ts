@@ -42,7 +42,7 @@ export async function requireConsoleWorkspace(
 
 /** Returns why this admin cannot move a workspace to another plan, or null. */
 export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: ConsoleWorkspace): string | null {
-  return personalUserId === id ? oneself.message : null;
+  return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
 /** The form of a move. `seen` is the plan that the admin saw. */
@@ -56,13 +56,13 @@ export function moveWorkspace(
   return actInConsole(context, { admin, name: "move_workspace", change, refusals });
 }
 
-const oneself = {
+const ownAccountRefusal = {
   status: 403,
   message: "You can’t change the plan of your own personal workspace. Ask another admin.",
 } as const;
 
 const refusals = {
-  oneself,
+  oneself: ownAccountRefusal,
   not_found: { status: 404, message: "This workspace doesn’t exist." },
   no_plan: { status: 400, message: "This plan doesn’t exist, or the workspace is already on it. Choose another plan." },
 } as const;

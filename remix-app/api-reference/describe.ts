@@ -222,7 +222,7 @@ export function curlOf(
   const headers = parameters.filter((parameter) => parameter.in === "header" && parameter.required);
   const body = requestBody?.content["application/json"].example;
   return [
-    `curl ${method === "GET" ? "" : `-X ${method} `}${quoted(filled(url, parameters))}`,
+    `curl ${method === "GET" ? "" : `-X ${method} `}${quoteShell(fillTemplate(url, parameters))}`,
     ...(credential ? (credentials[credential] ?? []) : []),
     ...headers.map(
       ({ name }) =>
@@ -233,17 +233,17 @@ export function curlOf(
     ),
     ...(body === undefined
       ? []
-      : ['-H "Content-Type: application/json"', `-d ${quoted(JSON.stringify(body, null, 2))}`]),
+      : ['-H "Content-Type: application/json"', `-d ${quoteShell(JSON.stringify(body, null, 2))}`]),
   ].join(" \\\n  ");
 }
 
-function filled(url: string, parameters: readonly Parameter[]): string {
+function fillTemplate(url: string, parameters: readonly Parameter[]): string {
   return url.replaceAll(/\{(\w+)\}/g, (whole, name) =>
     String(parameters.find((parameter) => parameter.name === name)?.example ?? whole),
   );
 }
 
 /** Quotes a word for a POSIX shell. */
-function quoted(text: string): string {
+function quoteShell(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

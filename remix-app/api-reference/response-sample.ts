@@ -3,7 +3,7 @@ import type { Schema } from "./documents.ts";
 type Resolve = (ref: string) => Schema;
 
 /** Maximum depth; deeper shapes are left out. */
-const deepest = 8;
+const maxDepth = 8;
 const id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
 const byFormat: Record<string, string> = {
   uuid: id,
@@ -110,9 +110,9 @@ export function sampleOf(schema: Schema, resolve: Resolve): unknown {
   return Object.keys(schema).length === 0 ? undefined : exampleOf(schema, { resolve, depth: 0, name: "" });
 }
 
-function exampleOf(given: Schema, place: { resolve: Resolve; depth: number; name: string }): unknown {
-  const { resolve, depth, name } = place;
-  const schema = given.$ref ? resolve(given.$ref) : given;
+function exampleOf(schemaOrRef: Schema, options: { resolve: Resolve; depth: number; name: string }): unknown {
+  const { resolve, depth, name } = options;
+  const schema = schemaOrRef.$ref ? resolve(schemaOrRef.$ref) : schemaOrRef;
   const next = (child: Schema, childName = name) => exampleOf(child, { resolve, depth: depth + 1, name: childName });
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];
@@ -122,7 +122,7 @@ function exampleOf(given: Schema, place: { resolve: Resolve; depth: number; name
   const type = Array.isArray(schema.type) ? schema.type.find((one) => one !== "null") : schema.type;
   if (schema.properties || type === "object") {
     const members = Object.entries(schema.properties ?? {}).filter(
-      ([key]) => depth < deepest || schema.required?.includes(key),
+      ([key]) => depth < maxDepth || schema.required?.includes(key),
     );
     const hint = byName[name];
     if (members.length === 0 && typeof hint === "object") return hint;
@@ -143,8 +143,8 @@ function exampleOf(given: Schema, place: { resolve: Resolve; depth: number; name
 function numberOf({ type, minimum = 0, maximum = Number.MAX_SAFE_INTEGER }: Schema, name: string): number {
   const hint = byName[name];
   const amount = /usd/i.test(name) ? 0.0123 : 1;
-  const wanted = typeof hint === "number" ? hint : type === "integer" ? Math.ceil(amount) : amount;
-  return Math.min(Math.max(wanted, minimum), maximum);
+  const value = typeof hint === "number" ? hint : type === "integer" ? Math.ceil(amount) : amount;
+  return Math.min(Math.max(value, minimum), maximum);
 }
 
 function textOf(

@@ -14,12 +14,12 @@ export interface SchemaLine {
 
 type Resolve = (ref: string) => Schema;
 /** Maximum depth; deeper shapes appear only in the JSON. */
-const deepest = 8;
+const maxDepth = 8;
 
 /** Returns the lines that describe the members of an object, or of the objects in a list. */
 export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readonly SchemaLine[] {
-  if (depth > deepest) return [];
-  const { properties, required = [], items, additionalProperties, ...rest } = resolved(schema, resolve);
+  if (depth > maxDepth) return [];
+  const { properties, required = [], items, additionalProperties, ...rest } = resolveRef(schema, resolve);
   const alternatives = alternativesOf(rest).filter(({ type }) => type !== "null");
   if (properties) {
     return Object.entries(properties).map(([name, property]) =>
@@ -28,7 +28,7 @@ export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readon
   }
   if (items) return childrenOfItems(items, { resolve, depth });
   if (alternatives.length === 1 && alternatives[0]) return schemaLines(alternatives[0], resolve, depth);
-  if (alternatives.some((each) => hasInside(resolved(each, resolve)))) {
+  if (alternatives.some((each) => hasInside(resolveRef(each, resolve)))) {
     return alternatives.map((each) => lineOf(each, { resolve, depth, required: false }));
   }
   if (typeof additionalProperties === "object" && hasInside(additionalProperties)) {
@@ -39,18 +39,18 @@ export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readon
 
 /** Describes a schema's type in a few words: `string`, `array of object`, `"a" | "b"`, `number or null`. */
 export function typeOf(schema: Schema, resolve: Resolve): string {
-  const { type, format, items, ...rest } = resolved(schema, resolve);
+  const { type, format, items, ...rest } = resolveRef(schema, resolve);
   if (rest.const !== undefined) return JSON.stringify(rest.const);
   if (rest.enum) return rest.enum.map((value) => JSON.stringify(value)).join(" | ");
   const alternatives = alternativesOf(rest);
   if (alternatives.length > 0) return [...new Set(alternatives.map((each) => typeOf(each, resolve)))].join(" or ");
   if (items) return `array of ${typeOf(items, resolve)}`;
   if (Array.isArray(type)) return type.join(" or ");
-  if (format) return formatWords[format] ?? format;
+  if (format) return formatLabels[format] ?? format;
   return typeof type === "string" ? type : "anything";
 }
 
-const formatWords: Record<string, string> = {
+const formatLabels: Record<string, string> = {
   uuid: "uuid",
   "date-time": "time (RFC 3339)",
   date: "day (YYYY-MM-DD)",
@@ -61,13 +61,13 @@ function lineOf(
   schema: Schema,
   { resolve, depth, name, required }: { resolve: Resolve; depth: number; name?: string; required: boolean },
 ): SchemaLine {
-  const whole = resolved(schema, resolve);
+  const resolvedSchema = resolveRef(schema, resolve);
   return {
     ...(name === undefined ? {} : { name }),
     type: typeOf(schema, resolve),
     required,
-    notes: notesOf(whole),
-    description: whole.description,
+    notes: notesOf(resolvedSchema),
+    description: resolvedSchema.description,
     children: schemaLines(schema, resolve, depth + 1),
   };
 }
@@ -84,28 +84,28 @@ function alternativesOf({ anyOf, oneOf }: Schema): readonly Schema[] {
   return anyOf ?? oneOf ?? [];
 }
 
-function resolved(schema: Schema, resolve: Resolve): Schema {
+function resolveRef(schema: Schema, resolve: Resolve): Schema {
   return schema.$ref ? resolve(schema.$ref) : schema;
 }
 
 function notesOf(schema: Schema): string[] {
   const alternatives = alternativesOf(schema);
   const one = alternatives.find(({ type }) => type !== "null");
-  const told = alternatives.length === 2 && one ? { ...schema, ...one } : schema;
-  const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = told;
+  const described = alternatives.length === 2 && one ? { ...schema, ...one } : schema;
+  const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = described;
   return [
-    ...within(minimum, maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum, ""),
-    ...within(minLength, maxLength, " character"),
-    ...within(minItems, maxItems, " item"),
+    ...describeRange(minimum, maximum === Number.MAX_SAFE_INTEGER ? undefined : maximum, ""),
+    ...describeRange(minLength, maxLength, " character"),
+    ...describeRange(minItems, maxItems, " item"),
     ...(pattern ? [`matches ${pattern}`] : []),
     ...(schema.default === undefined ? [] : [`default ${JSON.stringify(schema.default)}`]),
   ];
 }
 
-function within(least: number | undefined, most: number | undefined, noun: string): string[] {
-  const what = noun === "" || (most ?? least) === 1 ? noun : `${noun}s`;
-  const from = least === undefined || least <= Number.MIN_SAFE_INTEGER ? undefined : least.toLocaleString("en-US");
-  const to = most?.toLocaleString("en-US");
+function describeRange(min: number | undefined, max: number | undefined, noun: string): string[] {
+  const what = noun === "" || (max ?? min) === 1 ? noun : `${noun}s`;
+  const from = min === undefined || min <= Number.MIN_SAFE_INTEGER ? undefined : min.toLocaleString("en-US");
+  const to = max?.toLocaleString("en-US");
   if (from !== undefined && to !== undefined) return [from === to ? `${from}${what}` : `${from}–${to}${what}`];
   if (from !== undefined) return [`at least ${from}${what}`];
   return to === undefined ? [] : [`at most ${to}${what}`];

@@ -1,11 +1,11 @@
 // Sends the requests of "Try it" forms with the visitor's own session and shows the responses.
-const longestAnswer = 100_000;
+const maxAnswerLength = 100_000;
 
 for (const form of document.querySelectorAll("form[data-try]")) {
   form.hidden = false;
   const button = form.querySelector("button");
-  const shown = form.querySelector("[data-answer]");
-  const [facts, body] = shown.children;
+  const answerPanel = form.querySelector("[data-answer]");
+  const [facts, body] = answerPanel.children;
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (button.disabled) return;
@@ -17,13 +17,13 @@ for (const form of document.querySelectorAll("form[data-try]")) {
       const text = await response.text();
       const elapsedMs = Math.round(performance.now() - started);
       facts.textContent = `${response.status} ${response.statusText} · ${elapsedMs} ms · ${options.method} ${url}`;
-      body.textContent = readable(text).slice(0, longestAnswer) || "(empty)";
+      body.textContent = readable(text).slice(0, maxAnswerLength) || "(empty)";
     } catch {
       facts.textContent = "The request failed. Check your connection and try again.";
       body.textContent = "";
     }
     body.hidden = body.textContent === "";
-    shown.hidden = false;
+    answerPanel.hidden = false;
     button.disabled = false;
   });
 }

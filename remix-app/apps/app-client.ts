@@ -23,9 +23,9 @@ export interface AppClient {
  * @throws Response 401 UNAUTHENTICATED without Basic credentials
  */
 export function requireAppClient(request: Request, { requestId }: { requestId: string }): AppClient {
-  const given = basicCredentials(request.headers.get("authorization"));
-  if (!given) throw unknownApp({ requestId });
-  return { name: given.name, credentials: { app_name: given.name, secret_hash: hashOf(given.secret) } };
+  const basic = basicCredentials(request.headers.get("authorization"));
+  if (!basic) throw unknownApp({ requestId });
+  return { name: basic.name, credentials: { app_name: basic.name, secret_hash: hashOf(basic.secret) } };
 }
 
 /**
@@ -40,12 +40,12 @@ export async function readAppRequest<Schema extends z.ZodType>(
   try {
     return await readJson(request, { schema, requestId: context.requestId });
   } catch (refusal) {
-    const proved = await callAppFunction(context, {
+    const answer = await callAppFunction(context, {
       name: "introspect_app_session",
       args: { ...client.credentials, token_hash: hashOf("") },
       schema: z.looseObject({ refused: z.string().optional() }),
     });
-    if (proved.refused === "unauthenticated") throw await refuseApp(context);
+    if (answer.refused === "unauthenticated") throw await refuseApp(context);
     throw refusal;
   }
 }
@@ -55,7 +55,7 @@ function unknownApp({ requestId }: { requestId: string }): Response {
   return problem("UNAUTHENTICATED", { requestId, detail, headers: { "WWW-Authenticate": basicChallenge } });
 }
 
-const begun = z.discriminatedUnion("allowed", [
+const attemptAnswer = z.discriminatedUnion("allowed", [
   z.object({ allowed: z.literal(true) }),
   z.object({ allowed: z.literal(false), retryAfterSeconds: z.number() }),
 ]);
@@ -78,9 +78,9 @@ type CountedAttempt = {
  * Counts an attempt at a rate-limited action (supabase/schemas/abuse/limits.sql).
  * @throws Response 503 AUTH_UNAVAILABLE if it cannot be counted
  */
-export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): Promise<z.infer<typeof begun>> {
+export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): Promise<z.infer<typeof attemptAnswer>> {
   const args = { attempt: { ...attempt, address: context.clientAddress } };
-  return callAppFunction(context, { name: "begin_attempt", args, schema: begun });
+  return callAppFunction(context, { name: "begin_attempt", args, schema: attemptAnswer });
 }
 
 /**
@@ -122,15 +122,15 @@ export interface AppKeys {
 
 type KeyEnv = Pick<Env, "APP_SESSION_SECRET" | "APP_SESSION_PREVIOUS_SECRETS">;
 
-const opened = new WeakMap<KeyEnv, Promise<AppKeys>>();
+const keyCache = new WeakMap<KeyEnv, Promise<AppKeys>>();
 
 /** Returns the keys, derived once per process, or null if the platform has no secret for apps. */
 function openAppKeys(env: KeyEnv): Promise<AppKeys> | null {
-  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: earlier = [] } = env;
+  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: previous = [] } = env;
   if (current === undefined) return null;
-  const known = opened.get(env) ?? deriveKeys([current, ...earlier]);
-  opened.set(env, known);
-  return known;
+  const keys = keyCache.get(env) ?? deriveKeys([current, ...previous]);
+  keyCache.set(env, keys);
+  return keys;
 }
 
 async function deriveKeys(secrets: readonly [string, ...string[]]): Promise<AppKeys> {

@@ -1,12 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { describedEvent } from "../activity/record-event.ts";
+import { describeEvent } from "../activity/record-event.ts";
 import type { User } from "../session/user.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 
-const held = z.object({
+const access = z.object({
   /** The scopes that are granted and still registered. */
   scopes: z.array(z.string()),
   connectedAt: time,
@@ -24,24 +24,24 @@ const connectedApp = z.object({
   displayName: z.string(),
   origins: z.array(z.string()),
   /** The app's sessions combined, or null if it has none. */
-  session: held.nullable(),
+  session: access.nullable(),
   /** The app's OpenID Connect logins, combined into one entry, or null if the app has none. */
-  login: held.extend({ resources }).nullable(),
+  login: access.extend({ resources }).nullable(),
   /** The scopes that the app gets through OpenID Connect without asking the person again, or null if it has to ask. */
   consent: z.object({ scopes: z.array(z.string()), resources, grantedAt: time }).nullable(),
   /**
    * The app's gateway tokens, combined per workspace. `workspace` is null if the app or the person lost access to it.
    */
-  tokens: z.array(held.extend({ workspace: z.string().nullable() })),
+  tokens: z.array(access.extend({ workspace: z.string().nullable() })),
 });
 
 /** One kind of access that an app has to an account. */
-export type HeldByApp = z.output<typeof held>;
+export type AppAccess = z.output<typeof access>;
 
 /** An app with active access to the account. */
 export type ConnectedApp = z.output<typeof connectedApp>;
 
-const listed = z.array(connectedApp);
+const connectedApps = z.array(connectedApp);
 const registeredName = /^[a-z][a-z0-9-]{1,39}$/;
 const outcome = z.enum(["disconnected", "over", "not_found"]);
 
@@ -50,7 +50,11 @@ const outcome = z.enum(["disconnected", "over", "not_found"]);
  * @throws Response 503 UNAVAILABLE if the database did not answer
  */
 export async function listConnectedApps(context: AppLoadContext, user: User): Promise<ConnectedApp[]> {
-  return callFunction(context, { name: "private.connected_apps", args: { subject_id: user.id }, schema: listed });
+  return callFunction(context, {
+    name: "private.connected_apps",
+    args: { subject_id: user.id },
+    schema: connectedApps,
+  });
 }
 
 /**
@@ -76,7 +80,7 @@ export async function disconnectApp(
   { user, appName }: { user: User; appName: string },
 ): Promise<z.output<typeof outcome>> {
   if (!registeredName.test(appName)) return "not_found";
-  const event = describedEvent(context, { userId: user.id, kind: "app_disconnected" });
+  const event = describeEvent(context, { userId: user.id, kind: "app_disconnected" });
   const args = { subject_id: user.id, app_name: appName, event };
   return callFunction(context, { name: "private.disconnect_app", args, schema: outcome });
 }

@@ -26,11 +26,11 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
  * works only if the token was first refreshed before the secret changed and the grace period has not ended.
  */
 export async function refreshByAnyKey<Refreshed extends { answer: object }>(
-  { current, earlier }: KeyRing,
+  { current, previous }: KeyRing,
   refresh: (key: Uint8Array) => Promise<Refreshed>,
 ): Promise<Refreshed> {
   let refreshed = await refresh(current.key);
-  for (const { key } of earlier) {
+  for (const { key } of previous) {
     if (!("refused" in refreshed.answer) || refreshed.answer.refused !== "token") break;
     refreshed = await refresh(key);
   }

@@ -13,12 +13,12 @@ type Oklch = { l: number; c: number; h: number };
 type Rgb = [number, number, number];
 
 /** WCAG 2.2, success criterion 1.4.3. */
-const leastContrast = 4.5;
+const minContrast = 4.5;
 /**
  * The backgrounds on which text in the accent colour appears, from `ui/styles.css`. Excludes the soft background, which
  * is derived from the accent.
  */
-const grounds = {
+const backgrounds = {
   light: [
     { l: 1, c: 0, h: 0 },
     { l: 0.962, c: 0.005, h: 235 },
@@ -39,28 +39,30 @@ export function accentSchemes(hex: string): { light: AccentScheme; dark: AccentS
 /** Returns why text in a colour is hard to read on a light page, and which shade works; undefined if it is readable. */
 export function accentFault(hex: string): string | undefined {
   const contrast = lightContrast(hex);
-  if (contrast >= leastContrast) return undefined;
+  if (contrast >= minContrast) return undefined;
   const { c, h, l } = toOklch(hex);
-  let shade = hex;
-  for (let lightness = l; lightContrast(shade) < leastContrast; ) {
+  let darker = hex;
+  for (let lightness = l; lightContrast(darker) < minContrast; ) {
     lightness -= 0.005;
-    shade = hexOfOklch({ l: lightness, c, h });
+    darker = hexOfOklch({ l: lightness, c, h });
   }
-  return `${hex} is too light: text has a contrast of ${contrast.toFixed(1)}:1 and needs ${leastContrast}:1. ${shade} works`;
+  return `${hex} is too light: text has a contrast of ${contrast.toFixed(1)}:1 and needs ${minContrast}:1. ${darker} works`;
 }
 
 /**
- * Returns the lowest contrast of the dark scheme's accent with a background. It is above {@link leastContrast} for
+ * Returns the lowest contrast of the dark scheme's accent with a background. It is above {@link minContrast} for
  * every hue.
  */
 export function darkContrast(hex: string): number {
   const { accent, soft, on } = accentSchemes(hex).dark;
-  return Math.min(...[...grounds.dark.map(hexOfOklch), soft, on].map((ground) => contrastOf(accent, ground)));
+  return Math.min(
+    ...[...backgrounds.dark.map(hexOfOklch), soft, on].map((background) => contrastOf(accent, background)),
+  );
 }
 
 function lightContrast(hex: string): number {
   const { soft } = accentSchemes(hex).light;
-  return Math.min(...[...grounds.light.map(hexOfOklch), soft].map((ground) => contrastOf(hex, ground)));
+  return Math.min(...[...backgrounds.light.map(hexOfOklch), soft].map((background) => contrastOf(hex, background)));
 }
 
 /** Computes the contrast ratio of WCAG 2.2. */

@@ -43,8 +43,8 @@ export const brandAccent = z
   });
 
 /** A file, which is read once, or the https or http URL of a file. */
-export const brandMark = z.string().transform((place, refinement): Mark => {
-  const mark = readMark(place);
+export const brandMark = z.string().transform((source, refinement): Mark => {
+  const mark = readMark(source);
   if (typeof mark !== "string") return mark;
   refinement.addIssue({ code: "custom", message: mark });
   return z.NEVER;
@@ -79,31 +79,31 @@ export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK }: BrandSettings)
 }
 
 /** @returns the mark, or why it can't be used */
-function readMark(place: string): Mark | string {
-  if (/^https?:/i.test(place)) return readUrl(place);
+function readMark(source: string): Mark | string {
+  if (/^https?:/i.test(source)) return readUrl(source);
   let bytes: Buffer;
   try {
-    bytes = readFileSync(place);
+    bytes = readFileSync(source);
   } catch (error) {
-    return `names ${place}, which cannot be read (${(error as NodeJS.ErrnoException).code})`;
+    return `names ${source}, which cannot be read (${(error as NodeJS.ErrnoException).code})`;
   }
   if (bytes.length > maxMarkBytes) return `names a file of more than ${maxMarkBytes / 1000} kB`;
   const type = typeOf(bytes);
   return type ? { type, bytes } : "must be an SVG or a PNG file";
 }
 
-function readUrl(place: string): Mark | string {
-  if (!URL.canParse(place)) return "is not a URL";
-  const { pathname, href } = new URL(place);
-  const ending = /\.(svg|png)$/i.exec(pathname)?.[1]?.toLowerCase();
-  return ending ? { type: markTypes[ending as keyof typeof markTypes], url: href } : "must end in .svg or .png";
+function readUrl(source: string): Mark | string {
+  if (!URL.canParse(source)) return "is not a URL";
+  const { pathname, href } = new URL(source);
+  const extension = /\.(svg|png)$/i.exec(pathname)?.[1]?.toLowerCase();
+  return extension ? { type: markTypes[extension as keyof typeof markTypes], url: href } : "must end in .svg or .png";
 }
 
 /** Detects the type from the content, since names can be wrong. */
 function typeOf(bytes: Buffer): MarkType | undefined {
   if (bytes.subarray(0, 8).equals(Buffer.from("89504e470d0a1a0a", "hex"))) return markTypes.png;
-  const beginning = bytes.subarray(0, 4096).toString("utf8");
-  return /^\uFEFF?\s*(<\?xml[^>]*>\s*)?(<!--[\s\S]*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/i.test(beginning)
+  const head = bytes.subarray(0, 4096).toString("utf8");
+  return /^\uFEFF?\s*(<\?xml[^>]*>\s*)?(<!--[\s\S]*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/i.test(head)
     ? markTypes.svg
     : undefined;
 }

@@ -107,7 +107,7 @@ export interface TenantSettings {
 }
 
 const discovery = z.object({ issuer: z.string() });
-const lookedUp = new Map<string, string>();
+const issuers = new Map<string, string>();
 
 /**
  * Returns the issuer in our tenant's tokens. If the tenant is configured by its domain, asks Microsoft for the issuer
@@ -119,11 +119,11 @@ export async function tenantIssuer(settings: TenantSettings): Promise<string | n
   if (!MICROSOFT_TENANT) return null;
   const issuer = `${MICROSOFT_LOGIN_URL}/${MICROSOFT_TENANT}/v2.0`;
   if (tenantId.test(MICROSOFT_TENANT)) return issuer;
-  const known = lookedUp.get(issuer) ?? (await lookUpIssuer(issuer));
-  const tenant = known && tenantOf(known, settings);
+  const tokenIssuer = issuers.get(issuer) ?? (await lookUpIssuer(issuer));
+  const tenant = tokenIssuer && tenantOf(tokenIssuer, settings);
   if (!tenant || !tenantId.test(tenant) || sharedTenants.includes(tenant)) return null;
-  lookedUp.set(issuer, known);
-  return known;
+  issuers.set(issuer, tokenIssuer);
+  return tokenIssuer;
 }
 
 /** Returns whether a Microsoft URL that the identity backend redirects to belongs to our tenant. */

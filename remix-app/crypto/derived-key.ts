@@ -17,8 +17,8 @@ export function hmac(key: Uint8Array, text: string): Buffer {
 }
 
 /** Compares a signature, as base64url, with the expected one in constant time. */
-export function isSignature(given: string, expected: Buffer): boolean {
-  const bytes = Buffer.from(given, "base64url");
+export function isSignature(signature: string, expected: Buffer): boolean {
+  const bytes = Buffer.from(signature, "base64url");
   return bytes.length === expected.length && timingSafeEqual(bytes, expected);
 }
 
@@ -29,7 +29,7 @@ export function isSignature(given: string, expected: Buffer): boolean {
 export interface KeyRing {
   current: { id: string; key: Uint8Array<ArrayBuffer> };
   /** Keys of earlier secrets, latest first. */
-  earlier: readonly KeyRing["current"][];
+  previous: readonly KeyRing["current"][];
   /** Returns the key with an id; undefined if it is not on the ring. */
   find(id: string): Uint8Array<ArrayBuffer> | undefined;
 }
@@ -42,12 +42,12 @@ const idBytes = 9;
  * @param secrets the current one first
  */
 export async function openKeyRing(secrets: readonly [string, ...string[]], purpose: string): Promise<KeyRing> {
-  const [current, ...earlier] = await Promise.all([
+  const [current, ...previous] = await Promise.all([
     deriveKey(secrets[0], purpose),
     ...secrets.slice(1).map((secret) => deriveKey(secret, purpose)),
   ]);
-  const keys = new Map([current, ...earlier].map(({ id, key }) => [id, key]));
-  return { current, earlier, find: (id) => keys.get(id) };
+  const keys = new Map([current, ...previous].map(({ id, key }) => [id, key]));
+  return { current, previous, find: (id) => keys.get(id) };
 }
 
 async function deriveKey(secret: string, purpose: string): Promise<KeyRing["current"]> {

@@ -29,6 +29,6 @@ test("finds the previous key after a rotation, but never an unknown key", async 
   const after = await openKeyRing([second, first], "sessions");
   expect(after.current.id).not.toBe(before.current.id);
   expect(after.find(before.current.id)).toEqual(before.current.key);
-  expect([before.earlier, after.earlier]).toEqual([[], [before.current]]);
+  expect([before.previous, after.previous]).toEqual([[], [before.current]]);
   expect(before.find(after.current.id)).toBeUndefined();
 });

@@ -1,12 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { readLimitedBody } from "../http/body-limit.ts";
-import { askGateway, headersForClient } from "./ask-gateway.ts";
+import { callGateway, headersForClient } from "./call-gateway.ts";
 import { refuseForGateway, successorLink } from "./gateway-refusal.ts";
 
 /**
  * Request headers that are passed on to the gateway. Cookies and headers that browsers and proxies add are left out.
  */
-const passedOn = [
+const forwardedHeaders = [
   "authorization",
   "content-type",
   "idempotency-key",
@@ -25,22 +25,28 @@ export async function forwardGenerate(
 ): Promise<Response> {
   const { env, requestId } = context;
   const aiUrl = env.AI_URL;
-  const named = request.headers.get("x-request-id");
-  if (named !== null && named !== requestId) {
+  const sentRequestId = request.headers.get("x-request-id");
+  if (sentRequestId !== null && sentRequestId !== requestId) {
     const message = "The header x-request-id is malformed.";
     return refuseForGateway("invalid_request", { requestId, aiUrl, param: "x-request-id", message });
   }
-  const asked = new Headers();
-  for (const name of passedOn) {
+  const gatewayHeaders = new Headers();
+  for (const name of forwardedHeaders) {
     const value = request.headers.get(name);
-    if (value !== null) asked.set(name, value);
+    if (value !== null) gatewayHeaders.set(name, value);
   }
   const body = await readLimitedBody(request);
   if (body === null) {
     return refuseForGateway("payload_too_large", { requestId, aiUrl, headers: { connection: "close" } });
   }
   const { signal } = request;
-  const answer = await askGateway(context, { method: "POST", path: "/generate", headers: asked, body, signal });
+  const answer = await callGateway(context, {
+    method: "POST",
+    path: "/generate",
+    headers: gatewayHeaders,
+    body,
+    signal,
+  });
   // An answer that isn't from the function itself has another format, and only shows that the function was not reached.
   if (!answer?.headers.has("deprecation")) {
     await answer?.body?.cancel();

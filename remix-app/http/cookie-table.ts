@@ -2,7 +2,7 @@ const minute = 60;
 const hour = 60 * minute;
 const year = 365 * 24 * hour;
 /** 400 days, the longest that browsers keep a cookie. */
-const longest = 400 * 24 * hour;
+const maxCookieAge = 400 * 24 * hour;
 
 /** One of our cookies. Every cookie is HttpOnly, is Secure on https, and is SameSite=Lax if `sameSite` is absent. */
 export interface CookieDefinition {
@@ -30,7 +30,7 @@ export const cookies = {
   session: {
     name: "sb-<project>-auth-token",
     path: "/",
-    maxAgeSeconds: longest,
+    maxAgeSeconds: maxCookieAge,
     signing: "the access token's signature, and the device's tag of the refresh token",
     ofAccounts: false,
     purpose: "The active account's session, in chunks; shared with hosts under PARENT_DOMAIN (session/cookies.ts).",
@@ -39,7 +39,7 @@ export const cookies = {
     name: "gh_device",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: longest,
+    maxAgeSeconds: maxCookieAge,
     signing: "HMAC by the key ring `device cookie`",
     ofAccounts: true,
     purpose: "Which browser this is, and the secret that its vault opens with.",
@@ -49,7 +49,7 @@ export const cookies = {
     name: "gh_added_",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: longest,
+    maxAgeSeconds: maxCookieAge,
     signing: "HMAC by the key ring `device cookie`",
     ofAccounts: true,
     purpose: "An account that was just added; the next request adds it to the vault.",

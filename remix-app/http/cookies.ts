@@ -33,7 +33,7 @@ export function createCookieJar(cookieHeader: string | null): CookieJar {
   for (const { name, value } of parseCookieHeader(cookieHeader ?? "")) {
     if (!current.has(name)) current.set(name, value);
   }
-  const written = new Map<string, string>();
+  const writes = new Map<string, string>();
   return {
     getAll: () => [...current].map(([name, value]) => ({ name, value })),
     get: (name) => current.get(name),
@@ -42,10 +42,10 @@ export function createCookieJar(cookieHeader: string | null): CookieJar {
       if (attributes.maxAge === 0) current.delete(name);
       else current.set(name, value);
       const scope = `${name};${domain ?? ""};${path}`;
-      written.delete(scope);
-      written.set(scope, serializeCookieHeader(name, value, { ...attributes, path }));
+      writes.delete(scope);
+      writes.set(scope, serializeCookieHeader(name, value, { ...attributes, path }));
     },
-    setCookieHeaders: () => [...written.values()],
+    setCookieHeaders: () => [...writes.values()],
   };
 }
 
@@ -63,7 +63,7 @@ export function readCookie({ jar, origin }: CookieContext, cookie: CookieDefinit
 const nameSuffix = /^\w+$/;
 
 /** Returns the browser's cookies whose names are this cookie's name plus a suffix. */
-export function cookiesNamed({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
+export function cookiesWithPrefix({ jar, origin }: CookieContext, cookie: CookieDefinition): CookieDefinition[] {
   const start = nameOf(cookie, origin);
   return (
     jar

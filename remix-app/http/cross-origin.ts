@@ -1,8 +1,8 @@
 const preflightSeconds = 3_600;
 
 /** Lets scripts of any origin read a response. For routes that never use cookies. */
-export async function forAnyOrigin(answered: Response | Promise<Response>): Promise<Response> {
-  const response = await answered;
+export async function allowAnyOrigin(pendingResponse: Response | Promise<Response>): Promise<Response> {
+  const response = await pendingResponse;
   const headers = new Headers(response.headers);
   headers.set("Access-Control-Allow-Origin", "*");
   headers.set("Access-Control-Expose-Headers", "WWW-Authenticate, X-Request-Id, Retry-After");

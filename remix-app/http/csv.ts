@@ -11,7 +11,7 @@ const formula = /^[=+\-@＝＋－＠\t\r]/;
 /** Matches most fields, which need no change. Saves the other checks of a field. */
 const plain = /^\w[^",;|\t\r\n]*$/;
 /** Matches where a formula would begin in a spreadsheet that separates fields by another character than the comma. */
-const laterFormula = /(?<=[;|\t\r\n])(?=["'\s]*[=+\-@＝＋－＠])/g;
+const formulaAfterSeparator = /(?<=[;|\t\r\n])(?=["'\s]*[=+\-@＝＋－＠])/g;
 
 /** The rows of a file, all together or page by page as they are read. */
 type Pages<Row> = Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
@@ -73,6 +73,6 @@ function csvField(value: string | number | null | undefined): string {
   const text = String(value);
   if (plain.test(text)) return text;
   const escaped = formula.test(text) && !number.test(text) ? `'${text}` : text;
-  const safe = escaped.replaceAll(laterFormula, "'");
+  const safe = escaped.replaceAll(formulaAfterSeparator, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -10,7 +10,7 @@ const formTypes = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*
  */
 const plainName = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
 /** Defaults for pages that set no limit of their own. The whole body is limited anyway. */
-const usual = { fields: 50, valueLength: 8_192 } as const;
+const defaultLimits = { fields: 50, valueLength: 8_192 } as const;
 
 /** Returns whether a request's content type is that of a form. */
 export function isForm(request: Request): boolean {
@@ -31,8 +31,8 @@ export async function readForm(
   context: PageContext,
   {
     maxBytes = maxBodyBytes,
-    maxValueLength = usual.valueLength,
-    maxFields = usual.fields,
+    maxValueLength = defaultLimits.valueLength,
+    maxFields = defaultLimits.fields,
     files = false,
   }: { maxBytes?: number; maxValueLength?: number; maxFields?: number; files?: boolean } = {},
 ): Promise<FormData> {
@@ -69,7 +69,7 @@ export async function readForm(
 export async function readForeignForm(request: Request, options: { requestId: string }): Promise<URLSearchParams> {
   if (!isForm(request)) return new URLSearchParams();
   const contentType = request.headers.get("content-type") ?? "";
-  const fields = parseFields(await readBody(request, options), { contentType, maxFields: usual.fields });
+  const fields = parseFields(await readBody(request, options), { contentType, maxFields: defaultLimits.fields });
   const isText = (field: [string, string | File]): field is [string, string] => typeof field[1] === "string";
   if (fields?.every(isText)) return new URLSearchParams(fields);
   throw problem("INVALID_REQUEST", { requestId: options.requestId, detail: "The form couldn’t be read." });

@@ -30,7 +30,7 @@ export async function readJson<Schema extends z.ZodType>(
     const detail = "Send the body as JSON, with Content-Type: application/json.";
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
-  const body = bytes.length === 0 ? {} : parsedBy(parse, bytes);
+  const body = bytes.length === 0 ? {} : parseStorable(parse, bytes);
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data;
   const { detail, param } =
@@ -39,7 +39,7 @@ export async function readJson<Schema extends z.ZodType>(
 }
 
 /** @returns undefined if the body isn't JSON within the limits, or has NUL characters or lone surrogates */
-function parsedBy(parse: (text: string) => unknown, bytes: Uint8Array): unknown {
+function parseStorable(parse: (text: string) => unknown, bytes: Uint8Array): unknown {
   if (jsonStructureFault(bytes, limits)) return undefined;
   try {
     const body = parse(new TextDecoder().decode(bytes));

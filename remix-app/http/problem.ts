@@ -58,7 +58,7 @@ const defaultDetails: Partial<Record<ProblemCode, string>> = {
 /** Creates a problem response (RFC 9457). Throw it from a loader or an action: APIs return it, pages show it. */
 export function problem(code: ProblemCode, options: ProblemOptions): Response {
   const { requestId, detail, members, headers } = options;
-  const words = wordsOf(code);
+  const words = problemText(code);
   const { status } = problems[code];
   const body: ProblemBody = {
     type: `urn:gatehouse:problem:${code.toLowerCase().replaceAll("_", "-")}`,
@@ -76,7 +76,7 @@ export function problem(code: ProblemCode, options: ProblemOptions): Response {
 }
 
 /** Returns a problem's default text for people. */
-export function wordsOf(code: ProblemCode): { title: string; detail: string } {
+export function problemText(code: ProblemCode): { title: string; detail: string } {
   const { title } = problems[code];
   return { title, detail: defaultDetails[code] ?? title };
 }

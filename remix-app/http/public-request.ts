@@ -62,10 +62,10 @@ export async function requestPublic(
     agent: false,
     lookup: checkedLookup(resolve, isRefused),
   };
-  const sent = url.protocol === "https:" ? httpsRequest(url, settings) : httpRequest(url, settings);
-  const answered = once(sent, "response") as Promise<[IncomingMessage]>;
-  sent.end(body);
-  const [response] = await answered;
+  const request = url.protocol === "https:" ? httpsRequest(url, settings) : httpRequest(url, settings);
+  const responseEvent = once(request, "response") as Promise<[IncomingMessage]>;
+  request.end(body);
+  const [response] = await responseEvent;
   return response;
 }
 

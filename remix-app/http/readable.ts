@@ -2,14 +2,14 @@
  * Matches characters that are invisible, break a line, or reverse the text after them. Joiners are allowed, because
  * scripts and emoji need them.
  */
-const unseen = /[\p{Cc}\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
+const invisible = /[\p{Cc}\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u;
 /** Matches anything but spaces, joiners, and letters without a visible glyph. */
-const seen = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
+const visible = /[^\s\u00ad\u115f\u1160\u200c-\u200d\u2800\u3164\uffa0]/u;
 
 /**
  * Returns whether a name is one line of whole, visible characters. Names are shown to other people, and a name with
  * other characters could be mistaken for another person's.
  */
 export function isReadable(name: string): boolean {
-  return name.isWellFormed() && seen.test(name) && !unseen.test(name);
+  return name.isWellFormed() && visible.test(name) && !invisible.test(name);
 }

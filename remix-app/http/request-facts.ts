@@ -43,16 +43,16 @@ export function requestOrigin(host: string | null, origins: readonly [string, ..
   return origins.find((origin) => new URL(origin).host === host) ?? origins[0];
 }
 
-const sane = /^[A-Za-z0-9._:-]{1,128}$/;
+const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** Returns the request's id: the caller's if it has 1–128 of `A-Z a-z 0-9 . _ : -`, else a new one. */
 export function requestIdOf(headers: Headers): string {
-  const given = headers.get("x-request-id");
-  return given !== null && sane.test(given) ? given : crypto.randomUUID();
+  const requestId = headers.get("x-request-id");
+  return requestId !== null && validRequestId.test(requestId) ? requestId : crypto.randomUUID();
 }
 
 /** Returns whether the request comes from a browser that will show the answer. Other callers don't need a page. */
-export function asksForPage({ headers }: Request): boolean {
+export function acceptsHtml({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") ?? false;
 }
 

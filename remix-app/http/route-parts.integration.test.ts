@@ -16,7 +16,16 @@ type LoaderArgs = { request: Request; params: object };
 
 const origin = "https://app.example.com";
 const brand: PageBrand = { name: "Gatehouse", mark: null, icon: { href: "/i", type: "image/png" }, accent: null };
-const site: Site = { theme: "system", requestId: "id", brand, account: "", user: null, accounts: [] };
+const site: Site = {
+  theme: "system",
+  requestId: "id",
+  brand,
+  account: "",
+  session: "",
+  prefetchedAt: null,
+  user: null,
+  accounts: [],
+};
 const context = { brand, nonce: "nonce", requestId: "id" } as AppLoadContext;
 
 /** Does what the request asks of this route. */
@@ -109,11 +118,11 @@ const furtherKinds: typeof kinds = [
   ["POST for data", ({ path }) => [{ url: dataOf(path), init: form() }]],
   [
     "a redirect into another part",
-    ({ path, route }) =>
-      [path, dataOf(path)].flatMap((url) => [
-        { url: `${url}?${route.id}=redirect` },
-        { url: `${url}?${route.id}=redirect`, init: form() },
-      ]),
+    ({ path, route }) => [
+      { url: `${path}?${route.id}=redirect` },
+      { url: `${dataOf(path)}?${route.id}=redirect` },
+      { url: `${dataOf(path)}?${route.id}=redirect`, init: form() },
+    ],
   ],
   [
     "an error or a refusal at each boundary",

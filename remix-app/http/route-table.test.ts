@@ -51,7 +51,7 @@ const routes = {
   rest: { id: "rest", parentId: "root", path: "*", module: { default: page } },
 };
 const build = { routes, assets: { routes: {} } } as unknown as Parameters<typeof createRouteTable>[0];
-const { judge, isPage } = createRouteTable(build);
+const { matchRequest, isPage } = createRouteTable(build);
 
 describe("the route table", () => {
   test.each([
@@ -63,7 +63,7 @@ describe("the route table", () => {
     ["POST", "/logout"],
     ["DELETE", "/api/v1/items/7"],
   ])("finds the route of %s %s", (method, pathname) => {
-    expect(judge({ method, pathname })).toMatchObject({ status: "found", authorization: "bearer", pathname });
+    expect(matchRequest({ method, pathname })).toMatchObject({ status: "found", authorization: "bearer", pathname });
   });
 
   test.each([
@@ -72,27 +72,27 @@ describe("the route table", () => {
   ])(
     "finds the authentication scheme of %s, and finds no route for its URL with .data appended",
     (pathname, authorization) => {
-      expect(judge({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
-      expect(judge({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
-      expect(judge({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
+      expect(matchRequest({ method: "POST", pathname })).toMatchObject({ status: "found", authorization, pathname });
+      expect(matchRequest({ method: "GET", pathname })).toEqual({ status: "method", authorization, allow: ["POST"] });
+      expect(matchRequest({ method: "POST", pathname: `${pathname}.data` })).toEqual({ status: "not-found" });
     },
   );
 
   test("finds a file's route only at the file's own URL", () => {
-    expect(judge({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
-    expect(judge({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
+    expect(matchRequest({ method: "GET", pathname: "/items.csv" })).toMatchObject({ status: "found" });
+    expect(matchRequest({ method: "GET", pathname: "/items.csv.data" })).toEqual({ status: "not-found" });
   });
 
   test("finds no route for a path of more than 2,048 characters", () => {
     const longest = "/login".padEnd(2_048, "/");
-    expect(judge({ method: "GET", pathname: longest })).toMatchObject({ status: "found" });
-    expect(judge({ method: "GET", pathname: `${longest}/` })).toEqual({ status: "not-found" });
+    expect(matchRequest({ method: "GET", pathname: longest })).toMatchObject({ status: "found" });
+    expect(matchRequest({ method: "GET", pathname: `${longest}/` })).toEqual({ status: "not-found" });
   });
 
   test.each(["/nothing", "/api/v1/items", "/login/more", "/logout/x.data", "/api/v1/items/a%00b"])(
     "finds no route for %s",
     (pathname) => {
-      expect(judge({ method: "POST", pathname })).toEqual({ status: "not-found" });
+      expect(matchRequest({ method: "POST", pathname })).toEqual({ status: "not-found" });
     },
   );
 
@@ -102,7 +102,7 @@ describe("the route table", () => {
     ["POST", "/", ["GET", "HEAD"]],
     ["POST", "/api/v1/items/7", ["GET", "HEAD", "DELETE"]],
   ])("lists the allowed methods for %s %s", (method, pathname, allow) => {
-    expect(judge({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
+    expect(matchRequest({ method, pathname })).toEqual({ status: "method", authorization: "bearer", allow });
   });
 
   test.each(["/", "/login", "/login/", "/%6cogin"])("treats %s as a page", (pathname) => {
@@ -128,16 +128,16 @@ describe("the route table", () => {
 });
 
 test("the route table assigns client authentication to the token endpoint, and lets only the authorization endpoint accept forms from other sites", () => {
-  expect(judge({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
+  expect(matchRequest({ method: "POST", pathname: "/oauth/token" })).toMatchObject({
     status: "found",
     authorization: "client",
   });
-  expect(judge({ method: "OPTIONS", pathname: "/oauth/token" })).toMatchObject({
+  expect(matchRequest({ method: "OPTIONS", pathname: "/oauth/token" })).toMatchObject({
     status: "method",
     authorization: "client",
   });
-  expect(judge({ method: "POST", pathname: "/oauth/authorize" })).toMatchObject({ takesForeignForms: true });
-  expect(judge({ method: "POST", pathname: "/login" })).not.toHaveProperty("takesForeignForms");
+  expect(matchRequest({ method: "POST", pathname: "/oauth/authorize" })).toMatchObject({ takesForeignForms: true });
+  expect(matchRequest({ method: "POST", pathname: "/login" })).not.toHaveProperty("takesForeignForms");
 });
 
 test.each([":id", "*", "login?", "/:id/login"])(
@@ -155,9 +155,9 @@ test("finds routes below layouts with and without a path, which belong to the pa
   const other = { id: "other", parentId: "frame", path: "other/:id", module: { default: page, loader: read } };
   const table = createRouteTable({ ...build, routes: { ...routes, frame, area, inner, other } as never });
   for (const pathname of ["/area/7", "/area", "/other/7", "/login"]) {
-    expect(table.judge({ method: "GET", pathname })).toMatchObject({ status: "found" });
+    expect(table.matchRequest({ method: "GET", pathname })).toMatchObject({ status: "found" });
   }
-  expect(table.judge({ method: "GET", pathname: "/other" })).toEqual({ status: "not-found" });
+  expect(table.matchRequest({ method: "GET", pathname: "/other" })).toEqual({ status: "not-found" });
 });
 
 test.each([
@@ -166,7 +166,7 @@ test.each([
   ["/members.data", undefined],
   ["/items.csv", undefined],
 ])("the route table lets browsers prefetch only pages in a frame: %s", (pathname, takesPrefetch) => {
-  const verdict = judge({ method: "GET", pathname });
+  const verdict = matchRequest({ method: "GET", pathname });
   expect(verdict).toMatchObject({ status: "found" });
   expect((verdict as { takesPrefetch?: boolean }).takesPrefetch).toBe(takesPrefetch);
 });

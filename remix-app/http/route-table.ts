@@ -3,7 +3,7 @@ import { matchRoutes } from "@remix-run/react";
 import { divideRoutes, notFoundPath } from "./route-parts.ts";
 
 /** The route table's verdict on a request, before anything else is checked. */
-export type RouteVerdict =
+export type RouteMatch =
   /** `pathname` is the path to give to Remix. */
   | {
       status: "found";
@@ -49,7 +49,7 @@ type RouteNode = { id: string; path?: string; index?: boolean; caseSensitive?: b
 
 export interface RouteTable {
   /** Returns the verdict on a request, by its path and method. */
-  judge: (options: { pathname: string; method: string }) => RouteVerdict;
+  matchRequest: (options: { pathname: string; method: string }) => RouteMatch;
   /** Returns whether a path leads to a page that people can land on. */
   isPage: (pathname: string) => boolean;
 }
@@ -85,8 +85,8 @@ export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">):
   }
 
   return {
-    judge({ pathname: asked, method }) {
-      const found = find(asked);
+    matchRequest({ pathname: requestPath, method }) {
+      const found = find(requestPath);
       if (!found) return { status: "not-found" };
       const { pathname, authorization, allow, takesForeignForms, takesPrefetch, document } = found;
       const options = {

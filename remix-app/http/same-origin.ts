@@ -12,7 +12,7 @@ export function isSafe(method: string): boolean {
  * because its cookies are not used. Browsers attach Basic credentials by themselves, but never a Bearer token.
  * @param allowedOrigins configured, never derived from Host or X-Forwarded-Host
  */
-export function originAllowed(request: Request, allowedOrigins: readonly string[]): boolean {
+export function isAllowedOrigin(request: Request, allowedOrigins: readonly string[]): boolean {
   const { method, headers } = request;
   if (isSafe(method) || isBearer(headers.get("authorization"))) return true;
   const site = headers.get("sec-fetch-site");

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { keptSearch, maxTermLength, searchTerm } from "./search-params.ts";
+import { buildSearch, maxTermLength, searchTerm } from "./search-params.ts";
 
 test.each([
   ["?q=a&cursor=x&remove=y", { keep: ["q", "cursor"] }, "?q=a&cursor=x"],
   ["?q=a%26b&cursor=x", { keep: ["q"], add: { cursor: "next" } }, "?q=a%26b&cursor=next"],
   ["?cursor=x", {}, "?"],
 ])("keeps only the listed parameters of the query %s, and adds new ones", (search, options, expected) => {
-  expect(keptSearch(search, options)).toBe(expected);
+  expect(buildSearch(search, options)).toBe(expected);
 });
 
 test.each([

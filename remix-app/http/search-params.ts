@@ -10,10 +10,10 @@ export function searchTerm({ url }: { url: string }): string {
  * Builds the query of another view of a page: the current parameters named in `keep`, then those of `add`.
  * @returns the query with its question mark, or "?" without parameters
  */
-export function keptSearch(
+export function buildSearch(
   search: string,
   { keep = [], add = {} }: { keep?: readonly string[]; add?: Readonly<Record<string, string>> },
 ): string {
-  const kept = [...new URLSearchParams(search)].filter(([name]) => keep.includes(name));
-  return `?${new URLSearchParams([...kept, ...Object.entries(add)])}`;
+  const current = [...new URLSearchParams(search)].filter(([name]) => keep.includes(name));
+  return `?${new URLSearchParams([...current, ...Object.entries(add)])}`;
 }

@@ -4,8 +4,8 @@ import { serveStatic } from "@hono/node-server/serve-static";
 import { Hono, type MiddlewareHandler } from "hono";
 import { compress } from "hono/compress";
 
-const forGood = "public, max-age=31536000, immutable";
-const anHour = "public, max-age=3600";
+const cacheForever = "public, max-age=31536000, immutable";
+const cacheOneHour = "public, max-age=3600";
 
 /**
  * Serves the built client's files. Files below /assets/ have their content's hash in their names and never change; the
@@ -15,14 +15,16 @@ const anHour = "public, max-age=3600";
 export function staticFiles(clientDir: string): Hono {
   const root = path.relative(process.cwd(), clientDir);
   const app = new Hono();
-  app.get("/assets/*", cacheWhereFound(forGood), compress(), serveStatic({ root }), (c) => c.text("Not found", 404));
+  app.get("/assets/*", setCacheControl(cacheForever), compress(), serveStatic({ root }), (c) =>
+    c.text("Not found", 404),
+  );
   for (const entry of readdirSync(clientDir, { withFileTypes: true })) {
-    if (entry.isFile()) app.get(`/${entry.name}`, cacheWhereFound(anHour), serveStatic({ root }));
+    if (entry.isFile()) app.get(`/${entry.name}`, setCacheControl(cacheOneHour), serveStatic({ root }));
   }
   return app;
 }
 
-function cacheWhereFound(cacheControl: string): MiddlewareHandler {
+function setCacheControl(cacheControl: string): MiddlewareHandler {
   return async (c, next) => {
     await next();
     if (c.res.ok) c.header("Cache-Control", cacheControl);

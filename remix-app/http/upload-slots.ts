@@ -1,7 +1,7 @@
 import { problem } from "./problem.ts";
 
 /** Two, so that a double click waits instead of being refused. */
-const maxOfOwner = 2;
+const maxUploadsPerOwner = 2;
 /** The maximum total size of the bodies that are being received or worked on. */
 const maxTotalBytes = 64 * 1024 * 1024;
 
@@ -22,19 +22,19 @@ export async function withUploadSlot<Result>(
 ): Promise<Result> {
   const declared = Number(request.headers.get("content-length") ?? Number.NaN);
   const bytes = declared < maxBytes ? declared : maxBytes;
-  const own = owners.get(owner) ?? 0;
-  if (own >= maxOfOwner || totalBytes + bytes > maxTotalBytes) {
+  const ownerUploads = owners.get(owner) ?? 0;
+  if (ownerUploads >= maxUploadsPerOwner || totalBytes + bytes > maxTotalBytes) {
     const detail = "Other files are being read. Wait a moment, then try again.";
     throw problem("RATE_LIMITED", { requestId, detail, headers: { "Retry-After": "5", Connection: "close" } });
   }
-  owners.set(owner, own + 1);
+  owners.set(owner, ownerUploads + 1);
   totalBytes += bytes;
   try {
     return await work();
   } finally {
     totalBytes -= bytes;
-    const left = (owners.get(owner) ?? 1) - 1;
-    if (left > 0) owners.set(owner, left);
+    const remaining = (owners.get(owner) ?? 1) - 1;
+    if (remaining > 0) owners.set(owner, remaining);
     else owners.delete(owner);
   }
 }

@@ -32,7 +32,7 @@ function countryName(text: string | null): string | null {
 
 function readName(value: string | null): string | null {
   if (value === null) return null;
-  const text = decoded(asUtf8(value)).trim();
+  const text = decodePercent(asUtf8(value)).trim();
   return isReadable(text) && text.length <= maxNameLength ? text : null;
 }
 
@@ -42,7 +42,7 @@ function asUtf8(value: string): string {
   return text.includes("\ufffd") ? value : text;
 }
 
-function decoded(text: string): string {
+function decodePercent(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

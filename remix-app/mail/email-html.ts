@@ -60,7 +60,7 @@ export function emailHtml({ brand, heading, blocks, footer }: Email): string {
 ${blocks.map((block) => renderBlock(block, accent.light)).join("\n")}
 </td></tr>
 <tr><td class="muted" style="padding:20px 4px 0;font-size:12px;line-height:150%;color:${light.muted};">
-${footer.map((words) => `<p style="margin:0 0 8px;">${words}</p>`).join("\n")}
+${footer.map((html) => `<p style="margin:0 0 8px;">${html}</p>`).join("\n")}
 </td></tr>
 </table>
 </td></tr>
@@ -91,6 +91,6 @@ export function emailLink(href: string, { accent }: { accent: string }): string 
   return `<a class="accent" style="color:${accent};word-break:break-word;" href="${href}">${href}</a>`;
 }
 
-export function escaped(text: string): string {
+export function escapeHtml(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 }

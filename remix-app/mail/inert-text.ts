@@ -1,5 +1,5 @@
 import { isIPv6 } from "node:net";
-import { asShown } from "../http/as-shown.ts";
+import { collapseWhitespace } from "../http/collapse-whitespace.ts";
 
 /**
  * Barely visible, but link detectors treat it as whitespace. A zero-width character would not work: Android's
@@ -20,13 +20,13 @@ const isBareIPv6 = (word: string) => isIPv6(word) && !/[%.]/.test(word);
 const linkLike = /[\p{L}@\\]|\/\/|\.\p{N}+\.\p{N}/u;
 
 /** Breaks everything that email programs turn into links: URLs, domains, IPv4 and email addresses, file shares. */
-export function withoutLinks(text: string): string {
+export function breakLinks(text: string): string {
   return text.replaceAll(/\S+/gu, (word) =>
     linkLike.test(word) && !isBareIPv6(word) ? word.replaceAll(joints, `$&${hairSpace}`) : word,
   );
 }
 
 /** Formats a name or another value for an email: on one line, without anything that becomes a link. */
-export function quoted(text: string): string {
-  return withoutLinks(asShown(text));
+export function quoteText(text: string): string {
+  return breakLinks(collapseWhitespace(text));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { quoted } from "./inert-text.ts";
+import { quoteText } from "./inert-text.ts";
 import { mailBody } from "./mail-body.ts";
 import { mailText } from "./mail-text.ts";
 
@@ -29,7 +29,7 @@ test("renders an email's brand, heading, facts, one button, a code and small pri
     news: ["Somebody did it.", `See ${origin}/x?y=1&z=2.`],
     facts: [
       ["When", "28 Nov 2026, 10:20 UTC"],
-      ["Workspace", quoted('Acme <b>"X"</b>')],
+      ["Workspace", quoteText('Acme <b>"X"</b>')],
     ],
     action: { label: "Review", url: `${origin}/settings?a=1&b=2` },
     code: { words: "Or enter this code:", code: "012345" },
@@ -76,7 +76,7 @@ test("shows the text of an earlier release's email as paragraphs, and links our 
 });
 
 test("never renders text from a person as a button, a code or small print", () => {
-  const name = quoted(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
+  const name = quoteText(`Pay:\n${origin}/logout\n\n123456\n\n-- \nReally`);
   const { html } = body(`${name}\n\nPay:\nhttps://evil.example/x`);
   expect(hrefsOf(html)).toEqual([]);
   expect(wordsOf(html).at(-1)?.replaceAll("\u200A", "")).toBe("https://evil.example/x");
@@ -105,7 +105,7 @@ test.each([
   "HTTPS://EVIL.EXAMPLE",
   "(evil.example),evil.example",
 ])("%s doesn't become a link in the text or HTML of an email, whether quoted or not", (named) => {
-  for (const text of [named, quoted(named)]) {
+  for (const text of [named, quoteText(named)]) {
     const { text: plain, html } = body(`Workspace: ${text}\n\nSee ${origin}/settings.`);
     expect(hrefsOf(html)).toEqual([`${origin}/settings`]);
     expect(plain.replace(`${origin}/settings`, "")).not.toMatch(detectable);
@@ -115,7 +115,7 @@ test.each([
 });
 
 test("an email does not turn our own URLs in quoted text into links", () => {
-  const { text, html } = body(`Workspace: ${quoted(`${origin}/logout`)}`);
+  const { text, html } = body(`Workspace: ${quoteText(`${origin}/logout`)}`);
   expect(hrefsOf(html)).toEqual([]);
   expect(text).not.toMatch(detectable);
 });

@@ -1,8 +1,8 @@
 import { brandOf } from "../config/brand.ts";
 import type { Env } from "../config/env.server.ts";
-import { type EmailBlock, emailHtml, emailLink, escaped } from "./email-html.ts";
-import { withoutLinks } from "./inert-text.ts";
-import { type ReadPart, readParts } from "./mail-text.ts";
+import { type EmailBlock, emailHtml, emailLink, escapeHtml } from "./email-html.ts";
+import { breakLinks } from "./inert-text.ts";
+import { type ParsedPart, parseMailText } from "./mail-text.ts";
 
 export interface Mail {
   to: string;
@@ -37,36 +37,36 @@ export function mailBody(
   { origin, product, accent }: MailSite,
 ): { text: string; html: string } {
   const isOwn = (piece: string) => piece.startsWith(`${origin}/`);
-  const inert = (words: string) =>
-    words
+  const breakForeignLinks = (text: string) =>
+    text
       .split(url)
-      .map((piece) => (isOwn(piece) ? piece : withoutLinks(piece)))
+      .map((piece) => (isOwn(piece) ? piece : breakLinks(piece)))
       .join("");
-  const asHtml = (words: string) =>
-    words
+  const toHtml = (text: string) =>
+    text
       .split(url)
-      .map((piece) => (isOwn(piece) ? emailLink(escaped(piece), { accent }) : escaped(withoutLinks(piece))))
+      .map((piece) => (isOwn(piece) ? emailLink(escapeHtml(piece), { accent }) : escapeHtml(breakLinks(piece))))
       .join("")
       .replaceAll("\n", "<br>\n");
-  const blockOf = (part: ReadPart): EmailBlock => {
-    if (part.kind === "paragraph") return { kind: "paragraph", html: asHtml(part.text) };
+  const toBlock = (part: ParsedPart): EmailBlock => {
+    if (part.kind === "paragraph") return { kind: "paragraph", html: toHtml(part.text) };
     if (part.kind === "code") return part;
     if (part.kind === "facts") {
-      const facts = part.facts.map(({ label, value }) => ({ label: asHtml(label), value: asHtml(value) }));
+      const facts = part.facts.map(({ label, value }) => ({ label: toHtml(label), value: toHtml(value) }));
       return { kind: "facts", facts };
     }
     const { label, url: href } = part;
-    if (!isOwn(href)) return { kind: "paragraph", html: asHtml(`${label}:\n${href}`) };
-    return { kind: "button", label: escaped(withoutLinks(label)), href: escaped(href) };
+    if (!isOwn(href)) return { kind: "paragraph", html: toHtml(`${label}:\n${href}`) };
+    return { kind: "button", label: escapeHtml(breakLinks(label)), href: escapeHtml(href) };
   };
-  const { parts, footer } = readParts(text);
+  const { parts, footer } = parseMailText(text);
   return {
-    text: inert(text),
+    text: breakForeignLinks(text),
     html: emailHtml({
-      brand: { name: escaped(product), accent },
-      heading: escaped(subject),
-      blocks: parts.map(blockOf),
-      footer: footer.map(asHtml),
+      brand: { name: escapeHtml(product), accent },
+      heading: escapeHtml(subject),
+      blocks: parts.map(toBlock),
+      footer: footer.map(toHtml),
     }),
   };
 }

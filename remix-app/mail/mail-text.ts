@@ -1,4 +1,4 @@
-/** The parts of an email, in order. Names and other values must pass through `quoted`. */
+/** The parts of an email, in order. Names and other values must pass through `quoteText`. */
 export interface MailParts {
   /** Paragraphs that say what happened. */
   news: readonly string[];
@@ -16,7 +16,7 @@ export interface MailParts {
 /** Begins the small print, like a signature (RFC 3676, section 4.3). */
 const signature = "-- ";
 
-/** Writes an email as plain text that `readParts` can parse, because the outbox stores only text. */
+/** Writes an email as plain text that `parseMailText` can parse, because the outbox stores only text. */
 export function mailText({ news, facts = [], action, code, more = [], footer }: MailParts): string {
   return [
     ...news,
@@ -28,20 +28,20 @@ export function mailText({ news, facts = [], action, code, more = [], footer }: 
   ].join("\n\n");
 }
 
-export type ReadPart =
+export type ParsedPart =
   | { kind: "paragraph"; text: string }
   | { kind: "facts"; facts: { label: string; value: string }[] }
   | { kind: "button"; label: string; url: string }
   | { kind: "code"; code: string };
 
 /** Parses text that `mailText` has written. Until 0.3.0: texts from release 0.1.0 become paragraphs. */
-export function readParts(text: string): { parts: ReadPart[]; footer: string[] } {
+export function parseMailText(text: string): { parts: ParsedPart[]; footer: string[] } {
   const [body = "", ...rest] = text.trim().split(`\n\n${signature}\n`);
   const paragraphs = (words: string) => words.split(/\n{2,}/).filter((paragraph) => paragraph !== "");
-  return { parts: paragraphs(body).map(readPart), footer: paragraphs(rest.join("\n\n")) };
+  return { parts: paragraphs(body).map(parsePart), footer: paragraphs(rest.join("\n\n")) };
 }
 
-function readPart(text: string): ReadPart {
+function parsePart(text: string): ParsedPart {
   const [, label, url] = /^(.+):\n(https?:\/\/\S+)$/.exec(text) ?? [];
   if (label && url) return { kind: "button", label, url };
   if (/^\d{6,10}$/.test(text)) return { kind: "code", code: text };

@@ -36,9 +36,9 @@ export async function deliverMail(
 }
 
 function transportOf(url: string): Transporter {
-  const known = transports.get(url);
-  if (known) return known;
-  const made = createTransport({
+  const cached = transports.get(url);
+  if (cached) return cached;
+  const transport = createTransport({
     url,
     connectionTimeout: connectTimeoutMs,
     greetingTimeout: connectTimeoutMs,
@@ -46,6 +46,6 @@ function transportOf(url: string): Transporter {
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  transports.set(url, made);
-  return made;
+  transports.set(url, transport);
+  return transport;
 }

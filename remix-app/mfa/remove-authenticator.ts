@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { describedEvent } from "../activity/record-event.ts";
+import { describeEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -24,7 +24,7 @@ export async function removeAuthenticator(
     ({ id, verified }) => id === factorId && verified,
   );
   if (!authenticator) return true;
-  const event = describedEvent(context, {
+  const event = describeEvent(context, {
     userId: user.id,
     kind: "authenticator_removed",
     details: { name: authenticator.name },

@@ -97,9 +97,9 @@ const plainText = /^[^\x00-\x1f\x7f]{1,2000}$/;
 
 /** Reads the client id and redirect URI; null if either is missing, repeated or malformed. */
 export function readAnswerTarget(query: URLSearchParams): AnswerTarget | null {
-  const [clientId, redirectUri] = [one(query, "client_id"), one(query, "redirect_uri")];
+  const [clientId, redirectUri] = [readSingle(query, "client_id"), readSingle(query, "redirect_uri")];
   if (!clientId || !redirectUri || !plainText.test(clientId) || !plainText.test(redirectUri)) return null;
-  return { clientId, redirectUri, state: one(query, "state") };
+  return { clientId, redirectUri, state: readSingle(query, "state") };
 }
 
 const scopeToken = /^[\x21\x23-\x5b\x5d-\x7e]{1,64}$/;
@@ -124,37 +124,37 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
   for (const name of ["request", "request_uri", "registration"] as const) {
     if (query.has(name)) return { error: `${name}_not_supported`, description: `${name} is not supported` };
   }
-  const responseType = one(query, "response_type");
+  const responseType = readSingle(query, "response_type");
   if (responseType === null) return invalid("response_type is required");
   if (responseType !== "code") {
     return { error: "unsupported_response_type", description: "response_type must be code" };
   }
-  if ((one(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
-  const codeChallenge = one(query, "code_challenge");
+  if ((readSingle(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
+  const codeChallenge = readSingle(query, "code_challenge");
   if (codeChallenge !== null) {
     if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("code_challenge must have 43 base64url characters");
-    if (one(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
+    if (readSingle(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
   }
-  const named = one(query, "resource");
-  const resource = named === null ? null : canonicalResource(named);
-  if (named !== null && resource === null) {
+  const resourceParameter = readSingle(query, "resource");
+  const resource = resourceParameter === null ? null : canonicalResource(resourceParameter);
+  if (resourceParameter !== null && resource === null) {
     return { error: "invalid_target", description: "resource must be the URL of an app, without a fragment" };
   }
   // MCP clients may leave out the scope (RFC 6749 section 3.3).
-  const scopes = resource !== null && !query.has("scope") ? ["openid"] : [...new Set(words(query, "scope"))];
+  const scopes = resource !== null && !query.has("scope") ? ["openid"] : [...new Set(readList(query, "scope"))];
   if (scopes.length === 0 || scopes.length > maxScopes || !scopes.every((scope) => scopeToken.test(scope))) {
     return { error: "invalid_scope", description: "scope must name 1 to 20 scopes, such as openid" };
   }
-  const prompt = words(query, "prompt");
+  const prompt = readList(query, "prompt");
   if (!prompt.every(isPrompt)) return invalid(`prompt must be of ${prompts.join(", ")}`);
   if (prompt.includes("none") && prompt.length > 1) return invalid("prompt=none must not be combined");
   const rest = requestSchema.safeParse({
-    nonce: one(query, "nonce"),
-    max_age: one(query, "max_age"),
-    id_token_hint: one(query, "id_token_hint"),
+    nonce: readSingle(query, "nonce"),
+    max_age: readSingle(query, "max_age"),
+    id_token_hint: readSingle(query, "id_token_hint"),
   });
   if (!rest.success) return invalid(`${rest.error.issues[0]?.path.join(".")} is invalid`);
-  const claimsText = one(query, "claims");
+  const claimsText = readSingle(query, "claims");
   const claims = claimsText === null ? noRequestedClaims : readRequestedClaims(claimsText);
   if (!claims) return invalid("claims must be JSON as in OpenID Connect Core 1.0 section 5.5");
   const { nonce, max_age: maxAge, id_token_hint: idTokenHint } = rest.data;
@@ -188,13 +188,13 @@ function invalid(description: string): AuthorizationError {
 }
 
 /** Returns the single value of a parameter. An empty value counts as absent (RFC 6749 section 3.1). */
-function one(query: URLSearchParams, name: (typeof parameters)[number]): string | null {
+function readSingle(query: URLSearchParams, name: (typeof parameters)[number]): string | null {
   const values = query.getAll(name);
   return values.length === 1 && values[0] ? values[0] : null;
 }
 
-function words(query: URLSearchParams, name: (typeof parameters)[number]): string[] {
-  return (one(query, name) ?? "").split(" ").filter(Boolean);
+function readList(query: URLSearchParams, name: (typeof parameters)[number]): string[] {
+  return (readSingle(query, name) ?? "").split(" ").filter(Boolean);
 }
 
 /**

@@ -14,7 +14,7 @@ import {
   errorAddress,
   storedRequestPath,
 } from "./authorization-request.ts";
-import { type OpenAuthorization, pathOf } from "./open-authorization.ts";
+import { type OpenAuthorization, resumePath } from "./open-authorization.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { endStoredRequest, requestHashOf } from "./stored-request.ts";
 import { tokenPrefixes } from "./token-response.ts";
@@ -22,7 +22,7 @@ import { tokenPrefixes } from "./token-response.ts";
 /** A request that is ready for its user's decision. */
 export interface Decision {
   user: User;
-  asked: AuthorizationRequest;
+  authorizationRequest: AuthorizationRequest;
   /** A sign-in must be at or after this time, in seconds since 1970; null if any sign-in will do. */
   since: number | null;
   /** The page on which the person decides; null if there is nothing to ask. */
@@ -37,43 +37,49 @@ export interface Decision {
  */
 export async function prepareDecision(
   context: AppLoadContext,
-  { request, opened }: { request: Request; opened: OpenAuthorization },
+  { request, authorization }: { request: Request; authorization: OpenAuthorization },
 ): Promise<Decision | { location: string }> {
-  const { session, asked, scopes } = opened;
-  const answer = async (error: AuthorizationError) => ({ location: await refuse(context, { opened, error }) });
-  if ("error" in asked) return answer(asked);
+  const { session, authorizationRequest, scopes } = authorization;
+  const answer = async (error: AuthorizationError) => ({ location: await refuse(context, { authorization, error }) });
+  if ("error" in authorizationRequest) return answer(authorizationRequest);
   if (scopes.length === 0) {
     return answer({ error: "invalid_scope", description: "The client is not registered for any of these scopes" });
   }
-  const hinted = asked.idTokenHint === null ? null : await verifyOwnJwt(context, asked.idTokenHint, { typ: "JWT" });
-  if (asked.idTokenHint !== null && !hinted) {
+  const hint =
+    authorizationRequest.idTokenHint === null
+      ? null
+      : await verifyOwnJwt(context, authorizationRequest.idTokenHint, { typ: "JWT" });
+  if (authorizationRequest.idTokenHint !== null && !hint) {
     return answer({ error: "invalid_request", description: "id_token_hint is not an ID token of this issuer" });
   }
-  const subjects = [hinted?.sub, asked.claims.subject].filter((subject) => typeof subject === "string");
+  const subjects = [hint?.sub, authorizationRequest.claims.subject].filter((subject) => typeof subject === "string");
   const current = await getUser(context);
-  const isOther = Boolean(current) && subjects.some((subject) => subject !== current?.id);
-  const demand = signInDemand(context, { asked, opened });
-  if (asked.prompt.has("none")) {
-    if (!current || isOther || demand.isOpen) return answer(loginRequired);
+  const isOtherAccount = Boolean(current) && subjects.some((subject) => subject !== current?.id);
+  const demand = signInDemand(context, { authorizationRequest, authorization });
+  if (authorizationRequest.prompt.has("none")) {
+    if (!current || isOtherAccount || demand.isOpen) return answer(loginRequired);
     if (!current.mfa.satisfied || current.mustReplacePassword || !session) return answer(interactionRequired);
     if (session.acr === null) return answer(unmetRequirements);
     if (!session.consented) return answer(consentRequired);
   }
-  const mustAsk = asked.prompt.has("consent") || asked.prompt.has("select_account") || !session?.consented;
-  const isReady = current?.mfa.satisfied && !current.mustReplacePassword && !isOther && !demand.isOpen;
+  const needsConsent =
+    authorizationRequest.prompt.has("consent") ||
+    authorizationRequest.prompt.has("select_account") ||
+    !session?.consented;
+  const isReady = current?.mfa.satisfied && !current.mustReplacePassword && !isOtherAccount && !demand.isOpen;
   if (isReady && session?.acr === null) return answer(unmetRequirements);
-  if (isReady && !mustAsk) return { user: current, asked, since: demand.since, page: null };
-  const page = await pathOf(context, { opened });
+  if (isReady && !needsConsent) return { user: current, authorizationRequest, since: demand.since, page: null };
+  const page = await resumePath(context, { authorization });
   if (demand.isNew) demandSignIn(context, { page, since: demand.since });
-  const here = new Request(new URL(page, context.origin), { headers: request.headers });
-  const user = await requireUser(context, here);
-  if (isOther) {
-    const isHere = subjects.every((subject) => context.session.accounts.some(({ id }) => id === subject));
-    if (!isHere) return answer(loginRequired);
+  const pageRequest = new Request(new URL(page, context.origin), { headers: request.headers });
+  const user = await requireUser(context, pageRequest);
+  if (isOtherAccount) {
+    const isSignedInHere = subjects.every((subject) => context.session.accounts.some(({ id }) => id === subject));
+    if (!isSignedInHere) return answer(loginRequired);
     throw redirect(detour("/accounts", page), 303);
   }
   if (demand.isOpen) throw redirect(detour("/step-up", page), 303);
-  return { user, asked, since: demand.since, page };
+  return { user, authorizationRequest, since: demand.since, page };
 }
 
 type SignInDemand =
@@ -88,21 +94,24 @@ type SignInDemand =
  */
 function signInDemand(
   context: AppLoadContext,
-  { asked, opened }: { asked: AuthorizationRequest; opened: OpenAuthorization },
+  {
+    authorizationRequest,
+    authorization,
+  }: { authorizationRequest: AuthorizationRequest; authorization: OpenAuthorization },
 ): SignInDemand {
-  const { session, target, requestUri } = opened;
+  const { session, target, requestUri } = authorization;
   const now = Math.floor(Date.now() / 1_000);
   const authTime = session?.authTime ?? null;
-  const earliest = asked.maxAge === null ? null : now - asked.maxAge;
+  const earliest = authorizationRequest.maxAge === null ? null : now - authorizationRequest.maxAge;
   const isTooOld = earliest !== null && (authTime === null || authTime < earliest);
-  if (!asked.prompt.has("login") && !isTooOld) return { since: earliest, isOpen: false, isNew: false };
+  if (!authorizationRequest.prompt.has("login") && !isTooOld) return { since: earliest, isOpen: false, isNew: false };
   // A request that is not stored yet has been on no page, so nothing was required for it.
-  const known =
-    asked.prompt.has("none") || requestUri === null
+  const recordedSince =
+    authorizationRequest.prompt.has("none") || requestUri === null
       ? null
       : demandedSince(context, storedRequestPath({ clientId: target.clientId, requestUri }, { resumed: true }));
-  const since = known ?? Math.max(now, (authTime ?? 0) + 1);
-  return { since, isOpen: authTime === null || authTime < since, isNew: known === null };
+  const since = recordedSince ?? Math.max(now, (authTime ?? 0) + 1);
+  return { since, isOpen: authTime === null || authTime < since, isNew: recordedSince === null };
 }
 
 const loginRequired: AuthorizationError = { error: "login_required", description: "The person has to sign in" };
@@ -120,16 +129,16 @@ const unmetRequirements: AuthorizationError = {
 /** Returns the URL that answers a request with an error. Ends the request if it is stored. */
 export async function refuse(
   context: AppLoadContext,
-  { opened, error }: { opened: OpenAuthorization; error: AuthorizationError },
+  { authorization, error }: { authorization: OpenAuthorization; error: AuthorizationError },
 ): Promise<string> {
-  const { target, requestUri } = opened;
+  const { target, requestUri } = authorization;
   if (requestUri !== null) await endStoredRequest(context, requestUri);
   return errorAddress(target, { error, issuer: context.env.BASE_URL });
 }
 
 /** Returns the URL that tells the client that the person cancelled. */
-export function deny(context: AppLoadContext, opened: OpenAuthorization): Promise<string> {
-  return refuse(context, { opened, error: { error: "access_denied", description: "The person cancelled" } });
+export function deny(context: AppLoadContext, authorization: OpenAuthorization): Promise<string> {
+  return refuse(context, { authorization, error: { error: "access_denied", description: "The person cancelled" } });
 }
 
 /**
@@ -141,12 +150,12 @@ export function deny(context: AppLoadContext, opened: OpenAuthorization): Promis
  */
 export async function issueCode(
   context: AppLoadContext,
-  { opened, decision, consents }: { opened: OpenAuthorization; decision: Decision; consents: boolean },
+  { authorization, decision, consents }: { authorization: OpenAuthorization; decision: Decision; consents: boolean },
 ): Promise<string> {
-  const { target, scopes, requestUri } = opened;
-  const { asked, since, user } = decision;
+  const { target, scopes, requestUri } = authorization;
+  const { authorizationRequest, since, user } = decision;
   const { auth } = context.session;
-  if (auth.status !== "authenticated") throw redirect(await pathOf(context, { opened }), 303);
+  if (auth.status !== "authenticated") throw redirect(await resumePath(context, { authorization }), 303);
   await requireAllowance(context, { action: "handoff", userId: user.id });
   const code = newOpaqueToken(tokenPrefixes.code);
   const answer = await callAppFunction(context, {
@@ -156,16 +165,16 @@ export async function issueCode(
       client_id: target.clientId,
       redirect_uri: target.redirectUri,
       scopes,
-      nonce: asked.nonce,
-      code_challenge: asked.codeChallenge,
+      nonce: authorizationRequest.nonce,
+      code_challenge: authorizationRequest.codeChallenge,
       code_hash: hashOf(code),
       consents,
       authenticated_since: since,
-      essential_acr: asked.claims.essentialAcr,
-      id_token_claims: asked.claims.idToken,
-      userinfo_claims: asked.claims.userinfo,
+      essential_acr: authorizationRequest.claims.essentialAcr,
+      id_token_claims: authorizationRequest.claims.idToken,
+      userinfo_claims: authorizationRequest.claims.userinfo,
       request_hash: requestUri && requestHashOf(requestUri),
-      resource: asked.resource,
+      resource: authorizationRequest.resource,
     },
     schema: z.union([
       refusalOf(
@@ -184,8 +193,8 @@ export async function issueCode(
   });
   if ("refused" in answer) {
     if (answer.refused === "unavailable") throw appsUnavailable(context);
-    if (answer.refused === "acr") return refuse(context, { opened, error: unmetRequirements });
-    throw redirect(await pathOf(context, { opened }), 303);
+    if (answer.refused === "acr") return refuse(context, { authorization, error: unmetRequirements });
+    throw redirect(await resumePath(context, { authorization }), 303);
   }
   if (decision.page !== null && demandedSince(context, decision.page) !== null) forgetSignInDemand(context);
   return codeAddress(target, { code, issuer: context.env.BASE_URL });

@@ -87,13 +87,13 @@ function clientOf(
     throw oauthError("invalid_client", { description: "Client assertions are not supported" });
   }
   if (authorization !== null) {
-    const given = decodedCredentials(authorization);
-    if (!given) throw unknownClient(context, true);
+    const basic = decodeCredentials(authorization);
+    if (!basic) throw unknownClient(context, true);
     // RFC 6749 section 2.3 allows one authentication method per request.
-    if (secret !== undefined || (id !== undefined && id !== given.id)) {
+    if (secret !== undefined || (id !== undefined && id !== basic.id)) {
       throw oauthError("invalid_request", { description: "Authenticate the client once" });
     }
-    return { id: given.id, secretHash: hashOf(given.secret), method: "client_secret_basic" };
+    return { id: basic.id, secretHash: hashOf(basic.secret), method: "client_secret_basic" };
   }
   if (id === undefined) throw unknownClient(context, false);
   return secret === undefined
@@ -102,11 +102,11 @@ function clientOf(
 }
 
 /** Returns the id and secret in Basic credentials, where both are form-encoded (RFC 6749 section 2.3.1). */
-function decodedCredentials(authorization: string): { id: string; secret: string } | null {
-  const given = basicCredentials(authorization);
-  if (!given) return null;
+function decodeCredentials(authorization: string): { id: string; secret: string } | null {
+  const basic = basicCredentials(authorization);
+  if (!basic) return null;
   try {
-    const [id, secret] = [formDecoded(given.name), formDecoded(given.secret)];
+    const [id, secret] = [decodeFormValue(basic.name), decodeFormValue(basic.secret)];
     return id.includes("\0") ? null : { id, secret };
   } catch {
     return null;
@@ -114,7 +114,7 @@ function decodedCredentials(authorization: string): { id: string; secret: string
 }
 
 /** @throws URIError if the text is not form-encoded */
-function formDecoded(text: string): string {
+function decodeFormValue(text: string): string {
   return decodeURIComponent(text.replaceAll("+", " "));
 }
 

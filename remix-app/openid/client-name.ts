@@ -29,8 +29,8 @@ const lookalikes: Record<string, string> = {
   z: "ᴢʐƶ2ⲍ",
 };
 const latinOf = new Map(
-  Object.entries(lookalikes).flatMap(([latin, alike]) =>
-    [...alike].flatMap((letter) => [letter, letter.toLowerCase()].map((each) => [each, latin] as const)),
+  Object.entries(lookalikes).flatMap(([latin, similarLetters]) =>
+    [...similarLetters].flatMap((letter) => [letter, letter.toLowerCase()].map((each) => [each, latin] as const)),
   ),
 );
 /** Ranges of A to Z that Unicode does not decompose: circled and squared letters, and regional indicators. */
@@ -81,7 +81,7 @@ export function clientNameFault(name: string, { platform }: { platform: string }
   if (/\p{Script=Latin}/u.test(name) && latinLike.test(name))
     return "The name mixes letters of scripts that look alike";
   const own = skeletonOf(platform, { symbols: "separators" });
-  const find = own.length < minContainedLength ? hasWords : contains;
+  const find = own.length < minContainedLength ? containsWords : contains;
   const isOwn = find(name, { own, symbols: "separators" }) || find(name, { own, symbols: "letters" });
   return own !== "" && isOwn ? `The name could be mistaken for ${platform} itself` : null;
 }
@@ -94,18 +94,18 @@ interface Search {
 /** Returns whether a part of a name reads like the platform's name. */
 function contains(name: string, { own, symbols }: Search): boolean {
   const skeleton = skeletonOf(name, { symbols });
-  return [...skeleton].some((_, start) => readsLike(skeleton.slice(start, start + own.length), own));
+  return [...skeleton].some((_, start) => resembles(skeleton.slice(start, start + own.length), own));
 }
 
 /** Returns whether words of a name, written together, read like a short name. */
-function hasWords(name: string, { own, symbols }: Search): boolean {
+function containsWords(name: string, { own, symbols }: Search): boolean {
   const separator = symbols === "letters" ? /[^\p{L}\p{N}\p{M}\p{S}@!]+/u : /[^\p{L}\p{N}\p{M}@$|!]+/u;
   const words = name.split(separator).map((word) => skeletonOf(word, { symbols }));
-  return words.some((_, first) => words.some((_, last) => readsLike(words.slice(first, last + 1).join(""), own)));
+  return words.some((_, first) => words.some((_, last) => resembles(words.slice(first, last + 1).join(""), own)));
 }
 
 /** Returns whether more than half of the letters are those of the platform's name, and no other letter is known. */
-function readsLike(text: string, own: string): boolean {
+function resembles(text: string, own: string): boolean {
   const letters = text.replaceAll(anyLetter, "").length;
   return (
     text.length === own.length &&

@@ -14,20 +14,20 @@ export interface GrantedAccess {
  */
 export function rightsOfScopes({ scopes, resources = [] }: GrantedAccess, product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];
-  const person = profile
+  const profileText = profile
     ? email && profileRight
       ? profileRight
       : "See your name and picture"
     : email
       ? "See your email"
       : "Recognize your account, without your name or email";
-  const others = appScopes.flatMap(({ scope, right }) =>
+  const scopeTexts = appScopes.flatMap(({ scope, right }) =>
     right && scope !== "profile" && scopes.includes(scope) ? [right] : [],
   );
   // Access to an app is always renewable.
-  const renewal =
+  const renewalTexts =
     scopes.includes("offline_access") || resources.length > 0
       ? [`Stay connected for up to 30 days, unless you sign out of ${product} or disconnect the app first`]
       : [];
-  return [...resources.map((name) => `Use ${name} on your behalf`), person, ...others, ...renewal];
+  return [...resources.map((name) => `Use ${name} on your behalf`), profileText, ...scopeTexts, ...renewalTexts];
 }

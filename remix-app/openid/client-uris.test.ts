@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { logoutUrlFault, placeOf, redirectUriFault } from "./client-uris.ts";
+import { describeRedirectTarget, logoutUrlFault, redirectUriFault } from "./client-uris.ts";
 
 describe("a redirect URI", () => {
   test.each([
@@ -73,5 +73,5 @@ test.each([
   ["com.example.app://bank.example/callback", "an app on this device"],
   ["vscode://bank.example/callback", "an app on this device"],
 ])("the redirect URI %s leads to %s", (uri, place) => {
-  expect(placeOf(uri)).toBe(place);
+  expect(describeRedirectTarget(uri)).toBe(place);
 });

@@ -45,7 +45,7 @@ export function redirectUriFault(uri: string, { isPublic }: { isPublic: boolean 
  * Returns the display name of a redirect URI's target. Omits the host in a private-use scheme, because it does not name a
  * server: com.example.app://bank.example would look like bank.example.
  */
-export function placeOf(redirectUri: string): string {
+export function describeRedirectTarget(redirectUri: string): string {
   const url = URL.parse(redirectUri);
   return url && /^https?:$/.test(url.protocol) ? url.host : "an app on this device";
 }

@@ -17,7 +17,7 @@ import {
 import { type DocumentFault, isDocumentUrl, saveClientDocument } from "./client-document.ts";
 import { isStoredRequestUri, readStoredRequest, storeRequest } from "./stored-request.ts";
 
-const openedAuthorization = z
+const authorizationAnswer = z
   .object({
     client: z.object({
       name: z.string(),
@@ -54,7 +54,7 @@ export interface OpenAuthorization {
   consentScopes: string[];
   /** Null if no code could be issued to the session. Its `acr` is null if it is not one that the request accepts. */
   session: { authTime: number | null; acr: string | null; consented: boolean } | null;
-  asked: AuthorizationRequest | AuthorizationError;
+  authorizationRequest: AuthorizationRequest | AuthorizationError;
 }
 
 /** The reasons to show an error page instead of redirecting to the client. */
@@ -85,61 +85,71 @@ export async function openAuthorization(
   const { parameters, requestUri } = found;
   const target = readAnswerTarget(parameters);
   if (!target) return { fault: "unreadable" };
-  const asked = readAuthorizationRequest(parameters);
-  const isReadable = !("error" in asked);
+  const authorizationRequest = readAuthorizationRequest(parameters);
+  const isReadable = !("error" in authorizationRequest);
   const open = () =>
     callAppFunction(context, {
       name: "open_openid_authorization",
       args: {
         client_id: target.clientId,
         redirect_uri: target.redirectUri,
-        scopes: isReadable ? asked.scopes : [],
+        scopes: isReadable ? authorizationRequest.scopes : [],
         claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
-        requested_claims: isReadable ? [...asked.claims.idToken, ...asked.claims.userinfo] : [],
-        essential_acr: isReadable ? asked.claims.essentialAcr : null,
-        resource: isReadable ? asked.resource : null,
+        requested_claims: isReadable
+          ? [...authorizationRequest.claims.idToken, ...authorizationRequest.claims.userinfo]
+          : [],
+        essential_acr: isReadable ? authorizationRequest.claims.essentialAcr : null,
+        resource: isReadable ? authorizationRequest.resource : null,
       },
-      schema: openedAuthorization,
+      schema: authorizationAnswer,
     });
-  let opened = await open();
-  const mayFetch = isReadable && asked.resource !== null && isDocumentUrl(target.clientId, context);
-  if (mayFetch && (!opened || opened.client.isStale)) {
+  let answer = await open();
+  const mayFetch = isReadable && authorizationRequest.resource !== null && isDocumentUrl(target.clientId, context);
+  if (mayFetch && (!answer || answer.client.isStale)) {
     const current = await getUser(context);
     // prompt=none may not show the sign-in: its answer to a visitor is login_required.
-    if (current || !asked.prompt.has("none")) {
+    if (current || !authorizationRequest.prompt.has("none")) {
       // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
       const user = current ?? (await signInFirst(context, { target, parameters, requestUri, request }));
       const fault = await saveClientDocument(context, { url: target.clientId, user });
       if (fault) return { fault };
-      opened = await open();
+      answer = await open();
     }
   }
-  if (!opened) return { fault: "unknown_client" };
-  const { client, redirectAllowed, ...rest } = opened;
+  if (!answer) return { fault: "unknown_client" };
+  const { client, redirectAllowed, ...rest } = answer;
   const { displayName, registration } = client;
   if (!redirectAllowed) return { fault: "redirect_uri", displayName };
   if (!client.enabled) return { fault: "client_disabled", displayName };
-  const fault = isReadable ? faultOf(asked, opened) : null;
-  return { target, parameters, requestUri, displayName, registration, ...rest, asked: fault ?? asked };
+  const fault = isReadable ? faultOf(authorizationRequest, answer) : null;
+  return {
+    target,
+    parameters,
+    requestUri,
+    displayName,
+    registration,
+    ...rest,
+    authorizationRequest: fault ?? authorizationRequest,
+  };
 }
 
 /** Sends the person to the sign-in page, which leads back to the request. @throws Response the redirect */
 async function signInFirst(
   context: AppLoadContext,
-  { request, ...opened }: Pick<OpenAuthorization, "target" | "parameters" | "requestUri"> & { request: Request },
+  { request, ...authorization }: Pick<OpenAuthorization, "target" | "parameters" | "requestUri"> & { request: Request },
 ): Promise<User> {
-  const here = new URL(await pathOf(context, { opened }), context.origin);
+  const here = new URL(await resumePath(context, { authorization }), context.origin);
   return requireUser(context, new Request(here, { headers: request.headers }));
 }
 
 /** Returns the error of a request that this client may not make, or null. */
 function faultOf(
-  asked: AuthorizationRequest,
-  { client, resource }: NonNullable<z.output<typeof openedAuthorization>>,
+  authorizationRequest: AuthorizationRequest,
+  { client, resource }: NonNullable<z.output<typeof authorizationAnswer>>,
 ): AuthorizationError | null {
-  if (client.requiresPkce && asked.codeChallenge === null) return pkceRequired;
+  if (client.requiresPkce && authorizationRequest.codeChallenge === null) return pkceRequired;
   if (resource !== null) return null;
-  if (asked.resource !== null) {
+  if (authorizationRequest.resource !== null) {
     return { error: "invalid_target", description: "No app is registered with this resource URL" };
   }
   return client.registration === "operator"
@@ -163,14 +173,14 @@ export async function findParameters(
  * Returns the path that leads back to a request, and stores the request first if its parameters came with the URL.
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE
  */
-export async function pathOf(
+export async function resumePath(
   context: AppLoadContext,
   {
-    opened,
+    authorization,
     resumed = true,
-  }: { opened: Pick<OpenAuthorization, "target" | "parameters" | "requestUri">; resumed?: boolean },
+  }: { authorization: Pick<OpenAuthorization, "target" | "parameters" | "requestUri">; resumed?: boolean },
 ): Promise<string> {
-  const { target, parameters, requestUri } = opened;
+  const { target, parameters, requestUri } = authorization;
   const { clientId } = target;
   const stored = requestUri ?? (await storeRequest(context, { clientId, parameters }));
   return storedRequestPath({ clientId, requestUri: stored }, { resumed });

@@ -11,12 +11,14 @@ const maxPathLength = 2_048;
 
 /** Returns the path of a sign-out request, with only the parameters that we support. */
 export function logoutPath(query: URLSearchParams): string {
-  const known = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
-  return `/oauth/logout${known.length > 0 ? `?${new URLSearchParams(known)}` : ""}`;
+  const supported = parameters.flatMap((name) => query.getAll(name).map((value) => [name, value]));
+  return `/oauth/logout${supported.length > 0 ? `?${new URLSearchParams(supported)}` : ""}`;
 }
 
 const hintClaims = z.looseObject({ aud: z.string(), sub: z.uuid(), sid: z.uuid() });
-const meets = z.object({ displayName: z.string(), redirectAllowed: z.boolean(), ofSession: z.boolean() }).nullable();
+const logoutAnswer = z
+  .object({ displayName: z.string(), redirectAllowed: z.boolean(), ofSession: z.boolean() })
+  .nullable();
 
 /** A client's request to sign a person out (OpenID Connect RP-Initiated Logout 1.0 section 2). */
 export interface LogoutRequest {
@@ -44,29 +46,29 @@ export async function openLogout(context: AppLoadContext, request: Request): Pro
   // An expired ID token still identifies its login (section 4).
   const claims = hint ? hintClaims.safeParse(await verifyOwnJwt(context, hint, { typ: "JWT" })).data : undefined;
   if ((hint && !claims) || (claims && clientId && claims.aud !== clientId)) return null;
-  const named = clientId ?? claims?.aud;
-  if (!named) return redirectUri ? null : { displayName: null, login: null, address: null, isProven: false };
+  const namedClientId = clientId ?? claims?.aud;
+  if (!namedClientId) return redirectUri ? null : { displayName: null, login: null, address: null, isProven: false };
   const { auth } = context.session;
-  const met = await callAppFunction(context, {
+  const answer = await callAppFunction(context, {
     name: "read_openid_logout",
     args: {
-      client_id: named,
+      client_id: namedClientId,
       post_logout_redirect_uri: redirectUri,
       sid: claims?.sid ?? null,
       session_id: auth.status === "authenticated" ? auth.claims.session_id : null,
     },
-    schema: meets,
+    schema: logoutAnswer,
   });
-  if (!met || (redirectUri && !met.redirectAllowed)) return null;
+  if (!answer || (redirectUri && !answer.redirectAllowed)) return null;
   return {
-    displayName: met.displayName,
+    displayName: answer.displayName,
     login: claims ? { sid: claims.sid, userId: claims.sub } : null,
-    address: redirectUri ? withState(redirectUri, state) : null,
-    isProven: met.ofSession,
+    address: redirectUri ? appendState(redirectUri, state) : null,
+    isProven: answer.ofSession,
   };
 }
 
-function withState(address: string, state: string | null | undefined): string {
+function appendState(address: string, state: string | null | undefined): string {
   if (!state) return address;
   return `${address}${address.includes("?") ? "&" : "?"}${new URLSearchParams({ state })}`;
 }

@@ -4,7 +4,7 @@ import { callAppFunction } from "../apps/app-database.ts";
 import { readAnswerTarget } from "./authorization-request.ts";
 import { findParameters } from "./open-authorization.ts";
 
-const opened = z
+const clientAnswer = z
   .object({ client: z.object({ displayName: z.string(), enabled: z.boolean() }), redirectAllowed: z.boolean() })
   .nullable();
 
@@ -27,15 +27,15 @@ export async function readOpenidSignIn(context: AppLoadContext, path: string): P
   const parameters = (await findParameters(context, searchParams))?.parameters ?? new URLSearchParams();
   const target = readAnswerTarget(parameters);
   const loginHint = parameters.get("login_hint") ?? "";
-  const known = target
+  const answer = target
     ? await callAppFunction(context, {
         name: "open_openid_authorization",
         args: { client_id: target.clientId, redirect_uri: target.redirectUri, scopes: [] },
-        schema: opened,
+        schema: clientAnswer,
       })
     : null;
   return {
-    appName: known?.redirectAllowed ? known.client.displayName : null,
+    appName: answer?.redirectAllowed ? answer.client.displayName : null,
     loginHint: loginHint.length <= maxHintLength && loginHint.includes("@") ? loginHint : "",
   };
 }

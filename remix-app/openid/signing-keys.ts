@@ -87,8 +87,8 @@ function kidOf(token: string): string | undefined {
 
 function openKeys(context: SigningContext): Promise<SigningKeys> {
   const { env } = context;
-  const known = cached.get(env);
-  if (known && known.until > Date.now()) return known.keys;
+  const entry = cached.get(env);
+  if (entry && entry.until > Date.now()) return entry.keys;
   const keys = readKeys(context);
   cached.set(env, { until: Date.now() + cacheMs, keys });
   keys.catch(() => cached.delete(env));

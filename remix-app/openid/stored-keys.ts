@@ -96,11 +96,11 @@ export async function rotateStoredKeys(context: SigningContext): Promise<void> {
 
 function requireRing(context: SigningContext): Promise<KeyRing> {
   const { env } = context;
-  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: earlier = [] } = env;
+  const { APP_SESSION_SECRET: current, APP_SESSION_PREVIOUS_SECRETS: previous = [] } = env;
   if (current === undefined) {
     throw unavailable(context, "This platform is not set up for apps: APP_SESSION_SECRET is not set.");
   }
-  const ring = rings.get(env) ?? openKeyRing([current, ...earlier], "OpenID signing keys");
+  const ring = rings.get(env) ?? openKeyRing([current, ...previous], "OpenID signing keys");
   rings.set(env, ring);
   return ring;
 }

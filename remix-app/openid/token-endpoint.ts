@@ -19,8 +19,8 @@ import {
   tokenResponse,
 } from "./token-response.ts";
 
-const answered = z.union([refusalOf("unauthenticated", "token", "target", "scope", "unavailable"), issuedTokens]);
-type Answered = z.output<typeof answered>;
+const tokenAnswer = z.union([refusalOf("unauthenticated", "token", "target", "scope", "unavailable"), issuedTokens]);
+type TokenAnswer = z.output<typeof tokenAnswer>;
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -29,14 +29,17 @@ const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
  * @throws Response an OAuth error; 503 if the database does not answer
  */
 export async function answerTokenRequest(context: AppLoadContext, request: Request): Promise<Response> {
-  const asked = await readClientRequest(request, context);
-  switch (asked.form.get("grant_type")) {
+  const clientRequest = await readClientRequest(request, context);
+  switch (clientRequest.form.get("grant_type")) {
     case "authorization_code":
-      return redeemCode(context, asked);
+      return redeemCode(context, clientRequest);
     case "refresh_token":
-      return refresh(context, asked);
+      return refresh(context, clientRequest);
     case deviceGrant:
-      return redeemDeviceCode(context, { client: asked.client, deviceCode: required(asked.form, "device_code") });
+      return redeemDeviceCode(context, {
+        client: clientRequest.client,
+        deviceCode: requireParameter(clientRequest.form, "device_code"),
+      });
     case undefined:
       throw oauthError("invalid_request", { description: "grant_type is required" });
     default:
@@ -45,7 +48,7 @@ export async function answerTokenRequest(context: AppLoadContext, request: Reque
 }
 
 async function redeemCode(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
-  const [code, redirectUri] = [required(form, "code"), required(form, "redirect_uri")];
+  const [code, redirectUri] = [requireParameter(form, "code"), requireParameter(form, "redirect_uri")];
   // Whether the verifier may be missing is decided by the code, which may have been issued without a challenge.
   const verifier = form.get("code_verifier") ?? null;
   // RFC 7636 section 4.1.
@@ -66,13 +69,13 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
       ...hashesOf(pair),
       resource,
     },
-    schema: answered,
+    schema: tokenAnswer,
   });
-  return issued(context, { client, answer, pair, sign });
+  return issueTokens(context, { client, answer, pair, sign });
 }
 
 async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
-  const refreshToken = required(form, "refresh_token");
+  const refreshToken = requireParameter(form, "refresh_token");
   const [scopes, resource] = [scopesIn(form), resourceIn(form)];
   const { successor } = await requireAppKeys(context);
   const sign = await openSigner(context);
@@ -94,16 +97,21 @@ async function refresh(context: AppLoadContext, { client, form }: ClientRequest)
         successor_hash,
         resource,
       },
-      schema: answered,
+      schema: tokenAnswer,
     });
     return { answer, pair };
   });
-  return issued(context, { client, answer, pair, sign });
+  return issueTokens(context, { client, answer, pair, sign });
 }
 
-async function issued(
+async function issueTokens(
   context: AppLoadContext,
-  { client, answer, pair, sign }: Pick<ClientRequest, "client"> & { answer: Answered; pair: TokenPair; sign: Signer },
+  {
+    client,
+    answer,
+    pair,
+    sign,
+  }: Pick<ClientRequest, "client"> & { answer: TokenAnswer; pair: TokenPair; sign: Signer },
 ): Promise<Response> {
   if (!("refused" in answer)) return tokenResponse(context, { issued: answer satisfies IssuedTokens, pair, sign });
   switch (answer.refused) {
@@ -131,9 +139,9 @@ function scopesIn(form: ReadonlyMap<string, string>): string[] | null {
 
 /** Returns the resource that the tokens are requested for, in its canonical form; null if none is named. */
 function resourceIn(form: ReadonlyMap<string, string>): string | null {
-  const named = form.get("resource");
-  if (named === undefined) return null;
-  const resource = canonicalResource(named);
+  const resourceParameter = form.get("resource");
+  if (resourceParameter === undefined) return null;
+  const resource = canonicalResource(resourceParameter);
   if (resource === null) throw invalidTarget();
   return resource;
 }
@@ -142,7 +150,7 @@ function invalidTarget(): Response {
   return oauthError("invalid_target", { description: "The login is not for this resource" });
 }
 
-function required(form: ReadonlyMap<string, string>, name: string): string {
+function requireParameter(form: ReadonlyMap<string, string>, name: string): string {
   const value = form.get(name);
   if (value) return value;
   throw oauthError("invalid_request", { description: `${name} is required` });

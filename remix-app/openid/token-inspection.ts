@@ -8,7 +8,7 @@ import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
 const second = z.number().int();
-const introspected = z.union([
+const introspectionAnswer = z.union([
   refusalOf("unauthenticated", "unavailable"),
   z.object({ active: z.literal(false) }),
   z.object({
@@ -38,7 +38,7 @@ export async function answerIntrospection(context: AppLoadContext, request: Requ
   const answer = await callAppFunction(context, {
     name: "introspect_openid_token",
     args: { client_id: client.id, secret_hash: client.secretHash, token_hash: await tokenHashIn(form, context) },
-    schema: introspected,
+    schema: introspectionAnswer,
   });
   if ("refused" in answer) {
     throw answer.refused === "unavailable" ? appsUnavailable(context) : await refuseClient(context, client);

@@ -110,7 +110,7 @@ function idTokenClaims(iss: string, { issued, accessToken }: { issued: IssuedTok
     iat: issuedAt,
     sid,
     acr,
-    at_hash: halfHashOf(accessToken),
+    at_hash: leftHalfHash(accessToken),
     ...(authTime !== null && { auth_time: authTime }),
     ...(amr.length > 0 && { amr }),
     ...(nonce && { nonce }),
@@ -118,6 +118,6 @@ function idTokenClaims(iss: string, { issued, accessToken }: { issued: IssuedTok
 }
 
 /** Returns the left half of a token's SHA-256, as required for RS256 (OpenID Connect Core 1.0 section 3.1.3.6). */
-function halfHashOf(token: string): string {
+function leftHalfHash(token: string): string {
   return createHash("sha256").update(token).digest().subarray(0, 16).toString("base64url");
 }

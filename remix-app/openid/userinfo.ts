@@ -6,7 +6,7 @@ import { openidBearerToken } from "../http/authorization.ts";
 import { readBody } from "../http/body-limit.ts";
 import { oauthError } from "./oauth-error.ts";
 
-const answered = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
+const userinfoAnswer = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
 
 /**
  * Answers `/oauth/userinfo` (OpenID Connect Core 1.0 section 5.3) for a token in the Authorization header or, posted as
@@ -19,7 +19,7 @@ export async function answerUserinfo(context: AppLoadContext, request: Request):
   const claims = await callAppFunction(context, {
     name: "read_openid_userinfo",
     args: { access_hash: hashOf(token) },
-    schema: answered,
+    schema: userinfoAnswer,
   });
   if (!("refused" in claims)) return Response.json(claims, { headers: { "Cache-Control": "no-store" } });
   switch (claims.refused) {
@@ -36,16 +36,16 @@ async function tokenOf(request: Request, context: Pick<AppLoadContext, "requestI
   const authorization = request.headers.get("authorization");
   const isForm = request.headers.get("content-type")?.startsWith("application/x-www-form-urlencoded") ?? false;
   const body = request.method === "POST" && isForm ? await readBody(request, context) : undefined;
-  const posted = new URLSearchParams(new TextDecoder().decode(body)).getAll("access_token");
-  if (authorization !== null && posted.length > 0) {
+  const formTokens = new URLSearchParams(new TextDecoder().decode(body)).getAll("access_token");
+  if (authorization !== null && formTokens.length > 0) {
     throw refuse("invalid_request", { status: 400, description: "Send the access token once" });
   }
-  if (authorization === null && posted.length === 0) {
+  if (authorization === null && formTokens.length === 0) {
     // RFC 6750 section 3.1: a request without a token gets no error code.
     throw new Response(null, { status: 401, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  const token = authorization === null ? posted[0] : openidBearerToken(authorization);
-  if (token && posted.length < 2) return token;
+  const token = authorization === null ? formTokens[0] : openidBearerToken(authorization);
+  if (token && formTokens.length < 2) return token;
   throw refuse("invalid_token", { status: 401, description: "The access token is invalid, expired or revoked" });
 }
 

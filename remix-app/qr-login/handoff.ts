@@ -19,7 +19,7 @@ import { discardSession } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 
-const noEmail = "This account has no email, so a phone can’t sign it in to a browser.";
+const noEmailMessage = "This account has no email, so a phone can’t sign it in to a browser.";
 
 /**
  * Asks the account's phones to approve a fresh session for a browser that is already signed in.
@@ -27,7 +27,7 @@ const noEmail = "This account has no email, so a phone can’t sign it in to a b
  */
 export async function beginHandoff(context: AppLoadContext, user: User): Promise<NewChallenge> {
   if (user.email !== "") return beginChallenge(context, { kind: "qr", user });
-  throw problem("CONFLICT", { requestId: context.requestId, detail: noEmail });
+  throw problem("CONFLICT", { requestId: context.requestId, detail: noEmailMessage });
 }
 
 /** The page that opens if a browser, rather than the app, follows the link. */
@@ -69,14 +69,14 @@ export async function decideChallenge(
     device,
   };
   const call = { name: "private.decide_qr_challenge", args: { decision }, schema: outcome } as const;
-  const decided = await callFunction(context, call);
-  if (decided === "approved" || decided === "rejected") return decided;
-  throw refusalOf(decided, context);
+  const answer = await callFunction(context, call);
+  if (answer === "approved" || answer === "rejected") return answer;
+  throw refusalOf(answer, context);
 }
 
-const seen = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
-const claimed = z.enum(["claimed", "mfa_required", "not_found", ...seen.options]);
-const completed = z.enum(["consumed", "rejected", "expired"]);
+const openStatus = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
+const claimStatus = z.enum(["claimed", "mfa_required", "not_found", ...openStatus.options]);
+const completionStatus = z.enum(["consumed", "rejected", "expired"]);
 
 /**
  * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session. All
@@ -84,7 +84,7 @@ const completed = z.enum(["consumed", "rejected", "expired"]);
  */
 export type Consumption =
   | { status: "consumed"; session: StoredSession }
-  | { status: z.infer<typeof seen>; session: null };
+  | { status: z.infer<typeof openStatus>; session: null };
 
 /**
  * Consumes an approved challenge and returns a new session for the caller to put into the browser. Only one of several
@@ -103,7 +103,7 @@ export async function consumeChallenge(
   const database = createServiceClient(env).schema("private");
   const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
   const { data, error } = await database.rpc("claim_qr_challenge", { claim });
-  const outcome = claimed.safeParse(data);
+  const outcome = claimStatus.safeParse(data);
   if (error || !outcome.success) throw failedCall(context, { call: "claim_qr_challenge", error });
   if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
   if (outcome.data !== "claimed") return { status: outcome.data, session: null };
@@ -113,12 +113,12 @@ export async function consumeChallenge(
     if (minted.status === "unknown") throw problem("AUTH_UNAVAILABLE", { requestId });
     await database.rpc("release_qr_challenge", { challenge_id: key.id });
     if (minted.status === "busy") return { status: "approved", session: null };
-    throw unmintable(minted.status, requestId);
+    throw mintFailure(minted.status, requestId);
   }
 
   const completion = { id: key.id, claims: claimsFor(context, claims), mintedSessionId: minted.claims.session_id };
   const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
-  const end = completed.safeParse(answer);
+  const end = completionStatus.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
     await discardSession(context, minted.session);
     if (failed || !end.success) throw failedCall(context, { call: "complete_qr_challenge", error: failed });
@@ -139,8 +139,8 @@ async function renew(context: AppLoadContext, minted: StoredSession): Promise<St
   throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
 }
 
-function unmintable(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
+function mintFailure(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
   if (status === "unavailable") return problem("AUTH_UNAVAILABLE", { requestId });
-  const detail = status === "no_email" ? noEmail : "We can’t create a session for this account right now.";
+  const detail = status === "no_email" ? noEmailMessage : "We can’t create a session for this account right now.";
   return problem("CONFLICT", { requestId, detail });
 }

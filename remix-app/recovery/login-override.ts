@@ -5,7 +5,7 @@ import { z } from "zod";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
 
-const proven = z.object({
+const provenAnswer = z.object({
   outcome: z.literal("proven"),
   overrideId: z.uuid(),
   userId: z.uuid(),
@@ -38,9 +38,9 @@ export async function signInUnderOverride(
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("verify_override_password", { request: { email, password, ip: clientAddress, userAgent, requestId } });
-  const proof = proven.safeParse(data);
+  const proof = provenAnswer.safeParse(data);
   if (error || !proof.success) return response;
-  await liftBlocks(context, { ...proof.data, email, provenBy: "password" });
+  await liftBlocks(context, { ...proof.data, email, proof: "password" });
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   const { auth } = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
@@ -88,16 +88,16 @@ export interface BlockedAccount {
  */
 export async function liftBlocks(
   context: AppLoadContext,
-  account: BlockedAccount & { provenBy: "password" | "mailbox" },
+  account: BlockedAccount & { proof: "password" | "mailbox" },
 ): Promise<boolean> {
-  const { userId, banned, confirmed, provenBy, ...about } = account;
+  const { userId, banned, confirmed, proof, ...about } = account;
   if (!banned && confirmed) return true;
   const { auth } = createServiceClient(context.env);
-  const foreign = !confirmed && provenBy === "mailbox";
+  const replacesPassword = !confirmed && proof === "mailbox";
   const { error } = await auth.admin.updateUserById(userId, {
     ban_duration: "none",
     email_confirm: true,
-    ...(foreign ? { password: randomBytes(32).toString("base64url") } : {}),
+    ...(replacesPassword ? { password: randomBytes(32).toString("base64url") } : {}),
   });
   await recordRecovery(context, {
     ...about,

@@ -7,7 +7,7 @@ import { startEvenTiming } from "../session/even-answers.ts";
 import { mintSession } from "../session/mint-session.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { codeHash, tokenHash } from "./credential.ts";
-import { deadLink } from "./dead-link.ts";
+import { invalidLinkMessage } from "./invalid-link.ts";
 import { createRecoveredAccount, liftBlocks } from "./login-override.ts";
 import { recoveryBrowserHash } from "./recovery-browser.ts";
 
@@ -21,7 +21,7 @@ export type AccountRecovery =
       /** A new session at AAL1, for `completeSignIn`. */
       session: StoredSession;
       /** Whether the account existed before the recovery. */
-      known: boolean;
+      accountExisted: boolean;
       passwordReplaced: boolean;
     }
   | { outcome: "failed"; status: 400 | 403 | 410 | 429 | 503; message: string };
@@ -48,18 +48,18 @@ const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.
  */
 export async function recoverAccount(context: AppLoadContext, proof: Proof): Promise<AccountRecovery> {
   const byLink = "token" in proof;
-  const whenDue = startEvenTiming();
+  const waitForDueTime = startEvenTiming();
   // Attempts with a link are not limited per email, because links are too long to guess.
   const attempt = await guardAttempt(context, { action: "code", ...(byLink ? {} : { email: proof.email }) });
-  if (!attempt.admitted) return failed(attempt.status, attempt.message);
-  const judged = await consume(context, proof);
-  await attempt.settle(judged === null ? "void" : judged.outcome === "consumed" ? "succeeded" : "failed");
-  if (judged === null) return failed(503, unavailable);
-  if (judged.outcome === "rejected") {
-    await whenDue();
-    return byLink ? failed(410, deadLink) : failed(400, wrongCode);
+  if (!attempt.admitted) return failWith(attempt.status, attempt.message);
+  const result = await consume(context, proof);
+  await attempt.settle(result === null ? "void" : result.outcome === "consumed" ? "succeeded" : "failed");
+  if (result === null) return failWith(503, unavailableMessage);
+  if (result.outcome === "rejected") {
+    await waitForDueTime();
+    return byLink ? failWith(410, invalidLinkMessage) : failWith(400, wrongCodeMessage);
   }
-  return enter(context, judged, byLink ? "link" : "code");
+  return signInRecovered(context, result, byLink ? "link" : "code");
 }
 
 async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<typeof answer> | null> {
@@ -83,33 +83,42 @@ async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<t
   return error || !parsed.success ? null : parsed.data;
 }
 
-async function enter(
+async function signInRecovered(
   context: AppLoadContext,
-  { credentialId, overrideId, email, banned, confirmed, replacedPassword, waitMs, ...known }: z.infer<typeof consumed>,
+  {
+    credentialId,
+    overrideId,
+    email,
+    banned,
+    confirmed,
+    replacedPassword,
+    waitMs,
+    ...consumption
+  }: z.infer<typeof consumed>,
   method: "link" | "code",
 ): Promise<AccountRecovery> {
-  const userId = known.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
-  const account = { email, overrideId, banned, confirmed, provenBy: "mailbox" } as const;
-  const open = !known.userId || (await liftBlocks(context, { ...account, userId: known.userId }));
+  const userId = consumption.userId ?? (await createRecoveredAccount(context, { email, overrideId }));
+  const account = { email, overrideId, banned, confirmed, proof: "mailbox" } as const;
+  const open = !consumption.userId || (await liftBlocks(context, { ...account, userId: consumption.userId }));
   // Waits, because the account's MFA policy rejects a session that is created before `waitMs` has passed.
   await new Promise((resolve) => setTimeout(resolve, waitMs));
   const minted = userId && open ? await mintSession(context, { userId }) : null;
   if (minted?.status === "minted") {
     const sessionId = minted.claims.session_id;
     await recordEvent(context, { userId: minted.claims.sub, kind: "account_recovered", method, sessionId });
-    const existed = known.userId !== null;
-    const passwordReplaced = replacedPassword || (existed && !confirmed);
+    const accountExisted = consumption.userId !== null;
+    const passwordReplaced = replacedPassword || (accountExisted && !confirmed);
     await allowRepeat(context, { credentialId, sessionId, passwordReplaced });
-    return { outcome: "recovered", session: minted.session, known: existed, passwordReplaced };
+    return { outcome: "recovered", session: minted.session, accountExisted, passwordReplaced };
   }
   if (minted?.status !== "unknown") {
     const { error } = await createServiceClient(context.env)
       .schema("private")
       .rpc("release_recovery_credential", { credential_id: credentialId });
-    if (!error) return failed(503, unavailable);
+    if (!error) return failWith(503, unavailableMessage);
   }
   console.error(`error request=${context.requestId} a recovery was used and no session came of it`);
-  return failed(503, usedUp);
+  return failWith(503, credentialUsedMessage);
 }
 
 /** Lets this browser use the credential again until it has received the response. */
@@ -128,11 +137,12 @@ async function allowRepeat(
   if (error) console.error(`warning request=${context.requestId} a recovery cannot be repeated: ${error.code}`);
 }
 
-const wrongCode =
+const wrongCodeMessage =
   "That email and code don’t match. Check both. Codes expire after 15 minutes. After several wrong codes, only the link in the email we sent you works.";
-const unavailable = "We couldn’t sign you in right now. Your link and code still work. Try again in a moment.";
-const usedUp = "We couldn’t sign you in, and your link may no longer work. Ask your administrator for a new email.";
+const unavailableMessage = "We couldn’t sign you in right now. Your link and code still work. Try again in a moment.";
+const credentialUsedMessage =
+  "We couldn’t sign you in, and your link may no longer work. Ask your administrator for a new email.";
 
-function failed(status: 400 | 403 | 410 | 429 | 503, message: string): AccountRecovery {
+function failWith(status: 400 | 403 | 410 | 429 | 503, message: string): AccountRecovery {
   return { outcome: "failed", status, message };
 }

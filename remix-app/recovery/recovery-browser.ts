@@ -4,13 +4,13 @@ import { type CookieContext, clearCookie, readCookie, writeCookie } from "../htt
 import { secretHashOf } from "../session/challenge.ts";
 
 const secretBytes = 32;
-const shape = /^[\w-]{43}$/;
+const secretPattern = /^[\w-]{43}$/;
 
 /** Marks the browser that shows the recovery page. The response to a successful recovery removes the mark. */
 export function markRecoveryBrowser(context: CookieContext): void {
-  const held = readCookie(context, cookies.recoveryBrowser);
+  const secret = readCookie(context, cookies.recoveryBrowser);
   // Renews the cookie at each visit, so that it lasts as long as the most recently opened link.
-  const value = shape.test(held) ? held : randomBytes(secretBytes).toString("base64url");
+  const value = secretPattern.test(secret) ? secret : randomBytes(secretBytes).toString("base64url");
   writeCookie(context, cookies.recoveryBrowser, { value });
 }
 
@@ -19,7 +19,7 @@ export function markRecoveryBrowser(context: CookieContext): void {
  */
 export function recoveryBrowserHash(context: CookieContext): string | null {
   const secret = readCookie(context, cookies.recoveryBrowser);
-  return shape.test(secret) ? secretHashOf(secret) : null;
+  return secretPattern.test(secret) ? secretHashOf(secret) : null;
 }
 
 /** Clears the recovery cookie once the recovery has signed the user in. */

@@ -36,19 +36,19 @@ export async function requireCaller(context: AppLoadContext, request: Request): 
   if (token === null || !isSessionToken(token)) return { kind: "user", user: await requireUser(context, request) };
   const keys = await requireAppKeys(context);
   const jti = await readSessionToken(token, keys.session);
-  if (jti === null) throw sessionOver(context);
+  if (jti === null) throw sessionExpired(context);
   return { kind: "app", tokenHash: hashOf(jti) };
 }
 
-const anyId = z.uuid();
+const uuid = z.uuid();
 const noWorkspace = "00000000-0000-0000-0000-000000000000";
 
 /**
  * Returns the workspace id from the URL, for a database function that takes an app session. Replaces a malformed id
  * with an id that does not exist, so that the database function checks the session first.
  */
-export function askedWorkspace(id: string | undefined): string {
-  return anyId.safeParse(id).data ?? noWorkspace;
+export function workspaceIdOrUnknown(id: string | undefined): string {
+  return uuid.safeParse(id).data ?? noWorkspace;
 }
 
 const refusals = refusalOf(
@@ -88,7 +88,7 @@ export async function callAsApp<Schema extends z.ZodType>(
   const { requestId } = context;
   switch (refusal.data.refused) {
     case "unauthenticated":
-      throw sessionOver(context);
+      throw sessionExpired(context);
     case "mfa_required":
       throw problem("MFA_REQUIRED", { requestId });
     case "unavailable":
@@ -102,7 +102,7 @@ export async function callAsApp<Schema extends z.ZodType>(
   }
 }
 
-function sessionOver({ requestId }: { requestId: string }): Response {
+function sessionExpired({ requestId }: { requestId: string }): Response {
   const detail = "This app session or access token has ended. Send the person to sign in again.";
   return problem("UNAUTHENTICATED", {
     requestId,

@@ -26,21 +26,21 @@ export const validateRequest = z.strictObject({
   preview: z.boolean().default(false),
 });
 
-const openedSessions = z.object({
+const handoffSessions = z.object({
   userId: z.uuid(),
   /** The login that the sessions belong to, as named in logout tokens. */
   sid: z.uuid(),
   appSession: issuedSession,
   centralSession: issuedSession.optional(),
 });
-export type OpenedSessions = z.output<typeof openedSessions>;
+export type HandoffSessions = z.output<typeof handoffSessions>;
 
 /** The person that a token would sign in. The app gets name and email only with the `profile` scope. */
 const handoffPreview = z.object({ userId: z.uuid(), name: z.string().nullable(), email: z.string().nullable() });
 export type HandoffPreview = z.output<typeof handoffPreview>;
 
 /** Null for a token that is invalid, used or expired. */
-export const validated = z.union([openedSessions, handoffPreview, z.null()]);
+export const validateResponse = z.union([handoffSessions, handoffPreview, z.null()]);
 
 /** The request body of the calls that refresh, introspect or revoke a session. */
 export const sessionTokenRequest = z.strictObject({ token: z.string().min(1).max(4096) });
@@ -100,4 +100,4 @@ export const verifyRequest = z.strictObject({
   token: z.string().min(1).max(512),
   state: z.string().max(128).optional(),
 });
-export const verified = z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() });
+export const verifyResponse = z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() });

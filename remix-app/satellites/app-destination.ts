@@ -82,7 +82,7 @@ export type VerifyRoute = "present" | "missing" | "unreachable";
  */
 export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
   try {
-    const response = await fetch(reachable(new URL("/verify-token", origin)), {
+    const response = await fetch(resolveLocalhost(new URL("/verify-token", origin)), {
       method: "HEAD",
       redirect: "manual",
       signal: AbortSignal.timeout(timeoutMs),
@@ -94,7 +94,7 @@ export async function findVerifyRoute(origin: string): Promise<VerifyRoute> {
 }
 
 /** Browsers resolve every name under .localhost to this machine (RFC 6761 §6.3), but Node's resolver may not. */
-function reachable(url: URL): URL {
+function resolveLocalhost(url: URL): URL {
   if (url.hostname.endsWith(".localhost")) url.hostname = "127.0.0.1";
   return url;
 }
@@ -114,19 +114,19 @@ export interface SignInTarget {
  * other URL. For an app's page, returns our page that asks the person before it signs them in to the app.
  */
 export async function readSignInTarget(context: AppLoadContext, query: URLSearchParams): Promise<SignInTarget> {
-  const given = query.get("returnUrl");
-  if (given === null) return { returnUrl: "", appName: null, dropped: false };
-  const own = redirectTarget(given, { context, fallback: "" });
-  if (own !== "") {
-    const { pathname, searchParams } = new URL(own, context.origin);
+  const returnUrlParam = query.get("returnUrl");
+  if (returnUrlParam === null) return { returnUrl: "", appName: null, dropped: false };
+  const ownPath = redirectTarget(returnUrlParam, { context, fallback: "" });
+  if (ownPath !== "") {
+    const { pathname, searchParams } = new URL(ownPath, context.origin);
     const app = pathname === "/continue" ? await appDestination(context, searchParams.get("returnUrl")) : null;
-    return { returnUrl: own, appName: app?.app.displayName ?? null, dropped: false };
+    return { returnUrl: ownPath, appName: app?.app.displayName ?? null, dropped: false };
   }
-  const destination = await appDestination(context, given);
+  const destination = await appDestination(context, returnUrlParam);
   if (!destination) {
-    const elsewhere = URL.parse(given, context.origin)?.origin !== context.origin;
-    return { returnUrl: "", appName: null, dropped: elsewhere };
+    const isForeign = URL.parse(returnUrlParam, context.origin)?.origin !== context.origin;
+    return { returnUrl: "", appName: null, dropped: isForeign };
   }
-  const returnUrl = continuePath(given, query.get("state"));
+  const returnUrl = continuePath(returnUrlParam, query.get("state"));
   return { returnUrl, appName: destination.app.displayName, dropped: false };
 }

@@ -19,7 +19,7 @@ export async function sessionHash(token: string, keys: AppKeys): Promise<string>
   return hashOf(jti ?? `not ours: ${token}`);
 }
 
-const introspected = z.union([
+const introspectionAnswer = z.union([
   refusalOf("unauthenticated", "unavailable"),
   z.object({ active: z.literal(false) }),
   z.object({
@@ -47,7 +47,7 @@ export async function introspectAppSession(
   const answer = await callAppFunction(context, {
     name: "introspect_app_session",
     args: { ...client.credentials, token_hash: await sessionHash(token, keys) },
-    schema: introspected,
+    schema: introspectionAnswer,
   });
   if ("refused" in answer) {
     throw answer.refused === "unavailable" ? appsUnavailable(context) : await refuseApp(context);

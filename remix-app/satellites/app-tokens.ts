@@ -7,11 +7,11 @@ import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "../apps
 import { problem } from "../http/problem.ts";
 import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
 import { reauthRequired, sessionHash, type TokenOfApp } from "./app-sessions.ts";
-import { proveHandoff } from "./handoff.ts";
+import { verifyHandoff } from "./handoff.ts";
 
 const refreshPrefix = "ttr_ref_";
 const accessPrefix = "ttr_app_";
-const answered = z.union([
+const tokenAnswer = z.union([
   refusalOf("unauthenticated", "token", "scope", "workspace", "unavailable"),
   z.object({ user: z.uuid(), workspace: z.uuid(), scopes: z.array(z.string()), expiresAt: z.string() }),
 ]);
@@ -39,7 +39,7 @@ async function redeem(
   context: AppLoadContext,
   { client, request }: { client: AppClient; request: Extract<ExchangeRequest, { token: string }> },
 ): Promise<IssuedAppToken> {
-  const handoff = await proveHandoff(context, { client, token: request.token });
+  const handoff = await verifyHandoff(context, { client, token: request.token });
   if (!handoff) throw reauthRequired(context);
   const pair: Pair = { access: await createAiCredential("app_token"), refreshToken: newOpaqueToken(refreshPrefix) };
   const answer = await callAppFunction(context, {
@@ -55,9 +55,9 @@ async function redeem(
       access_hash: hashOf(pair.access.text),
       refresh_hash: hashOf(pair.refreshToken),
     },
-    schema: answered,
+    schema: tokenAnswer,
   });
-  return issued(context, { answer, pair });
+  return toIssuedToken(context, { answer, pair });
 }
 
 async function refresh(
@@ -83,16 +83,16 @@ async function refresh(
         access_hash: hashOf(pair.access.text),
         successor_hash: hashOf(pair.refreshToken),
       },
-      schema: answered,
+      schema: tokenAnswer,
     });
     return { answer, pair };
   });
-  return issued(context, refreshed);
+  return toIssuedToken(context, refreshed);
 }
 
-async function issued(
+async function toIssuedToken(
   context: AppLoadContext,
-  { answer, pair }: { answer: z.infer<typeof answered>; pair: Pair },
+  { answer, pair }: { answer: z.infer<typeof tokenAnswer>; pair: Pair },
 ): Promise<IssuedAppToken> {
   if (!("refused" in answer)) {
     return {

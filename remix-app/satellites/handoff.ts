@@ -7,7 +7,7 @@ import type { KeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
 import { claimsFor } from "../session/approval-proof.ts";
 import type { User } from "../session/user.ts";
-import type { HandoffPreview, IssuedSession, OpenedSessions } from "./app-calls.ts";
+import type { HandoffPreview, HandoffSessions, IssuedSession } from "./app-calls.ts";
 import { issueSessionToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
 
 /**
@@ -25,7 +25,7 @@ export async function mintCrossAppToken(
   if (session.auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
   const keys = await requireAppKeys(context);
   await requireAllowance(context, { action: "handoff", userId: user.id });
-  const proved = await callAppFunction(context, {
+  const facts = await callAppFunction(context, {
     name: "required_mfa_proof",
     args: {
       claims: claimsFor(context, session.auth.claims),
@@ -35,8 +35,8 @@ export async function mintCrossAppToken(
     schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
   });
   const noApp = () => problem("NOT_FOUND", { requestId, detail: "This app doesn’t exist, or it’s turned off." });
-  if ("refused" in proved) {
-    switch (proved.refused) {
+  if ("refused" in facts) {
+    switch (facts.refused) {
       case "not_found":
         throw noApp();
       case "mfa_required":
@@ -50,11 +50,11 @@ export async function mintCrossAppToken(
   const token = newOpaqueToken("xat_");
   const isStored = await callAppFunction(context, {
     name: "mint_cross_app_token",
-    args: { token_hash: hashOf(token), facts: proved, proof: await signProof(proved, keys.proof) },
+    args: { token_hash: hashOf(token), facts, proof: await signProof(facts, keys.proof) },
     schema: z.boolean(),
   });
   if (!isStored) throw noApp();
-  return { token, expiresAt: new Date(proved.expiresAt).toISOString() };
+  return { token, expiresAt: new Date(facts.expiresAt).toISOString() };
 }
 
 /** Revokes every outstanding cross-app token of a user. @returns how many there were */
@@ -72,7 +72,7 @@ const appAnswer = z.object({
 });
 
 /** A token with a valid proof, and the facts that the proof states. */
-export interface ProvenHandoff {
+export interface VerifiedHandoff {
   keys: AppKeys;
   app: z.infer<typeof appAnswer>["app"];
   tokenHash: string;
@@ -85,10 +85,10 @@ export interface ProvenHandoff {
  * @returns null for a token that the app cannot redeem
  * @throws Response 401 if the app's credentials are invalid
  */
-export async function proveHandoff(
+export async function verifyHandoff(
   context: AppLoadContext,
   { client, token }: { client: AppClient; token: string },
-): Promise<ProvenHandoff | null> {
+): Promise<VerifiedHandoff | null> {
   const keys = await requireAppKeys(context);
   const tokenHash = hashOf(token);
   const answer = await callAppFunction(context, {
@@ -106,17 +106,17 @@ export async function proveHandoff(
 }
 
 /**
- * Completes a redemption that {@link proveHandoff} began: uses up the token and opens the app's sessions. Checks the
+ * Completes a redemption that {@link verifyHandoff} began: uses up the token and opens the app's sessions. Checks the
  * proof against the current policy.
  * @returns null if another call was first, or if the proof no longer holds
  */
 export async function openAppSessions(
   context: AppLoadContext,
-  { client, handoff }: { client: AppClient; handoff: ProvenHandoff },
-): Promise<OpenedSessions | null> {
+  { client, handoff }: { client: AppClient; handoff: VerifiedHandoff },
+): Promise<HandoffSessions | null> {
   const { keys, tokenHash, proof, facts } = handoff;
   const [appPart, centralPart] = [newOpaqueToken(""), newOpaqueToken("")];
-  const opened = await callAppFunction(context, {
+  const answer = await callAppFunction(context, {
     name: "redeem_cross_app_token",
     args: {
       ...client.credentials,
@@ -131,31 +131,34 @@ export async function openAppSessions(
       z.object({ app: sessionSummary, central: sessionSummary.optional() }),
     ]),
   });
-  if ("refused" in opened) {
-    if (opened.refused === "unauthenticated") throw await refuseApp(context);
-    if (opened.refused === "unavailable") throw appsUnavailable(context);
+  if ("refused" in answer) {
+    if (answer.refused === "unauthenticated") throw await refuseApp(context);
+    if (answer.refused === "unavailable") throw appsUnavailable(context);
     return null;
   }
   const signing = { keys: keys.session, issuer: context.env.BASE_URL, app: client.name };
   const [appSession, centralSession] = await Promise.all([
-    issueSessionToken(opened.app, { ...signing, jti: appPart }),
-    opened.central && issueSessionToken(opened.central, { ...signing, jti: centralPart }),
+    issueSessionToken(answer.app, { ...signing, jti: appPart }),
+    answer.central && issueSessionToken(answer.central, { ...signing, jti: centralPart }),
   ]);
-  return { userId: facts.user, sid: opened.app.handoff, appSession, ...(centralSession ? { centralSession } : {}) };
+  return { userId: facts.user, sid: answer.app.handoff, appSession, ...(centralSession ? { centralSession } : {}) };
 }
 
 /**
  * Returns the person that a token would sign in, for "Continue as …". The app gets name and email only with the
  * `profile` scope. Redeems nothing.
  */
-export async function previewHandoff(context: AppLoadContext, { app, facts }: ProvenHandoff): Promise<HandoffPreview> {
+export async function previewHandoff(
+  context: AppLoadContext,
+  { app, facts }: VerifiedHandoff,
+): Promise<HandoffPreview> {
   if (!app.scopes.includes("profile")) return { userId: facts.user, name: null, email: null };
-  const person = await callAppFunction(context, {
+  const profile = await callAppFunction(context, {
     name: "preview_handoff",
     args: { user_id: facts.user },
     schema: z.object({ name: z.string().nullable(), email: z.string().nullable() }),
   });
-  return { userId: facts.user, ...person };
+  return { userId: facts.user, ...profile };
 }
 
 const second = z.number().int().nonnegative();

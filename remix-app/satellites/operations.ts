@@ -8,10 +8,10 @@ import {
   mintRequest,
   revokedTokens,
   sessionTokenRequest,
-  validated,
   validateRequest,
-  verified,
+  validateResponse,
   verifyRequest,
+  verifyResponse,
 } from "./app-calls.ts";
 
 const tag = "Apps and handoff";
@@ -56,7 +56,7 @@ export const appOperations: readonly Operation<ProblemCode>[] = [
       {
         status: 200,
         description: "The session that the token opens; for a preview, the user it would sign in; or null.",
-        schema: validated,
+        schema: validateResponse,
       },
     ],
     problems: ["INVALID_REQUEST", "RATE_LIMITED"],
@@ -120,7 +120,9 @@ export const appOperations: readonly Operation<ProblemCode>[] = [
     description: "Each satellite serves this at its own origin; the platform does not. Sets the app's session cookies.",
     credentials: [],
     body: { schema: verifyRequest, example: { token } },
-    answers: [{ status: 200, description: "The signed-in user, and when the session expires.", schema: verified }],
+    answers: [
+      { status: 200, description: "The signed-in user, and when the session expires.", schema: verifyResponse },
+    ],
     problems: ["INVALID_REQUEST"],
   },
 ];

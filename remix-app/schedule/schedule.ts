@@ -17,27 +17,27 @@ export interface ScheduleOptions {
  * @returns a function that stops the schedule and aborts a running task
  */
 export function startSchedule({ tasks, log }: ScheduleOptions): () => void {
-  const ended = new AbortController();
+  const abortController = new AbortController();
   const timers = tasks.map((task) => {
-    let failing = false;
-    let underWay = false;
+    let isFailing = false;
+    let isRunning = false;
     return setInterval(async () => {
-      if (underWay) return;
-      underWay = true;
+      if (isRunning) return;
+      isRunning = true;
       try {
-        await task.run(ended.signal);
-        if (failing) log(`schedule task=${task.name} works again`);
-        failing = false;
+        await task.run(abortController.signal);
+        if (isFailing) log(`schedule task=${task.name} works again`);
+        isFailing = false;
       } catch (error) {
-        if (!failing && !ended.signal.aborted) log(`schedule task=${task.name} fails: ${String(error)}`);
-        failing = true;
+        if (!isFailing && !abortController.signal.aborted) log(`schedule task=${task.name} fails: ${String(error)}`);
+        isFailing = true;
       } finally {
-        underWay = false;
+        isRunning = false;
       }
     }, task.intervalMs).unref();
   });
   return () => {
-    ended.abort();
+    abortController.abort();
     for (const timer of timers) clearInterval(timer);
   };
 }

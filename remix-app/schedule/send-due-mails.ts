@@ -57,21 +57,21 @@ async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
     .rpc("claim_due_mails", { max_mails: maxMails })
     .abortSignal(signal);
   if (error) throw new Error(`${error.code} ${error.message}`);
-  const claimed = claimedMails.parse(data);
+  const mails = claimedMails.parse(data);
   await Promise.all(
-    claimed.map(async (mail) => {
+    mails.map(async (mail) => {
       const { id, attempts } = mail;
       const failure = await deliverMail(env, { mail: textOf(mail, mailSite(env)), id });
       if (failure === null) await forgetMail(env, id);
       else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
     }),
   );
-  return claimed.length;
+  return mails.length;
 }
 
 function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], site: MailSite): Mail {
   if (!event) return { to, subject: subject ?? "", text: body ?? "" };
-  const { createdAt: when, ip, userAgent, device, ...told } = event;
+  const { createdAt: when, ip, userAgent, device, ...rest } = event;
   const browser = deviceName(userAgent ?? "");
-  return eventMail({ ...told, when, device: device ?? browser, browser, address: ip ?? "Unknown" }, { to, site });
+  return eventMail({ ...rest, when, device: device ?? browser, browser, address: ip ?? "Unknown" }, { to, site });
 }

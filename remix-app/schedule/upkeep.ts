@@ -82,7 +82,7 @@ export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY"
 
 /** How long a warning may wait before its emails are queued. */
 const sweepIntervalMs = 60_000;
-const alertsAtOnce = 100;
+const maxAlerts = 100;
 
 /**
  * Emails the people who manage a budget when spending reaches 50, 80 or 100% of the budget, or when the budget refuses
@@ -91,7 +91,7 @@ const alertsAtOnce = 100;
 export function warnOfBudgets(env: Env): ScheduledTask {
   return warn<BudgetAlert>(env, {
     name: "warn-of-budgets",
-    sweep: ["sweep_budget_alerts", { most: alertsAtOnce }],
+    sweep: ["sweep_budget_alerts", { most: maxAlerts }],
     queue: "queue_budget_alert_mails",
     mailOf: budgetAlertMail,
   });
@@ -101,7 +101,7 @@ export function warnOfBudgets(env: Env): ScheduledTask {
 export function warnOfCredits(env: Env): ScheduledTask {
   return warn<CreditAlert>(env, {
     name: "warn-of-credits",
-    sweep: ["sweep_credit_alerts", { max_alerts: alertsAtOnce }],
+    sweep: ["sweep_credit_alerts", { max_alerts: maxAlerts }],
     queue: "queue_credit_alert_mails",
     mailOf: creditAlertMail,
   });
@@ -136,9 +136,9 @@ function warn<Alert>(
       for (const alert of data as Alert[]) {
         if (signal.aborted) return;
         const { subject, text } = mailOf(alert, mailSite(env));
-        const posted = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
+        const queued = await database.rpc(queue, { alert, subject, body: text }).abortSignal(signal);
         // An email that cannot be queued must not block the others.
-        if (posted.error) failures.push(`${posted.error.code} ${posted.error.message}`);
+        if (queued.error) failures.push(`${queued.error.code} ${queued.error.message}`);
       }
       if (failures.length > 0) throw new Error(failures.join("; "));
     },

@@ -74,7 +74,7 @@ export async function listAccess(
 ): Promise<AccountAccess> {
   return callFunction(context, {
     name: "private.account_access",
-    args: { subject_id: user.id, actor_session_id: user.sessionId, most_sessions: sessionsListed },
+    args: { subject_id: user.id, actor_session_id: user.sessionId, max_sessions: sessionsListed },
     schema: accountAccess,
   });
 }

@@ -1,6 +1,6 @@
 import type { KeyRing } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
-import { type CookieContext, clearCookie, cookiesNamed, readCookie, writeCookie } from "../http/cookies.ts";
+import { type CookieContext, clearCookie, cookiesWithPrefix, readCookie, writeCookie } from "../http/cookies.ts";
 import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from "./cookies.ts";
 
 /**
@@ -28,7 +28,7 @@ function markOf(device: Device): string {
  * secret, because their additions are already merged.
  */
 export function readAdditions(context: Context, device: Device): string[] {
-  const secrets = cookiesNamed(context, cookies.addition).flatMap((cookie) => {
+  const secrets = cookiesWithPrefix(context, cookies.addition).flatMap((cookie) => {
     const value = readCookie(context, cookie);
     const [, mark] = suffix.exec(value) ?? [];
     if (mark === markOf(device)) return [];
@@ -58,7 +58,7 @@ export function settleAdditions(
     merged,
   }: { device: Device | null; cookieSecret?: string | undefined; merged: readonly string[] },
 ): void {
-  for (const cookie of cookiesNamed(context, cookies.addition)) {
+  for (const cookie of cookiesWithPrefix(context, cookies.addition)) {
     const value = readCookie(context, cookie);
     const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
     const [, mark, confirmation] = suffix.exec(value) ?? [];

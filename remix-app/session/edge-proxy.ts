@@ -99,7 +99,11 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   }
 
   /** Adds the sign-ins in the browser's cookies to its accounts. Makes no call if there are none. */
-  async function mergeAdditions({ device, additions, isPrefetch }: RequestCredentials): Promise<Device | null | "unavailable"> {
+  async function mergeAdditions({
+    device,
+    additions,
+    isPrefetch,
+  }: RequestCredentials): Promise<Device | null | "unavailable"> {
     if (!device || additions.length === 0) return device;
     if (isPrefetch) return "unavailable";
     return vault.takeAdditions(device, additions).catch(requireUnavailable);

@@ -3,7 +3,7 @@ import { confirmationLink, mailsTo } from "../../e2e/mailbox.ts";
 import { type Account, createAccount } from "../../scripts/test/account.ts";
 import { passMailPause, query } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
-import { quoted } from "../mail/inert-text.ts";
+import { quoteText } from "../mail/inert-text.ts";
 import { atOnce, callAtOnce } from "../testing/at-once.ts";
 import { openBrowser } from "../testing/browser.ts";
 import { maskEmail } from "./mailed-link.ts";
@@ -68,7 +68,7 @@ describe("a change of email", () => {
       expect(text).toContain(newEmail);
       expect(text).not.toContain("Not confirmed yet");
       for (const address of [account.email, newEmail]) await expect.poll(() => noticesTo(address)).toHaveLength(1);
-      expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${quoted(newEmail)}`);
+      expect((await noticesTo(account.email))[0]?.text).toContain(`To: ${quoteText(newEmail)}`);
       const rows = await query(
         "select kind, session_id from public.security_events where user_id = $1 and kind like 'email%'",
         [account.id],

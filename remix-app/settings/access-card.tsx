@@ -5,7 +5,7 @@ import { CardNotice, Notice } from "../ui/notice.tsx";
 import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
-const words = {
+const noticeTexts = {
   removed: "The selected items were removed. Everything else was kept.",
   confirmed: "You reviewed account access and kept everything.",
 };
@@ -21,7 +21,7 @@ export function AccessCard({
   unconfirmed: number;
   notice: SettingsNotice | null;
 }) {
-  const told = notice?.card === "access";
+  const hasNotice = notice?.card === "access";
   return (
     <Card
       id="access"
@@ -41,9 +41,9 @@ export function AccessCard({
         </ButtonLink>
       }
     >
-      {told || unconfirmed > 0 ? (
+      {hasNotice || unconfirmed > 0 ? (
         <div className="space-y-4 [&>:last-child]:mb-0">
-          <CardNotice notice={notice} card="access" words={words} />
+          <CardNotice notice={notice} card="access" words={noticeTexts} />
           {unconfirmed > 0 ? (
             <Notice tone="warn">
               {unconfirmed === 1

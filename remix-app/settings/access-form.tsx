@@ -32,15 +32,15 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
   const unconfirmed = ways.filter((way) => way.unconfirmed).map(({ key }) => key);
   const sessions = ways.filter(({ kind }) => kind === "session").map(({ key }) => key);
   const isCurrent = ({ kind, id }: AccessWay) => kind === "session" && id === currentSessionId;
-  const refused = refusal
+  const refusedIndex = refusal
     ? ways.findIndex(({ key, kind }) => selected.includes(key) && refusal.kinds.includes(kind))
     : -1;
   return (
     <AccountForm action={accessPath} className="space-y-5">
       <ErrorSummary
         id="access-error"
-        form={refused < 0 ? refusal?.message : null}
-        fields={refused < 0 ? {} : { [fieldId(refused)]: refusal?.message }}
+        form={refusedIndex < 0 ? refusal?.message : null}
+        fields={refusedIndex < 0 ? {} : { [fieldId(refusedIndex)]: refusal?.message }}
       />
       <input type="hidden" name="listedAt" value={listedAt} />
       <input type="hidden" name="listed" value={unconfirmed.join(" ")} />
@@ -77,14 +77,14 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               current={isCurrent(way)}
               ownPassword={way.kind === "password" && way.bySession === currentSessionId}
               selected={selected.includes(way.key)}
-              error={index === refused ? (refusal?.message ?? null) : null}
+              error={index === refusedIndex ? (refusal?.message ?? null) : null}
             />
           ))}
           {otherSessions.count > 0 ? (
             <OtherSessions
               others={otherSessions}
               index={ways.length}
-              listed={sessions.length}
+              listedCount={sessions.length}
               selected={selected.includes(otherSessions.key)}
             />
           ) : null}
@@ -153,7 +153,7 @@ function WayLine({
         ) : null}
         <p id={`${id}-facts`} className="text-muted">
           {kinds[way.kind].verb} <Moment at={way.addedAt} />
-          {ownPassword ? " from this device" : placeOf(way)}
+          {ownPassword ? " from this device" : describeOrigin(way)}
           {way.lastUsedAt && !current ? (
             <>
               {" · "}
@@ -175,13 +175,13 @@ function WayLine({
 function OtherSessions({
   others: { key, count, isNew },
   index,
-  listed,
+  listedCount,
   selected,
 }: {
   others: AccountAccess["otherSessions"];
   index: number;
   /** The number of sessions that the list shows individually. */
-  listed: number;
+  listedCount: number;
   selected: boolean;
 }) {
   const id = fieldId(index);
@@ -204,7 +204,7 @@ function OtherSessions({
           {isNew ? <span className="font-medium text-accent text-small">New</span> : null}
         </p>
         <p id={`${id}-facts`} className="text-muted">
-          Last active before the {listed} sessions above.
+          Last active before the {listedCount} sessions above.
         </p>
       </div>
     </li>
@@ -231,7 +231,7 @@ function nameOf({ kind, name, provider }: AccessWay): string {
   return name && name !== noun ? `${noun}: ${name}` : noun;
 }
 
-function placeOf({ kind, device, address }: AccessWay): string {
+function describeOrigin({ kind, device, address }: AccessWay): string {
   // A session's name already contains its device.
   const place = [kind === "session" ? null : device, address].filter(Boolean).join(", ");
   return place && ` from ${place}`;

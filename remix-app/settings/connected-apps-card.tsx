@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { rightOfToken, rightsOfSession } from "../apps/app-rights.ts";
-import type { ConnectedApp, HeldByApp } from "../apps/connected-apps.ts";
+import type { AppAccess, ConnectedApp } from "../apps/connected-apps.ts";
 import { rightsOfScopes } from "../openid/client-rights.ts";
 import { useBrand } from "../ui/brand.ts";
 import { ButtonLink, buttonClass } from "../ui/button.tsx";
@@ -21,15 +21,15 @@ export function ConnectedAppsCard() {
 }
 
 /** The maximum number of workspaces listed per app. Disconnecting ends access to the other workspaces too. */
-const workspacesShown = 10;
-const originsShown = 3;
+const maxWorkspaces = 10;
+const maxOrigins = 3;
 
 /** Shows an app, what it may do and for how long, and a link to disconnect the app. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   const product = useBrand().name;
   const { name, displayName, session, login, consent } = app;
-  const [tokens, moreTokens] = [app.tokens.slice(0, workspacesShown), app.tokens.length - workspacesShown];
-  const [origins, moreOrigins] = [app.origins.slice(0, originsShown), app.origins.length - originsShown];
+  const [tokens, moreTokens] = [app.tokens.slice(0, maxWorkspaces), app.tokens.length - maxWorkspaces];
+  const [origins, moreOrigins] = [app.origins.slice(0, maxOrigins), app.origins.length - maxOrigins];
   const websites = [...origins, ...(moreOrigins > 0 ? [`${moreOrigins} more`] : [])];
   return (
     <Card
@@ -42,8 +42,8 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
       }
     >
       <ul className="divide-y divide-line">
-        {session ? <SignedInLine held={session} rights={rightsOfSession(session)} /> : null}
-        {login ? <SignedInLine held={login} rights={rightsOfScopes(login, product)} /> : null}
+        {session ? <SignedInLine access={session} rights={rightsOfSession(session)} /> : null}
+        {login ? <SignedInLine access={login} rights={rightsOfScopes(login, product)} /> : null}
         {consent && !login ? (
           <li className="py-3 first:pt-0 last:pb-0">
             <Rights
@@ -60,7 +60,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
           return (
             // Two workspaces may have one name, and those that are closed to somebody have none.
             // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
-            <HeldLine key={index} held={token} what="Access" ends="unless the app renews it">
+            <AccessLine key={index} access={token} what="Access" ends="unless the app renews it">
               {right ? (
                 <Rights title="This app can:" rights={[right]} />
               ) : (
@@ -68,7 +68,7 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
                   This app has a token for {token.workspace ?? "a workspace"}, but can’t use it right now.
                 </p>
               )}
-            </HeldLine>
+            </AccessLine>
           );
         })}
         {moreTokens > 0 ? (
@@ -81,11 +81,11 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   );
 }
 
-function SignedInLine({ held, rights }: { held: HeldByApp; rights: string[] }) {
+function SignedInLine({ access, rights }: { access: AppAccess; rights: string[] }) {
   return (
-    <HeldLine held={held} what="Session" ends="">
+    <AccessLine access={access} what="Session" ends="">
       <Rights title="You’re signed in. This app can:" rights={rights} />
-    </HeldLine>
+    </AccessLine>
   );
 }
 
@@ -102,16 +102,16 @@ function Rights({ title, rights }: { title: string; rights: string[] }) {
   );
 }
 
-interface HeldLineProps {
-  held: HeldByApp;
+interface AccessLineProps {
+  access: AppAccess;
   /** The subject of the sentence "… expires", such as "Session". */
   what: string;
   ends: string;
   children: ReactNode;
 }
 
-function HeldLine({ held, what, ends, children }: HeldLineProps) {
-  const { connectedAt, renewedAt, endsAt } = held;
+function AccessLine({ access, what, ends, children }: AccessLineProps) {
+  const { connectedAt, renewedAt, endsAt } = access;
   return (
     <li className="py-3 first:pt-0 last:pb-0">
       {children}

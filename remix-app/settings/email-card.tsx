@@ -7,15 +7,15 @@ import { Moment } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
-const words = {
+const noticeTexts = {
   sent: "Email change requested.",
   resent: "We sent new links to both addresses. Earlier links no longer work.",
   canceled: "Email change canceled. The links we sent no longer work.",
   none: "There’s no pending email change.",
 };
 /** The texts for an account without an email. */
-const firstWords = {
-  ...words,
+const firstEmailTexts = {
+  ...noticeTexts,
   resent: "We sent a new link. The earlier link no longer works.",
   canceled: "Email change canceled. The link we sent no longer works.",
 };
@@ -53,7 +53,7 @@ export function EmailCard({
       }
       action={<ButtonLink href="/settings/profile/email">{email ? "Change email" : "Add email"}</ButtonLink>}
     >
-      <CardNotice notice={notice} card="email" words={email ? words : firstWords} />
+      <CardNotice notice={notice} card="email" words={email ? noticeTexts : firstEmailTexts} />
       {failure ? (
         <div className="mb-4">
           <Notice tone="warn">{failure}</Notice>

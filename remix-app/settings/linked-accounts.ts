@@ -22,7 +22,7 @@ export interface LinkedAccounts {
   notice: LinkNotice | null;
 }
 
-const identitiesShown = 20;
+const maxIdentities = 20;
 
 /** Returns the data of the linked-accounts card, and allows its forms to redirect to the providers. */
 export function linkedAccountsOf(
@@ -37,7 +37,7 @@ export function linkedAccountsOf(
   const names = [...new Set([...offered, ...linked.map(({ provider }) => provider)])];
   const { records: identities, nextCursor } = pageOfAll(
     linked.toSorted((a, b) => names.indexOf(a.provider) - names.indexOf(b.provider)),
-    { limit: identitiesShown, cursor, idOf: ({ id }) => id, requestId: context.requestId },
+    { limit: maxIdentities, cursor, idOf: ({ id }) => id, requestId: context.requestId },
   );
   const providers = names
     .map((name) => ({

@@ -10,7 +10,7 @@ import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
-const words = {
+const noticeTexts = {
   added: "Passkey added. You can now sign in with it.",
   renamed: "Passkey renamed.",
   deleted: "Passkey deleted. You can no longer sign in with it.",
@@ -31,7 +31,7 @@ export function PasskeysCard({
       lead="Sign in with your fingerprint, face or security key instead of a password."
       action={full ? null : <ButtonLink href="/settings/security/passkeys/new">Add passkey</ButtonLink>}
     >
-      <CardNotice notice={notice} card="passkeys" words={words} />
+      <CardNotice notice={notice} card="passkeys" words={noticeTexts} />
       <div className="space-y-4">
         {passkeys === null ? (
           <Notice tone="warn">We can’t show your passkeys right now. They still work. Try again in a moment.</Notice>

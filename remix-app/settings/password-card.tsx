@@ -3,7 +3,7 @@ import { Card } from "../ui/card.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
-const words = {
+const noticeTexts = {
   changed: "Password changed. You’ve been signed out on all other devices.",
   added: "Password set. You’ve been signed out on all other devices.",
 };
@@ -17,7 +17,7 @@ export function PasswordCard({ exists, notice }: { exists: boolean; notice: Sett
       lead={exists ? "Sign in with your email and password." : "You don’t have a password. You sign in another way."}
       action={<ButtonLink href="/settings/security/password">{exists ? "Change password" : "Set password"}</ButtonLink>}
     >
-      <CardNotice notice={notice} card="password" words={words} />
+      <CardNotice notice={notice} card="password" words={noticeTexts} />
     </Card>
   );
 }

@@ -14,7 +14,7 @@ import { PageNav } from "../ui/page-nav.tsx";
 import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
-const words = {
+const noticeTexts = {
   one: "Device signed out.",
   others: "All other devices are signed out.",
   over: "That device was already signed out.",
@@ -53,7 +53,7 @@ export function SessionsCard({
         ) : null
       }
     >
-      <CardNotice notice={notice} card="sessions" words={words} />
+      <CardNotice notice={notice} card="sessions" words={noticeTexts} />
       <ul className="divide-y divide-line">
         {sessions.map((session) => (
           <SessionLine key={session.id} session={session} />

@@ -11,7 +11,7 @@ export interface Figure {
 }
 
 const looks = { up: "change change-up", down: "change change-down", same: "change change-same" } as const;
-const words = { up: "more than", down: "less than", same: "change from" } as const;
+const comparisons = { up: "more than", down: "less than", same: "change from" } as const;
 
 /** Shows a row of at most four figures, each with its change from the previous range. */
 export function Figures({ figures }: { figures: readonly Figure[] }) {
@@ -43,7 +43,7 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
  * styles.css, because a table has dozens of arrows and drawing each one here would add two elements.
  */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
-  const compared = text === "from 0" ? "in" : words[direction];
+  const compared = text === "from 0" ? "in" : comparisons[direction];
   return (
     <span className={looks[direction]} title="Compared with the previous range">
       {text}

@@ -22,10 +22,10 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
   const days = range && rangeDays(range);
   // Keeps invalid values as typed.
   const typed = range?.fault ? new URLSearchParams(search) : null;
-  const wrongDays = typed?.get("range") ? null : range?.fault;
+  const daysFault = typed?.get("range") ? null : range?.fault;
   const custom = range?.preset === "custom";
-  const left = ["range", "from", "to", ...pageParameters];
-  const kept = [...new URLSearchParams(search)].filter(([name]) => !left.includes(name));
+  const rangeFields = ["range", "from", "to", ...pageParameters];
+  const otherParameters = [...new URLSearchParams(search)].filter(([name]) => !rangeFields.includes(name));
   return (
     <div className="flex flex-wrap items-start gap-2">
       <nav aria-label="Range, whole days in UTC" className="contents">
@@ -49,12 +49,12 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
           </a>
         ))}
       </nav>
-      <details className="open:w-full" open={custom || wrongDays != null}>
+      <details className="open:w-full" open={custom || daysFault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
           {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} (UTC)` : "Custom range"}
         </summary>
         <form className="flex flex-wrap items-end gap-3 pt-3">
-          {kept.map(([name, value]) => (
+          {otherParameters.map(([name, value]) => (
             <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
           ))}
           <Field
@@ -63,7 +63,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             type="date"
             label="First day (UTC)"
             defaultValue={typed?.get("from") ?? days?.first}
-            error={wrongDays}
+            error={daysFault}
           />
           <Field
             id="range-to"
@@ -77,7 +77,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       </details>
       {days && !custom ? (
         <p className="w-full text-muted text-small" role={range.fault ? "alert" : undefined}>
-          {range.fault && !wrongDays ? `${range.fault} ` : ""}
+          {range.fault && !daysFault ? `${range.fault} ` : ""}
           {range.fault ? "Showing " : ""}
           {`${dayText(days.first)} to ${dayText(days.last)} (UTC)`}
           {range.fault ? " instead." : ""}

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { type AppCaller, askedWorkspace, callAsApp, requireCaller } from "../satellites/app-caller.ts";
+import { type AppCaller, callAsApp, requireCaller, workspaceIdOrUnknown } from "../satellites/app-caller.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { requirePermission } from "../workspaces/permission.ts";
 
@@ -28,7 +28,7 @@ export async function requireStudioReader(
   { request, params }: { request: Request; params: { workspaceId?: string | undefined } },
 ): Promise<StudioReader> {
   const caller = await requireCaller(context, request);
-  if (caller.kind === "app") return { ...caller, workspaceId: askedWorkspace(params.workspaceId) };
+  if (caller.kind === "app") return { ...caller, workspaceId: workspaceIdOrUnknown(params.workspaceId) };
   return (await requirePermission(context, { request, params, permission: "use_ai_studio" })).member;
 }
 

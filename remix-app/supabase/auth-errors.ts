@@ -6,8 +6,8 @@ export interface AuthFailure {
   message: string;
 }
 
-const tooMany: AuthFailure = { status: 429, message: "Too many attempts. Wait a few minutes, then try again." };
-const challengeRefused: AuthFailure = {
+const rateLimited: AuthFailure = { status: 429, message: "Too many attempts. Wait a few minutes, then try again." };
+const challengeFailed: AuthFailure = {
   status: 403,
   message: "The check that you’re human failed or has expired. Complete it again.",
 };
@@ -22,8 +22,8 @@ const unreachable: AuthFailure = {
  * the caller maps by its code. Never passes on the backend's own text.
  */
 export function generalFailure(error: AuthError): AuthFailure | null {
-  if (error.status === 429) return tooMany;
-  if (error.code === "captcha_failed") return challengeRefused;
+  if (error.status === 429) return rateLimited;
+  if (error.code === "captcha_failed") return challengeFailed;
   if (error.status === undefined || error.status === 0 || error.status >= 500) return unreachable;
   return null;
 }

@@ -16,7 +16,7 @@ export const policyTimeoutMs = 1_900;
  * Disables retries in clients of the Data API. By default, the client would retry a read three times, for seconds or as
  * long as a Retry-After header says.
  */
-const askedOnce = { retry: false };
+const noRetry = { retry: false };
 
 type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 
@@ -34,7 +34,7 @@ export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?
   if (shared) return shared;
   const client = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-    db: askedOnce,
+    db: noRetry,
     global: { fetch: fetchWithin(timeoutMs ?? dataTimeoutMs) },
   });
   if (timeoutMs === undefined) serviceClients.set(env, client);
@@ -56,9 +56,9 @@ export async function callFunction<Schema extends z.ZodType>(
     timeoutMs,
   }: { name: `${"ai" | "private"}.${string}`; args?: object; schema: Schema; timeoutMs?: number },
 ): Promise<z.output<Schema>> {
-  const [area = "", called = ""] = name.split(".");
+  const [schemaName = "", functionName = ""] = name.split(".");
   const client = createServiceClient(env, timeoutMs === undefined ? {} : { timeoutMs });
-  const { data, error } = await client.schema(area).rpc(called, args);
+  const { data, error } = await client.schema(schemaName).rpc(functionName, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
   console.error(`error request=${requestId} ${name} failed: ${error?.code || "unexpected answer"}`);
@@ -76,7 +76,7 @@ export function createDataClient(
   const fetchWithTimeout = fetchWithin(dataTimeoutMs);
   return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
     accessToken: async () => accessToken,
-    db: askedOnce,
+    db: noRetry,
     global: {
       fetch: (input, init) => {
         const headers = new Headers(init?.headers);

@@ -32,10 +32,14 @@ export function openBrowser(
 ): Browser {
   const cookies = new Map(held.split("; ").flatMap((pair) => (pair ? [splitPair(pair)] : [])));
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  let page = base;
   async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
     const visitor = { ...visitorHeaders(address), "user-agent": userAgent, cookie: cookie() };
     const headers = { ...visitor, accept: "text/html", ...init.headers };
-    const response = await fetch(new URL(path, base), { redirect: "manual", ...init, headers });
+    // A link that is only a query leads to another view of the page.
+    const url = new URL(path, path.startsWith("?") ? page : base).href;
+    if (init.method === undefined) page = url;
+    const response = await fetch(url, { redirect: "manual", ...init, headers });
     for (const header of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(header) ?? [];
       if (header.includes("Max-Age=0")) cookies.delete(name);

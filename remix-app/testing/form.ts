@@ -6,10 +6,12 @@ export interface PageForm {
   boxes: Record<string, { name: string; checked: boolean }>;
 }
 
-/** Returns the page's form that has the given action. */
+/** Returns the page's form that has the given action, or that posts to the page's own URL if it names none. */
 export function formOf(html: string, action: string): PageForm {
-  const forms = [...html.matchAll(/<form\b[^>]*>.*?<\/form>/gs)].map(([form]) => form);
-  const form = forms.find((candidate) => attributeOf(/^<form[^>]*>/.exec(candidate)?.[0] ?? "", "action") === action);
+  const forms = [...html.matchAll(/<form\b[^>]*method="post"[^>]*>.*?<\/form>/gs)].map(([form]) => form);
+  const postingTo = (url: string) =>
+    forms.find((candidate) => attributeOf(/^<form[^>]*>/.exec(candidate)?.[0] ?? "", "action") === url);
+  const form = postingTo(action) ?? postingTo("");
   if (!form) throw new Error(`The page has no form that posts to ${action}.`);
   const page: PageForm = { fields: {}, boxes: {} };
   for (const [input] of form.matchAll(/<input\b[^>]*>/g)) {

@@ -1,5 +1,5 @@
 import { useLocation } from "@remix-run/react";
-import { keptSearch } from "../http/search-params.ts";
+import { buildSearch } from "../http/search-params.ts";
 import { buttonClass } from "./button.tsx";
 
 export interface PageNavProps {
@@ -19,7 +19,7 @@ export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }
   const { search } = useLocation();
   const first = !new URLSearchParams(search).has(param);
   if (first && nextCursor === null) return null;
-  const to = (add: Record<string, string>) => `${keptSearch(search, { keep, add })}${card ? `#${card}` : ""}`;
+  const to = (add: Record<string, string>) => `${buildSearch(search, { keep, add })}${card ? `#${card}` : ""}`;
   return (
     <nav aria-label={label} className="mt-4 flex flex-wrap gap-3">
       {first ? null : (

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { quoted } from "../mail/inert-text.ts";
+import { quoteText } from "../mail/inert-text.ts";
 import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
 import { deliverMail } from "../mail/transport.ts";
@@ -20,11 +20,11 @@ export function invitationMail(
   { to, inviter, workspace, token }: Invitation,
   { origin, product }: Pick<MailSite, "origin" | "product">,
 ): Mail {
-  const email = quoted(inviter.email);
-  const name = inviter.displayName === null ? email : `${quoted(inviter.displayName)} (${email})`;
+  const email = quoteText(inviter.email);
+  const name = inviter.displayName === null ? email : `${quoteText(inviter.displayName)} (${email})`;
   const parts: MailParts = {
     news: [
-      `${name} invited you to join the workspace “${quoted(workspace.name)}” on ${product}.`,
+      `${name} invited you to join the workspace “${quoteText(workspace.name)}” on ${product}.`,
       "You’ll see your role before you accept.",
     ],
     action: { label: "View invitation", url: `${origin}/invitation?${new URLSearchParams({ token })}` },

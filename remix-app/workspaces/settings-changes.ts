@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
-import { asShown } from "../http/as-shown.ts";
+import { collapseWhitespace } from "../http/collapse-whitespace.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { deleteWorkspace, renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
@@ -63,9 +63,9 @@ export async function applySettingsChange(
       return done("Ownership transferred. You’re now an admin.");
     }
     case "delete": {
-      const typed = asShown(change.confirmation);
+      const typed = collapseWhitespace(change.confirmation);
       // A name without visible characters can exist in the database but cannot be typed.
-      if (typed === "" || typed !== asShown(workspace.name)) {
+      if (typed === "" || typed !== collapseWhitespace(workspace.name)) {
         return failed("confirmation", "This doesn’t match the workspace’s name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { askedWorkspace, type Caller, callAsApp } from "../satellites/app-caller.ts";
+import { type Caller, callAsApp, workspaceIdOrUnknown } from "../satellites/app-caller.ts";
 import { renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
 import { workspaceProblem } from "./failures.ts";
 import { listWorkspaces, type WorkspacePageQuery, workspacePage, workspacePosition } from "./list-workspaces.ts";
@@ -57,7 +57,7 @@ export async function readApiWorkspace(
     return workspaceShown.parse(found);
   }
   const schema = z.object({ workspace: workspaceShown });
-  const args = { workspace_id: askedWorkspace(workspaceId) };
+  const args = { workspace_id: workspaceIdOrUnknown(workspaceId) };
   return (await callAsApp(context, { caller, name: "read_workspace_by_app_session", args, schema })).workspace;
 }
 
@@ -70,7 +70,7 @@ export async function requireRenaming(
   { caller, workspaceId }: { caller: Caller; workspaceId: string | undefined },
 ): Promise<void> {
   if (caller.kind === "app") {
-    const args = { workspace_id: askedWorkspace(workspaceId) };
+    const args = { workspace_id: workspaceIdOrUnknown(workspaceId) };
     await callAsApp(context, { caller, name: "can_rename_by_app_session", args, schema: z.strictObject({}) });
     return;
   }
@@ -88,7 +88,7 @@ export async function renameApiWorkspace(
 ): Promise<ApiWorkspace> {
   if (caller.kind === "app") {
     const schema = z.object({ workspace: workspaceShown });
-    const args = { workspace_id: askedWorkspace(workspaceId), name };
+    const args = { workspace_id: workspaceIdOrUnknown(workspaceId), name };
     return (await callAsApp(context, { caller, name: "rename_workspace_by_app_session", args, schema })).workspace;
   }
   const id = requireId(context, workspaceId);

@@ -78,7 +78,7 @@ test("escapes a workspace name in the page's data script so that it cannot end t
   const { id, path } = await found();
   const name = "</script><script>alert(1)</script><!-- &";
   await query("update public.workspaces set name = $2 where id = $1", [id, name]);
-  const page = await manager.browser.get(`${path}/members`);
+  const page = await owner.browser.get(`${path}/ai/playground`);
   expect(page.status).toBe(200);
   const { text: html } = page;
   expect(html.startsWith("<!DOCTYPE html><html ")).toBe(true);

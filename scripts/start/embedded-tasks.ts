@@ -71,7 +71,7 @@ export function describeTasks(
           directory: path.join(root, "supabase/migrations"),
           firstRelease: Object.keys(first?.migrations ?? {}),
         });
-        if (applied.length > 0) log.say("migrations", `applied ${applied.length}, up to ${applied.at(-1)}`);
+        if (applied.length > 0) log.print("migrations", `applied ${applied.length}, up to ${applied.at(-1)}`);
         await letGatewayIn(dbUrl, secrets.passwords.gateway);
       },
     },

@@ -33,7 +33,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   // Each identity backend creates its own version of the schema `auth`, so each gets its own cluster.
   const clusterName = environment.settings.IDENTITY_BIN ? "postgres-identity-bin" : "postgres";
   const placement = await placeCluster(path.join(dataDir, clusterName), environment.settings.POSTGRES_BIN);
-  if (placement.notice) log.say("postgres", placement.notice);
+  if (placement.notice) log.print("postgres", placement.notice);
   const templates = await serveTemplates(Object.values(backendEmails(emailBrand(environment))));
 
   async function plan(held: HeldPorts): Promise<Plan> {

@@ -45,7 +45,7 @@ export async function planHosted(start: StartOptions, opened: Opened): Promise<P
       ].join("\n"),
     );
   }
-  for (const { says, advice } of differences) opened.log.say("database", `${says}. ${advice}`);
+  for (const { says, advice } of differences) opened.log.print("database", `${says}. ${advice}`);
 
   async function plan(held: HeldPorts): Promise<Plan> {
     const base = webOrigin(settings, held.web.port);

@@ -88,7 +88,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       },
       ...limits,
       stopSignal: "SIGINT",
-      loud: /\b(FATAL|PANIC)\b(?!:\s+the database system is)/,
+      alerts: /\b(FATAL|PANIC)\b(?!:\s+the database system is)/,
       beforeStart: async () => removeStaleLock(placement.dataDir),
       hint: "If its data is damaged, start afresh: npm run reset",
     },
@@ -163,7 +163,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
       ...limits,
       // The OpenID library warns about features that a provider for demo accounts does not need, so warnings are not
       // shown.
-      loud: /\b(error|cannot|incomplete)\b/i,
+      alerts: /\b(error|cannot|incomplete)\b/i,
     },
     ...(botChallenge
       ? [

@@ -57,7 +57,7 @@ export async function openDataDir({ options, terminal }: StartOptions): Promise<
   const log = createLog({ directory: path.join(dataDir, "logs"), terminal, verbose: options.verbose });
   const record = await takeDataDir({
     dataDir,
-    onLeftover: (names) => log.say("stack", `ended what the run before had left behind: ${names.join(", ")}`),
+    onLeftover: (names) => log.print("stack", `ended what the run before had left behind: ${names.join(", ")}`),
   });
   removeDescription(dataDir);
   return { dataDir, log, record };
@@ -86,7 +86,7 @@ export function createStack(
         const current = await plan(held);
         const used = new Set(current.steps.flatMap((step) => (step.kind === "service" ? step.ports : [])));
         await Promise.all(Object.values(held).map((one) => (used.has(one) ? undefined : one.release())));
-        for (const one of taken) if (used.has(held[one.name])) log.say("stack", describeTaken(one));
+        for (const one of taken) if (used.has(held[one.name])) log.print("stack", describeTaken(one));
         record.announce(current.url);
         const description = stopped ? undefined : await bringUp(current);
         if (description) return description;
@@ -119,7 +119,7 @@ export function createStack(
     run = current;
 
     function lose(error: PortTaken): void {
-      if (!lost && !stopped) log.say("stack", `${error.message}; starting again with another`);
+      if (!lost && !stopped) log.print("stack", `${error.message}; starting again with another`);
       lost = true;
       void current.stop();
     }
@@ -144,12 +144,13 @@ export function createStack(
   /** Restarts the stack after a service crashed and lost its port before it could restart. */
   async function startAgain(error: PortTaken): Promise<void> {
     ready = false;
-    log.say("stack", `${error.message}; starting again with another`);
+    log.print("stack", `${error.message}; starting again with another`);
     try {
       removeDescription(dataDir);
       await run?.stop();
       const description = await start();
-      if (description) log.say("stack", `ready again on ${description.base}; ${dataDir}/stack.json has all addresses`);
+      if (description)
+        log.print("stack", `ready again on ${description.base}; ${dataDir}/stack.json has all addresses`);
     } catch (failure) {
       onGiveUp(errorOf(failure));
     }

@@ -552,18 +552,6 @@ as $$
     ('failure', 'address', 100, interval '1 hour', 'block')
 $$;
 
--- Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is
--- none. For definers; not granted to any role.
-create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
-  language sql stable security invoker set search_path = ''
-as $$
-  select v.id
-  from public.security_events v
-  where v.user_id = subject_id and v.target_id = added_id and v.kind = added_kind
-  order by v.created_at desc, v.id
-  limit 1
-$$;
-
 -- Returns the id of the event that recorded the sign-in of a session; null if there is none. For definers; not granted
 -- to any role.
 create or replace function private.sign_in_event(subject_id uuid, signed_in_id uuid) returns uuid
@@ -601,8 +589,8 @@ declare
   methods uuid[];
   authenticators uuid[];
   methods_removed boolean;
-  kept uuid[];
-  ended jsonb;
+  confirmed_ids uuid[];
+  ended_sessions jsonb;
 begin
   -- Serializes changes to an account's credentials, so that each one sees the result of the one before.
   select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
@@ -633,7 +621,7 @@ begin
     );
 
   select coalesce(array_agg((w ->> 'id')::uuid), '{}')
-  into kept
+  into confirmed_ids
   from jsonb_array_elements(access -> 'ways') as w
   where (w ->> 'unconfirmed')::boolean
     and removals -> 'listed' ? (w ->> 'key')
@@ -641,7 +629,7 @@ begin
 
   if methods_removed
     and private.count_sign_in_methods(
-      subject_id, usable_providers, without => methods, without_password => passwords, confirming => kept
+      subject_id, usable_providers, without => methods, without_password => passwords, confirming => confirmed_ids
     ) = 0 then
     return jsonb_build_object('outcome', 'last_method');
   end if;
@@ -654,7 +642,7 @@ begin
     return jsonb_build_object('outcome', 'last_of_required');
   end if;
 
-  ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
+  ended_sessions := private.end_dependent_sessions(subject_id, actor_session_id, removed);
   perform private.end_credentials(subject_id, array(
     select c.key
     from private.account_credentials c
@@ -677,7 +665,7 @@ begin
   if passwords then
     perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
   end if;
-  if ended <> '[]' then
+  if ended_sessions <> '[]' then
     perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
   end if;
 
@@ -689,8 +677,8 @@ begin
   set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at),
       confirmed_by_mail_at = greatest(c.confirmed_by_mail_at, excluded.confirmed_by_mail_at);
   perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
-  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
-  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (confirmed_ids);
+  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended_sessions);
 end
 $$;
 
@@ -717,7 +705,7 @@ create or replace function private.end_dependent_sessions(subject_id uuid, kept_
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  ended jsonb;
+  ended_sessions jsonb;
   others_left boolean;
 begin
   -- Supabase Auth does not record which passkey or provider account a session signed in with, so all sessions of that
@@ -725,7 +713,7 @@ begin
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', s.id, 'device', e.device, 'userAgent', s.user_agent
   )), '[]')
-  into ended
+  into ended_sessions
   from auth.sessions s
   left join public.security_events e on e.id = private.sign_in_event(subject_id, s.id)
   where s.user_id = subject_id
@@ -745,8 +733,8 @@ begin
         else false
       end
     );
-  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended) as x;
-  return ended;
+  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended_sessions) as x;
+  return ended_sessions;
 end
 $$;
 
@@ -760,6 +748,737 @@ as $$
     from auth.mfa_amr_claims c
     where c.session_id = target_id and c.authentication_method = session_used_method.method
   )
+$$;
+
+-- Ends all of a person's credentials at an app, including outstanding handoffs, and adds the event to the account's log
+-- (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was left to
+-- end. not_found means that the app never held a credential of this person, or is not an app.
+-- Definer: lets callers end gateway tokens without access to the gateway's tables.
+create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+begin
+  select * into app from private.apps_ever_connected(subject_id) a where a.name = disconnect_app.app_name;
+  if not found then
+    return 'not_found';
+  end if;
+  if private.end_app_of_account(subject_id, app.id) = 0 then
+    return 'over';
+  end if;
+  perform private.record_security_event(
+    event || jsonb_build_object('userId', subject_id, 'details', jsonb_build_object('app', app.display_name))
+  );
+  return 'disconnected';
+end
+$$;
+
+-- Returns the apps that hold or held a person's credentials. Ended credentials count until they are deleted. For
+-- definers; not granted to any role.
+create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
+  language sql stable security invoker set search_path = ''
+as $$
+  select a.*
+  from private.apps a
+  where exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
+    or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
+    or exists (select from private.openid_grants g where g.app_id = a.id and g.user_id = subject_id)
+    or exists (select from private.authorization_codes c where c.app_id = a.id and c.user_id = subject_id)
+    or exists (select from private.device_authorizations d where d.app_id = a.id and d.user_id = subject_id)
+    or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
+$$;
+
+-- Returns the credentials that are in Supabase Auth's tables or end with a row there, as account_credentials lists them.
+-- A function, because a view that depends on these tables would fail Supabase Auth's own migrations. It sets no search
+-- path, so that Postgres inlines it and a lookup by user_id uses indexes.
+create or replace function private.auth_credentials() returns table (
+  user_id uuid, kind text, id uuid, listed_as text, is_method boolean, app_id uuid, source_id uuid, session_id uuid,
+  proof private.mfa_proof, name text, provider text, created_at timestamptz, added_at timestamptz,
+  last_used_at timestamptz, ends_at timestamptz, is_active boolean, record jsonb
+)
+  language sql stable security invoker
+as $$
+select
+  u.id as user_id,
+  'password' as kind,
+  u.id as id,
+  'password' as listed_as,
+  true as is_method,
+  null::uuid as app_id,
+  null::uuid as source_id,
+  null::uuid as session_id,
+  null::private.mfa_proof as proof,
+  null::text as name,
+  null::text as provider,
+  u.created_at,
+  u.created_at as added_at,
+  null::timestamptz as last_used_at,
+  null::timestamptz as ends_at,
+  u.email_confirmed_at is not null as is_active,
+  '{}'::jsonb as record
+from auth.users u
+where coalesce(u.encrypted_password, '') <> ''
+
+union all
+select
+  i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email::text, i.provider::text,
+  i.created_at, i.created_at, i.last_sign_in_at, null,
+  -- Our pages are still linking it.
+  not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
+  jsonb_build_object(
+    'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
+  )
+from auth.identities i
+
+union all
+select
+  p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name::text, ''),
+  p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
+  jsonb_build_object(
+    'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
+  )
+from auth.webauthn_credentials p
+
+union all
+select
+  f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
+  nullif(f.friendly_name::text, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
+  jsonb_build_object(
+    'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
+  )
+from auth.mfa_factors f
+
+union all
+select
+  u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
+  r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
+from auth.users u
+join private.recovery_credentials r on r.email = lower(u.email)
+
+union all
+select
+  s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
+  s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
+  jsonb_build_object(
+    'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
+    'userAgent', s.user_agent, 'aal', s.aal
+  )
+from auth.sessions s
+
+union all
+select
+  c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
+  c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
+  coalesce(c.valid_until, c.expires_at),
+  c.status in ('approved', 'consuming', 'bound')
+    and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
+    and (
+      c.approver_factor_id is null
+      or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
+    ),
+  jsonb_build_object(
+    'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
+    'approvedAt', c.approved_at
+  )
+from private.login_challenges c
+$$;
+
+-- Returns the workspaces that have other members but no other owner than this account. Each workspace needs another
+-- owner before the account may be deleted.
+create or replace function private.list_account_deletion_blockers(subject_id uuid)
+  returns table (workspace_id uuid, name text, members integer)
+  language sql stable security invoker set search_path = ''
+as $$
+  select w.id, w.name, (select count(*)::integer from public.workspace_members m where m.workspace_id = w.id)
+  from public.workspace_members membership
+  join public.workspace_roles r on r.id = membership.role_id and r.is_owner
+  join public.workspaces w on w.id = membership.workspace_id and w.deleted_at is null
+  where membership.user_id = subject_id
+    and exists (
+      select from public.workspace_members other
+      where other.workspace_id = w.id and other.user_id <> subject_id
+    )
+    and not exists (
+      select
+      from public.workspace_members other
+      join public.workspace_roles other_role on other_role.id = other.role_id
+      where other.workspace_id = w.id and other.user_id <> subject_id and other_role.is_owner
+    )
+  order by w.name, w.id
+$$;
+
+-- Revokes all app credentials of a user permanently. Lifting a ban does not restore them.
+-- Definer: the identity backend changes its users, but has no rights in this schema.
+create or replace function private.revoke_user_app_credentials() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if not private.is_new_password(old.encrypted_password, new.encrypted_password)
+    and old.banned_until is not distinct from new.banned_until
+    and old.deleted_at is not distinct from new.deleted_at then
+    return null;
+  end if;
+  perform private.end_apps_of_account(new.id);
+  return null;
+end
+$$;
+
+-- Ends credentials of an account by their keys in private.account_credentials, and those that were derived from them in
+-- the meantime. Returns how many ended, without ways to sign in. Keys of other accounts match nothing. Call private.lock_app_credentials before
+-- reading the keys. For definers; not granted to any role.
+create or replace function private.end_credentials(subject_id uuid, keys text[]) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  account auth.users;
+  part integer;
+  ended_count integer;
+begin
+  select * into account from auth.users u where u.id = subject_id for no key update;
+  select count(*) filter (where private.end_account_session(subject_id, s.id))
+  into ended_count
+  from (
+    select a.id from auth.sessions a where a.user_id = subject_id and 'session:' || a.id = any (keys) order by a.id
+  ) as s;
+  update private.login_challenges c
+  set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
+  where c.user_id = subject_id and 'phone_approval:' || c.id = any (keys) and c.status <> 'rejected';
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
+  -- and the later updates also revoke the credentials that the redemption created.
+  update private.cross_app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id and 'app_handoff:' || t.id = any (keys) and t.revoked_at is null;
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  update private.app_sessions s
+  set revoked_at = now()
+  where s.user_id = subject_id
+    and s.revoked_at is null
+    and ('app_session:' || s.id = any (keys) or 'app_handoff:' || s.handoff_id = any (keys));
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  update ai.app_tokens t
+  set revoked_at = now()
+  where t.user_id = subject_id
+    and t.revoked_at is null
+    and ('app_token:' || t.id = any (keys) or 'app_handoff:' || t.family_id = any (keys));
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  update private.authorization_codes c
+  set revoked_at = now()
+  where c.user_id = subject_id and 'openid_code:' || c.id = any (keys) and c.revoked_at is null;
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  delete from private.device_authorizations d
+  where d.user_id = subject_id and 'device_request:' || d.id = any (keys) and d.redeemed_at is null;
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  update private.openid_grants g
+  set revoked_at = now()
+  where g.user_id = subject_id and 'openid_login:' || g.id = any (keys) and g.revoked_at is null;
+  get diagnostics part = row_count;
+  ended_count := ended_count + part;
+  select ended_count + count(*) filter (where ai.end_connection(c.id, subject_id))
+  into ended_count
+  from ai.agent_connections c
+  where c.user_id = subject_id and 'agent_connection:' || c.id = any (keys);
+  update private.recovery_credentials r
+  set superseded_at = now()
+  where r.email = lower(account.email)
+    and 'recovery_mail:' || r.id = any (keys)
+    and r.consumed_at is null
+    and r.superseded_at is null;
+
+  if exists (select from unnest(keys) as k (key) where k.key like 'identity:%') then
+    perform private.keep_email_identity(account);
+  end if;
+  perform private.remove_identity(i.id)
+  from auth.identities i
+  where i.user_id = subject_id and 'identity:' || i.id = any (keys);
+  perform private.delete_auth_passkey(p.id)
+  from auth.webauthn_credentials p
+  where p.user_id = subject_id and 'passkey:' || p.id = any (keys);
+  perform private.delete_auth_factor(subject_id, f.id)
+  from auth.mfa_factors f
+  where f.user_id = subject_id and 'authenticator:' || f.id = any (keys);
+  -- Without an authenticator, its recovery codes are of no use.
+  delete from private.mfa_recovery_codes c
+  where c.user_id = subject_id
+    and (
+      'recovery_code:' || c.id = any (keys)
+      or not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+        and exists (select from unnest(keys) as k (key) where k.key like 'authenticator:%')
+    );
+  if 'password:' || subject_id = any (keys) then
+    perform private.remove_password(subject_id);
+  end if;
+  return ended_count;
+end
+$$;
+
+-- Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that
+-- are not redeemed yet. Consents remain. For definers; not granted to any role.
+create or replace function private.end_apps_of_account(subject_id uuid) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(subject_id);
+  perform private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id and c.app_id is not null and c.is_active
+  ));
+end
+$$;
+
+-- Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes
+-- and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.
+create or replace function private.end_app_of_account(subject_id uuid, target_app_id uuid) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  consents integer;
+begin
+  perform private.lock_app_credentials(subject_id);
+  delete from private.openid_consents c where c.user_id = subject_id and c.app_id = target_app_id;
+  get diagnostics consents = row_count;
+  return consents + private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.app_id = target_app_id
+      and c.is_active
+      -- A redemption that began before the expiry may still be in progress.
+      and c.ends_at > now() - interval '1 minute'
+  ));
+end
+$$;
+
+-- Signs an account out: ends every session, app, device login and agent connection, and approvals that are not redeemed
+-- yet. Keeps ways to sign in. Returns how many credentials ended. For definers; not granted to any role.
+create or replace function private.end_all_access(subject_id uuid) returns integer
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(subject_id);
+  return private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id and c.is_active and not c.is_method
+  ));
+end
+$$;
+
+-- Signs an account out of every device, app and agent, records the event, and notifies the owner. Returns how many
+-- credentials ended. Concurrent calls record only one event.
+-- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
+create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  ended_count integer := private.end_all_access(subject_id);
+begin
+  perform private.add_account_event(subject_id, 'all_sessions_revoked', session_id => actor_session_id)
+  where ended_count > 0;
+  return ended_count;
+end
+$$;
+
+-- Ends every session of an account except the calling one, and every app, device login and agent connection that does
+-- not end with the calling session. Records the event and notifies the owner. Returns how many credentials ended.
+-- Concurrent calls record only one event.
+-- Definer: the service role cannot write Supabase Auth's sessions. Auth's own sign-out does not report whether any
+-- session ended.
+create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  ended_count integer;
+begin
+  perform private.lock_app_credentials(subject_id);
+  ended_count := private.end_credentials(subject_id, array(
+    select c.key
+    from private.account_credentials c
+    where c.user_id = subject_id
+      and c.is_active
+      and not c.is_method
+      and c.session_id is distinct from actor_session_id
+  ));
+  perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
+  where ended_count > 0;
+  return ended_count;
+end
+$$;
+
+-- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
+-- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
+-- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
+-- record of the previous page. If page_size is null, returns all records. Credentials come from
+-- private.account_credentials; linkedAccounts, authenticators, recoveryCodes and passkeys can't be paged.
+-- Definer: the service role may not read the identity backend's tables.
+create or replace function private.export_account_part(
+  subject_id uuid, part text, after jsonb default null, page_size integer default 500
+) returns setof jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  credential_kind text := case part
+    when 'linkedAccounts' then 'identity'
+    when 'authenticators' then 'authenticator'
+    when 'recoveryCodes' then 'recovery_code'
+    when 'passkeys' then 'passkey'
+    when 'sessions' then 'session'
+    when 'approvals' then 'phone_approval'
+    when 'appHandoffs' then 'app_handoff'
+    when 'appSessions' then 'app_session'
+    when 'appTokens' then 'app_token'
+    when 'openidLogins' then 'openid_login'
+    when 'openidCodes' then 'openid_code'
+    when 'deviceLogins' then 'device_request'
+    when 'agentConnections' then 'agent_connection'
+  end;
+  last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
+  last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
+begin
+  if credential_kind is not null then
+    return query
+      select c.record
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind = credential_kind
+        and (c.created_at, c.id) > (last_at, last_id)
+      order by c.created_at, c.id
+      limit page_size;
+  elsif part = 'securityEvents' then
+    return query
+      select jsonb_build_object(
+        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'place', e.place, 'userAgent', e.user_agent,
+        'details', e.details, 'createdAt', e.created_at
+      )
+      from public.security_events e
+      where e.user_id = subject_id and (e.created_at, e.id) > (last_at, last_id)
+      order by e.created_at, e.id
+      limit page_size;
+  elsif part = 'ledger' then
+    return query
+      select jsonb_build_object(
+        'id', l.id, 'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
+        'description', l.description, 'createdAt', l.created_at
+      )
+      from ai.credit_accounts a
+      join ai.credit_ledger l on l.account_id = a.id
+      where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
+      order by l.id
+      limit page_size;
+  elsif part = 'workspaces' then
+    return query
+      select jsonb_build_object(
+        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from subject_id,
+        'joinedAt', m.created_at
+      )
+      from public.workspace_members m
+      join public.workspaces w on w.id = m.workspace_id
+      join public.workspace_roles r on r.id = m.role_id
+      where m.user_id = subject_id and (m.created_at, w.id) > (last_at, last_id)
+      order by m.created_at, w.id
+      limit page_size;
+  elsif part = 'invitations' then
+    return query
+      select jsonb_build_object(
+        'id', n.id, 'workspaceId', n.workspace_id, 'email', n.email,
+        'sentByYou', n.invited_by is not distinct from subject_id, 'createdAt', n.created_at, 'acceptedAt', n.accepted_at
+      )
+      from public.workspace_invitations n
+      where (
+          n.invited_by = subject_id
+          or n.accepted_by = subject_id
+          or n.email = (select lower(u.email) from auth.users u where u.id = subject_id)
+        )
+        and (n.created_at, n.id) > (last_at, last_id)
+      order by n.created_at, n.id
+      limit page_size;
+  elsif part = 'keys' then
+    return query
+      select jsonb_build_object(
+        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
+        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
+      )
+      from ai.keys k
+      where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
+      order by k.created_at, k.id
+      limit page_size;
+  elsif part = 'openidConsents' then
+    return query
+      select jsonb_build_object(
+        'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.granted_at
+      )
+      from private.openid_consents c
+      join private.apps a on a.id = c.app_id
+      left join private.apps r on r.id = c.resource_id
+      where c.user_id = subject_id and (c.granted_at, c.id) > (last_at, last_id)
+      order by c.granted_at, c.id
+      limit page_size;
+  elsif part = 'agentAccess' then
+    return query
+      select jsonb_build_object(
+        'id', a.workspace_id, 'state', a.state, 'tool', a.tool, 'host', a.host, 'createdAt', a.requested_at,
+        'answeredAt', a.answered_at
+      )
+      from ai.agent_access a
+      where a.user_id = subject_id and (a.requested_at, a.workspace_id) > (last_at, last_id)
+      order by a.requested_at, a.workspace_id
+      limit page_size;
+  else
+    raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
+  end if;
+end
+$$;
+
+-- Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is
+-- null if the workspace's policy hides provider costs. before is the last run of the previous page.
+create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
+  returns setof jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
+    'feature', r.feature, 'requestId', r.request_id, 'status', r.status, 'inputTokens', r.input_tokens,
+    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text,
+    'costUsd', case when coalesce(p.provider_cost_visible, true) then r.cost_usd::text end
+  )
+  from ai.runs r
+  left join ai.workspace_policies p on p.workspace_id = r.workspace_id
+  where r.actor_id = subject_id
+    and r.credential_source <> 'key'
+    -- Lets Postgres prune partitions. The row comparison below does not.
+    and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
+    and (r.created_at, r.id) < (
+      coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+      coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+    )
+  order by r.created_at desc, r.id desc
+  limit page_size
+$$;
+
+-- When an account's email is first confirmed, removes metadata that the owner of the email did not write.
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.clear_unproven_metadata() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
+    perform set_config('gatehouse.first_confirmation', new.id::text, true);
+  end if;
+  -- Supabase Auth may write back metadata that it read before the confirmation. The trigger therefore removes this
+  -- metadata in every update of the account in this transaction.
+  if current_setting('gatehouse.first_confirmation', true) = new.id::text then
+    new.raw_user_meta_data := private.proven_metadata(new);
+  end if;
+  return new;
+end
+$$;
+
+-- Returns whether an account may have been created by a person other than the email's owner. Used when the email is
+-- confirmed.
+create or replace function private.may_be_unproven(account auth.users) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(account.email, '') <> ''
+    -- Excludes accounts created and confirmed in one transaction, by an administrator or by a provider that has
+    -- verified the email.
+    and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
+    -- Excludes accounts created by an administrator's invitation. Auth sets the two times separately, so they may
+    -- differ slightly.
+    and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
+    -- Excludes accounts whose email was changed in this transaction, because they were in use before they got this
+    -- email.
+    and not exists (
+      select from public.security_events e
+      where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
+    )
+$$;
+
+-- Returns whether an identity has the account's email and its provider has verified that email.
+create or replace function private.is_proven_identity(identity auth.identities, account auth.users) returns boolean
+  language sql immutable security invoker set search_path = ''
+as $$
+  select identity.provider <> 'email'
+    and identity.identity_data -> 'email_verified' = 'true'::jsonb
+    and lower(identity.identity_data ->> 'email') = lower(account.email)
+$$;
+
+-- Returns the fields that Supabase Auth itself writes into metadata and into email identities.
+create or replace function private.own_claims(data jsonb) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_object_agg(m.key, m.value), '{}')
+  from jsonb_each(case when jsonb_typeof(data) = 'object' then data else '{}' end) m
+  where m.key in ('sub', 'email', 'email_verified', 'phone_verified')
+$$;
+
+-- Removes the sign-up's metadata from an email identity, so that the metadata does not survive the first confirmation.
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.keep_own_claims() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  new.identity_data := private.own_claims(new.identity_data);
+  return new;
+end
+$$;
+
+-- Resets an account to the state of a new account when its email is confirmed for the first time. Removes everything
+-- that was added earlier: sessions, passkeys, authenticators, unproven identities, a pending email change, app sessions
+-- and keys. Resets the profile and replaces used workspaces. Removes the password only if someone had signed in to the
+-- account before the confirmation.
+-- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
+create or replace function private.start_over() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  shown_name text := private.default_display_name(new.raw_user_meta_data, new.email);
+  picture text := new.raw_user_meta_data ->> 'avatar_url';
+begin
+  if current_setting('gatehouse.first_confirmation', true) is distinct from new.id::text then
+    return null;
+  end if;
+
+  perform private.delete_auth_sessions(new.id);
+  perform private.delete_auth_factor(new.id, f.id) from auth.mfa_factors f where f.user_id = new.id;
+  perform private.delete_auth_passkey(c.id) from auth.webauthn_credentials c where c.user_id = new.id;
+  perform private.remove_identity(i.id)
+  from auth.identities i
+  where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);
+  if found then
+    perform private.keep_email_identity(new);
+  end if;
+  delete from private.unconfirmed_additions a where a.user_id = new.id;
+  delete from private.mfa_recovery_codes c where c.user_id = new.id;
+  delete from private.account_vault_entries v where v.user_id = new.id;
+  perform private.cancel_email_change(new.id);
+  -- Removes the password if someone signed in before the confirmation, because the password may be another person's.
+  -- Otherwise, keeps the password, because the owner may have chosen it.
+  if old.last_sign_in_at is not null then
+    perform private.remove_password(new.id);
+  end if;
+  perform private.end_apps_of_account(new.id);
+  perform private.replace_workspaces(new.id);
+
+  update public.profiles p
+  set display_name = shown_name,
+      avatar_url = case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end
+  where p.id = new.id;
+  update public.workspaces w
+  set name = private.personal_workspace_name(shown_name)
+  where w.personal_user_id = new.id;
+  return null;
+end
+$$;
+
+-- Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys that
+-- it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace and
+-- never used it. For definers; not granted to any role.
+create or replace function private.replace_workspaces(subject_id uuid) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  left_behind uuid[];
+begin
+  -- Keeps the personal workspace if the account was never used and has no other workspace.
+  if not exists (select from public.security_events e where e.user_id = subject_id)
+    and not exists (select from ai.keys k where k.created_by = subject_id)
+    and not exists (select from public.workspace_invitations i where i.invited_by = subject_id)
+    and not exists (
+      select
+      from public.workspaces w
+      where w.personal_user_id is distinct from subject_id
+        and (
+          w.created_by = subject_id
+          or w.id in (select m.workspace_id from public.workspace_members m where m.user_id = subject_id)
+        )
+    ) then
+    return;
+  end if;
+  -- Locks rows in the same order as private.delete_account.
+  perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
+  delete from public.workspace_invitations i where i.invited_by = subject_id and i.accepted_at is null;
+  select coalesce(array_agg(w.id order by w.id), '{}')
+  into left_behind
+  from public.workspaces w
+  join public.workspace_members m on m.workspace_id = w.id and m.user_id = subject_id
+  where w.deleted_at is null and not exists (
+    select
+    from public.workspace_members other
+    join public.workspace_roles r on r.id = other.role_id and r.is_owner
+    where other.workspace_id = w.id and other.user_id <> subject_id
+  );
+  delete from public.workspace_invitations i where i.workspace_id = any (left_behind) and i.accepted_at is null;
+  update public.workspaces w
+  set deleted_at = now(), personal_user_id = null, name = 'Deleted workspace'
+  where w.id = any (left_behind);
+  update ai.keys k
+  set revoked_at = now()
+  where (k.workspace_id = any (left_behind) or k.created_by = subject_id) and k.revoked_at is null;
+  delete from public.workspace_members m where m.user_id = subject_id;
+  insert into public.workspaces (name, personal_user_id, created_by)
+  values (private.personal_workspace_name('New user'), subject_id, subject_id);
+end
+$$;
+
+-- Returns the account that a mailed link signs in to, or no row if the link was used. For security definer functions;
+-- not granted to any role.
+create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
+  language sql stable security invoker set search_path = ''
+as $$
+  select u.*
+  from auth.one_time_tokens t
+  join auth.users u on u.id = t.user_id and u.deleted_at is null
+  where t.token_hash = account_of_link.token_hash
+    and t.token_type::text = case account_of_link.link_type
+      when 'signup' then 'confirmation_token'
+      when 'invite' then 'confirmation_token'
+      when 'recovery' then 'recovery_token'
+    end
+$$;
+
+-- Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery.
+-- Does not use up the link or check its age.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.email_of_link(token_hash text, link_type text) returns text
+  language sql stable security definer set search_path = ''
+as $$
+  select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
+$$;
+
+-- Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed
+-- sign-up rolls back all of them.
+-- Definer: the identity backend inserts users, but has no grant on profiles or workspaces.
+create or replace function private.create_profile_and_workspace() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  name text := private.default_display_name(new.raw_user_meta_data, new.email);
+  picture text := new.raw_user_meta_data ->> 'avatar_url';
+begin
+  insert into public.profiles (id, display_name, avatar_url)
+  values (new.id, name, case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end);
+
+  insert into public.workspaces (name, personal_user_id, created_by)
+  values (private.personal_workspace_name(name), new.id, new.id);
+  return null;
+end
+$$;
+
+-- Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any
+-- role.
+create or replace function private.personal_workspace_name(display_name text) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select left(display_name, 60) || '''s workspace'
 $$;
 
 -- Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they
@@ -1260,466 +1979,16 @@ exception when others then
 end
 $$;
 
--- Returns the credentials that are in Supabase Auth's tables or end with a row there, as account_credentials lists them.
--- A function, because a view that depends on these tables would fail Supabase Auth's own migrations. It sets no search
--- path, so that Postgres inlines it and a lookup by user_id uses indexes.
-create or replace function private.auth_credentials() returns table (
-  user_id uuid, kind text, id uuid, listed_as text, is_method boolean, app_id uuid, source_id uuid, session_id uuid,
-  proof private.mfa_proof, name text, provider text, created_at timestamptz, added_at timestamptz,
-  last_used_at timestamptz, ends_at timestamptz, is_active boolean, record jsonb
-)
-  language sql stable security invoker
-as $$
-select
-  u.id as user_id,
-  'password' as kind,
-  u.id as id,
-  'password' as listed_as,
-  true as is_method,
-  null::uuid as app_id,
-  null::uuid as source_id,
-  null::uuid as session_id,
-  null::private.mfa_proof as proof,
-  null::text as name,
-  null::text as provider,
-  u.created_at,
-  u.created_at as added_at,
-  null::timestamptz as last_used_at,
-  null::timestamptz as ends_at,
-  u.email_confirmed_at is not null as is_active,
-  '{}'::jsonb as record
-from auth.users u
-where coalesce(u.encrypted_password, '') <> ''
-
-union all
-select
-  i.user_id, 'identity', i.id, 'identity:' || i.id, true, null, null, null, null, i.email::text, i.provider::text,
-  i.created_at, i.created_at, i.last_sign_in_at, null,
-  -- Our pages are still linking it.
-  not exists (select from private.unconfirmed_identities n where n.identity_id = i.id),
-  jsonb_build_object(
-    'provider', i.provider, 'data', i.identity_data, 'createdAt', i.created_at, 'lastSignInAt', i.last_sign_in_at
-  )
-from auth.identities i
-
-union all
-select
-  p.user_id, 'passkey', p.id, 'passkey:' || p.id, true, null, null, null, null, nullif(p.friendly_name::text, ''),
-  p.aaguid::text, p.created_at, p.created_at, p.last_used_at, null, true,
-  jsonb_build_object(
-    'id', p.id, 'name', p.friendly_name, 'createdAt', p.created_at, 'lastUsedAt', p.last_used_at
-  )
-from auth.webauthn_credentials p
-
-union all
-select
-  f.user_id, 'authenticator', f.id, 'authenticator:' || f.id, true, null, null, null, null,
-  nullif(f.friendly_name::text, ''), null, f.created_at, f.created_at, f.last_challenged_at, null, f.status = 'verified',
-  jsonb_build_object(
-    'id', f.id, 'name', f.friendly_name, 'type', f.factor_type, 'status', f.status, 'createdAt', f.created_at
-  )
-from auth.mfa_factors f
-
-union all
-select
-  u.id, 'recovery_mail', r.id, 'recovery_mail:' || r.id, true, null, null, null, null, null, null, r.created_at,
-  r.created_at, null, r.expires_at, r.consumed_at is null and r.superseded_at is null, '{}'
-from auth.users u
-join private.recovery_credentials r on r.email = lower(u.email)
-
-union all
-select
-  s.user_id, 'session', s.id, 'session:' || s.id, false, null, null, s.id, null, null, null, s.created_at,
-  s.created_at, greatest(s.created_at, s.refreshed_at at time zone 'UTC'), s.not_after, true,
-  jsonb_build_object(
-    'id', s.id, 'createdAt', s.created_at, 'lastSeenAt', s.refreshed_at, 'ip', host(s.ip),
-    'userAgent', s.user_agent, 'aal', s.aal
-  )
-from auth.sessions s
-
-union all
-select
-  c.user_id, 'phone_approval', c.id, 'phone_approval:' || c.id, false, null, null, c.session_id, null,
-  c.approval_metadata -> 'device' ->> 'name', null, c.created_at, coalesce(c.approved_at, c.created_at), null,
-  coalesce(c.valid_until, c.expires_at),
-  c.status in ('approved', 'consuming', 'bound')
-    and exists (select from auth.sessions s where s.id = c.session_id and s.user_id = c.user_id)
-    and (
-      c.approver_factor_id is null
-      or exists (select from auth.mfa_factors f where f.id = c.approver_factor_id and f.status = 'verified')
-    ),
-  jsonb_build_object(
-    'id', c.id, 'kind', c.kind, 'status', c.status, 'request', c.request_metadata, 'createdAt', c.created_at,
-    'approvedAt', c.approved_at
-  )
-from private.login_challenges c
-$$;
-
--- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
--- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
--- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
--- record of the previous page. If page_size is null, returns all records. Credentials come from
--- private.account_credentials; linkedAccounts, authenticators, recoveryCodes and passkeys can't be paged.
--- Definer: the service role may not read the identity backend's tables.
-create or replace function private.export_account_part(
-  subject_id uuid, part text, after jsonb default null, page_size integer default 500
-) returns setof jsonb
-  language plpgsql stable security definer set search_path = ''
-as $$
-declare
-  credential_kind text := case part
-    when 'linkedAccounts' then 'identity'
-    when 'authenticators' then 'authenticator'
-    when 'recoveryCodes' then 'recovery_code'
-    when 'passkeys' then 'passkey'
-    when 'sessions' then 'session'
-    when 'approvals' then 'phone_approval'
-    when 'appHandoffs' then 'app_handoff'
-    when 'appSessions' then 'app_session'
-    when 'appTokens' then 'app_token'
-    when 'openidLogins' then 'openid_login'
-    when 'openidCodes' then 'openid_code'
-    when 'deviceLogins' then 'device_request'
-    when 'agentConnections' then 'agent_connection'
-  end;
-  last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
-  last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;
-begin
-  if credential_kind is not null then
-    return query
-      select c.record
-      from private.account_credentials c
-      where c.user_id = subject_id
-        and c.kind = credential_kind
-        and (c.created_at, c.id) > (last_at, last_id)
-      order by c.created_at, c.id
-      limit page_size;
-  elsif part = 'securityEvents' then
-    return query
-      select jsonb_build_object(
-        'id', e.id, 'kind', e.kind, 'method', e.method, 'ip', host(e.ip), 'place', e.place, 'userAgent', e.user_agent,
-        'details', e.details, 'createdAt', e.created_at
-      )
-      from public.security_events e
-      where e.user_id = subject_id and (e.created_at, e.id) > (last_at, last_id)
-      order by e.created_at, e.id
-      limit page_size;
-  elsif part = 'ledger' then
-    return query
-      select jsonb_build_object(
-        'id', l.id, 'kind', l.kind, 'amount', l.amount::text, 'balanceAfter', l.balance_after::text, 'runId', l.run_id,
-        'description', l.description, 'createdAt', l.created_at
-      )
-      from ai.credit_accounts a
-      join ai.credit_ledger l on l.account_id = a.id
-      where a.user_id = subject_id and l.id > coalesce((after ->> 'id')::bigint, 0)
-      order by l.id
-      limit page_size;
-  elsif part = 'workspaces' then
-    return query
-      select jsonb_build_object(
-        'id', w.id, 'name', w.name, 'role', r.name, 'personal', w.personal_user_id is not distinct from subject_id,
-        'joinedAt', m.created_at
-      )
-      from public.workspace_members m
-      join public.workspaces w on w.id = m.workspace_id
-      join public.workspace_roles r on r.id = m.role_id
-      where m.user_id = subject_id and (m.created_at, w.id) > (last_at, last_id)
-      order by m.created_at, w.id
-      limit page_size;
-  elsif part = 'invitations' then
-    return query
-      select jsonb_build_object(
-        'id', n.id, 'workspaceId', n.workspace_id, 'email', n.email,
-        'sentByYou', n.invited_by is not distinct from subject_id, 'createdAt', n.created_at, 'acceptedAt', n.accepted_at
-      )
-      from public.workspace_invitations n
-      where (
-          n.invited_by = subject_id
-          or n.accepted_by = subject_id
-          or n.email = (select lower(u.email) from auth.users u where u.id = subject_id)
-        )
-        and (n.created_at, n.id) > (last_at, last_id)
-      order by n.created_at, n.id
-      limit page_size;
-  elsif part = 'keys' then
-    return query
-      select jsonb_build_object(
-        'id', k.id, 'name', k.name, 'workspaceId', k.workspace_id, 'createdAt', k.created_at,
-        'lastUsedAt', k.last_used_at, 'revokedAt', k.revoked_at
-      )
-      from ai.keys k
-      where k.created_by = subject_id and (k.created_at, k.id) > (last_at, last_id)
-      order by k.created_at, k.id
-      limit page_size;
-  elsif part = 'openidConsents' then
-    return query
-      select jsonb_build_object(
-        'id', c.id, 'app', a.name, 'resource', r.resource_url, 'scopes', c.scopes, 'createdAt', c.granted_at
-      )
-      from private.openid_consents c
-      join private.apps a on a.id = c.app_id
-      left join private.apps r on r.id = c.resource_id
-      where c.user_id = subject_id and (c.granted_at, c.id) > (last_at, last_id)
-      order by c.granted_at, c.id
-      limit page_size;
-  elsif part = 'agentAccess' then
-    return query
-      select jsonb_build_object(
-        'id', a.workspace_id, 'state', a.state, 'tool', a.tool, 'host', a.host, 'createdAt', a.requested_at,
-        'answeredAt', a.answered_at
-      )
-      from ai.agent_access a
-      where a.user_id = subject_id and (a.requested_at, a.workspace_id) > (last_at, last_id)
-      order by a.requested_at, a.workspace_id
-      limit page_size;
-  else
-    raise exception 'there is no such part' using errcode = 'invalid_parameter_value';
-  end if;
-end
-$$;
-
--- Returns a page of the AI runs that a person made themselves, newest first, without prompts and answers. costUsd is
--- null if the workspace's policy hides provider costs. before is the last run of the previous page.
-create or replace function private.export_account_runs(subject_id uuid, before jsonb default null, page_size integer default 500)
-  returns setof jsonb
+-- Returns the id of the event that recorded the addition of an identity, passkey or authenticator; null if there is
+-- none. For definers; not granted to any role.
+create or replace function private.addition_event(subject_id uuid, added_id uuid, added_kind text) returns uuid
   language sql stable security invoker set search_path = ''
 as $$
-  select jsonb_build_object(
-    'id', r.id, 'createdAt', r.created_at, 'workspaceId', r.workspace_id, 'appId', r.app_id, 'model', r.model_id,
-    'feature', r.feature, 'requestId', r.request_id, 'status', r.status, 'inputTokens', r.input_tokens,
-    'outputTokens', r.output_tokens, 'billedCredits', r.billed_credits::text,
-    'costUsd', case when coalesce(p.provider_cost_visible, true) then r.cost_usd::text end
-  )
-  from ai.runs r
-  left join ai.workspace_policies p on p.workspace_id = r.workspace_id
-  where r.actor_id = subject_id
-    and r.credential_source <> 'key'
-    -- Lets Postgres prune partitions. The row comparison below does not.
-    and r.created_at <= coalesce((before ->> 'createdAt')::timestamptz, 'infinity')
-    and (r.created_at, r.id) < (
-      coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
-      coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-    )
-  order by r.created_at desc, r.id desc
-  limit page_size
-$$;
-
--- When an account's email is first confirmed, removes metadata that the owner of the email did not write.
--- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
-create or replace function private.clear_unproven_metadata() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  if old.email_confirmed_at is null and new.email_confirmed_at is not null and private.may_be_unproven(new) then
-    perform set_config('gatehouse.first_confirmation', new.id::text, true);
-  end if;
-  -- Supabase Auth may write back metadata that it read before the confirmation. The trigger therefore removes this
-  -- metadata in every update of the account in this transaction.
-  if current_setting('gatehouse.first_confirmation', true) = new.id::text then
-    new.raw_user_meta_data := private.proven_metadata(new);
-  end if;
-  return new;
-end
-$$;
-
--- Returns whether an account may have been created by a person other than the email's owner. Used when the email is
--- confirmed.
-create or replace function private.may_be_unproven(account auth.users) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(account.email, '') <> ''
-    -- Excludes accounts created and confirmed in one transaction, by an administrator or by a provider that has
-    -- verified the email.
-    and not exists (select from public.profiles p where p.id = account.id and p.created_at = now())
-    -- Excludes accounts created by an administrator's invitation. Auth sets the two times separately, so they may
-    -- differ slightly.
-    and (account.invited_at < account.created_at + interval '500 milliseconds') is not true
-    -- Excludes accounts whose email was changed in this transaction, because they were in use before they got this
-    -- email.
-    and not exists (
-      select from public.security_events e
-      where e.user_id = account.id and e.kind = 'email_changed' and e.created_at = now()
-    )
-$$;
-
--- Returns whether an identity has the account's email and its provider has verified that email.
-create or replace function private.is_proven_identity(identity auth.identities, account auth.users) returns boolean
-  language sql immutable security invoker set search_path = ''
-as $$
-  select identity.provider <> 'email'
-    and identity.identity_data -> 'email_verified' = 'true'::jsonb
-    and lower(identity.identity_data ->> 'email') = lower(account.email)
-$$;
-
--- Returns the fields that Supabase Auth itself writes into metadata and into email identities.
-create or replace function private.own_claims(data jsonb) returns jsonb
-  language sql immutable security invoker set search_path = ''
-as $$
-  select coalesce(jsonb_object_agg(m.key, m.value), '{}')
-  from jsonb_each(case when jsonb_typeof(data) = 'object' then data else '{}' end) m
-  where m.key in ('sub', 'email', 'email_verified', 'phone_verified')
-$$;
-
--- Removes the sign-up's metadata from an email identity, so that the metadata does not survive the first confirmation.
--- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
-create or replace function private.keep_own_claims() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  new.identity_data := private.own_claims(new.identity_data);
-  return new;
-end
-$$;
-
--- Resets an account to the state of a new account when its email is confirmed for the first time. Removes everything
--- that was added earlier: sessions, passkeys, authenticators, unproven identities, a pending email change, app sessions
--- and keys. Resets the profile and replaces used workspaces. Removes the password only if someone had signed in to the
--- account before the confirmation.
--- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
-create or replace function private.start_over() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  shown_name text := private.default_display_name(new.raw_user_meta_data, new.email);
-  picture text := new.raw_user_meta_data ->> 'avatar_url';
-begin
-  if current_setting('gatehouse.first_confirmation', true) is distinct from new.id::text then
-    return null;
-  end if;
-
-  perform private.delete_auth_sessions(new.id);
-  perform private.delete_auth_factor(new.id, f.id) from auth.mfa_factors f where f.user_id = new.id;
-  perform private.delete_auth_passkey(c.id) from auth.webauthn_credentials c where c.user_id = new.id;
-  perform private.remove_identity(i.id)
-  from auth.identities i
-  where i.user_id = new.id and i.provider <> 'email' and not private.is_proven_identity(i, new);
-  if found then
-    perform private.keep_email_identity(new);
-  end if;
-  delete from private.unconfirmed_additions a where a.user_id = new.id;
-  delete from private.mfa_recovery_codes c where c.user_id = new.id;
-  delete from private.account_vault_entries v where v.user_id = new.id;
-  perform private.cancel_email_change(new.id);
-  -- Removes the password if someone signed in before the confirmation, because the password may be another person's.
-  -- Otherwise, keeps the password, because the owner may have chosen it.
-  if old.last_sign_in_at is not null then
-    perform private.remove_password(new.id);
-  end if;
-  perform private.end_apps_of_account(new.id);
-  perform private.replace_workspaces(new.id);
-
-  update public.profiles p
-  set display_name = shown_name,
-      avatar_url = case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end
-  where p.id = new.id;
-  update public.workspaces w
-  set name = private.personal_workspace_name(shown_name)
-  where w.personal_user_id = new.id;
-  return null;
-end
-$$;
-
--- Closes the workspaces that have no other owner, removes the account from all other workspaces, revokes the keys that
--- it created, and creates a new personal workspace. Does nothing if the account has only its personal workspace and
--- never used it. For definers; not granted to any role.
-create or replace function private.replace_workspaces(subject_id uuid) returns void
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  left_behind uuid[];
-begin
-  -- Keeps the personal workspace if the account was never used and has no other workspace.
-  if not exists (select from public.security_events e where e.user_id = subject_id)
-    and not exists (select from ai.keys k where k.created_by = subject_id)
-    and not exists (select from public.workspace_invitations i where i.invited_by = subject_id)
-    and not exists (
-      select
-      from public.workspaces w
-      where w.personal_user_id is distinct from subject_id
-        and (
-          w.created_by = subject_id
-          or w.id in (select m.workspace_id from public.workspace_members m where m.user_id = subject_id)
-        )
-    ) then
-    return;
-  end if;
-  -- Locks rows in the same order as private.delete_account.
-  perform from public.workspace_members m where m.user_id = subject_id order by m.workspace_id for update;
-  delete from public.workspace_invitations i where i.invited_by = subject_id and i.accepted_at is null;
-  select coalesce(array_agg(w.id order by w.id), '{}')
-  into left_behind
-  from public.workspaces w
-  join public.workspace_members m on m.workspace_id = w.id and m.user_id = subject_id
-  where w.deleted_at is null and not exists (
-    select
-    from public.workspace_members other
-    join public.workspace_roles r on r.id = other.role_id and r.is_owner
-    where other.workspace_id = w.id and other.user_id <> subject_id
-  );
-  delete from public.workspace_invitations i where i.workspace_id = any (left_behind) and i.accepted_at is null;
-  update public.workspaces w
-  set deleted_at = now(), personal_user_id = null, name = 'Deleted workspace'
-  where w.id = any (left_behind);
-  update ai.keys k
-  set revoked_at = now()
-  where (k.workspace_id = any (left_behind) or k.created_by = subject_id) and k.revoked_at is null;
-  delete from public.workspace_members m where m.user_id = subject_id;
-  insert into public.workspaces (name, personal_user_id, created_by)
-  values (private.personal_workspace_name('New user'), subject_id, subject_id);
-end
-$$;
-
--- Returns the account that a mailed link signs in to, or no row if the link was used. For security definer functions;
--- not granted to any role.
-create or replace function private.account_of_link(token_hash text, link_type text) returns setof auth.users
-  language sql stable security invoker set search_path = ''
-as $$
-  select u.*
-  from auth.one_time_tokens t
-  join auth.users u on u.id = t.user_id and u.deleted_at is null
-  where t.token_hash = account_of_link.token_hash
-    and t.token_type::text = case account_of_link.link_type
-      when 'signup' then 'confirmation_token'
-      when 'invite' then 'confirmation_token'
-      when 'recovery' then 'recovery_token'
-    end
-$$;
-
--- Returns the email of the account that a mailed link signs in to, or null. link_type is signup, invite or recovery.
--- Does not use up the link or check its age.
--- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.email_of_link(token_hash text, link_type text) returns text
-  language sql stable security definer set search_path = ''
-as $$
-  select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
-$$;
-
--- Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed
--- sign-up rolls back all of them.
--- Definer: the identity backend inserts users, but has no grant on profiles or workspaces.
-create or replace function private.create_profile_and_workspace() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  name text := private.default_display_name(new.raw_user_meta_data, new.email);
-  picture text := new.raw_user_meta_data ->> 'avatar_url';
-begin
-  insert into public.profiles (id, display_name, avatar_url)
-  values (new.id, name, case when picture ~ '^https://' and char_length(picture) <= 2048 then picture end);
-
-  insert into public.workspaces (name, personal_user_id, created_by)
-  values (private.personal_workspace_name(name), new.id, new.id);
-  return null;
-end
-$$;
-
--- Returns the initial name of a personal workspace. Its owner can change the name. For definers; not granted to any
--- role.
-create or replace function private.personal_workspace_name(display_name text) returns text
-  language sql immutable security invoker set search_path = ''
-as $$
-  select left(display_name, 60) || '''s workspace'
+  select v.id
+  from public.security_events v
+  where v.user_id = subject_id and v.target_id = added_id and v.kind = added_kind
+  order by v.created_at desc, v.id
+  limit 1
 $$;
 
 -- Claims the emails that are due for an attempt, so that no other caller sends them. Returns the text of each email, or
@@ -1728,7 +1997,7 @@ create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
   language sql volatile security invoker set search_path = ''
 as $$
-  with forgotten as (
+  with expired as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   ), claimed as (
     update private.outgoing_mails m
@@ -1741,14 +2010,14 @@ as $$
       select due.id
       from private.outgoing_mails due
       join (
-        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as turn
+        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as position_in_queue
         from private.outgoing_mails w
         where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
-      ) waiting on waiting.id = due.id
+      ) queued on queued.id = due.id
       -- Checks the due time again, because a concurrent caller may have claimed the email.
       where due.next_attempt_at <= now()
       -- Alternates between recipients, so that many emails to one recipient don't delay the others.
-      order by waiting.turn, due.next_attempt_at
+      order by queued.position_in_queue, due.next_attempt_at
       limit max_mails
       for update of due skip locked
     ))
@@ -1777,7 +2046,7 @@ create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql volatile security invoker set search_path = ''
 as $$
-  with forgotten as (
+  with expired as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   )
   update private.outgoing_mails m
@@ -1792,6 +2061,18 @@ as $$
     for update skip locked
   ))
   returning m.id, m.recipient, m.subject, m.body, m.attempts
+$$;
+
+-- Returns whether an account is active and has an email address.
+create or replace function ai.can_be_emailed(account auth.users) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    char_length(account.email) between 3 and 320
+      and account.deleted_at is null
+      and (account.banned_until is null or account.banned_until <= now()),
+    false
+  )
 $$;
 
 -- Adds an event to an account's activity, or completes an event that a trigger added. Takes { userId, kind, method,
@@ -1885,661 +2166,6 @@ begin
 end
 $$;
 
--- Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session's user, in the format of
--- public.list_workspaces. If page_size is null, the list contains all of them.
--- Definer: safe because it reads only the memberships of the credential's user.
-create or replace function private.list_workspaces_by_app_session(
-  token_hash bytea, after text[] default null, page_size integer default null
-) returns jsonb
-  language plpgsql stable security definer set search_path = ''
-as $$
-declare
-  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
-begin
-  if caller.refused is not null then
-    return jsonb_build_object('refused', caller.refused);
-  end if;
-  return jsonb_build_object('workspaces', coalesce((
-    select jsonb_agg(p.workspace order by p.shared, p.name, p.id)
-    from (
-      select w.*, k.*
-      from private.user_workspaces(caller.user_id) w
-      cross join lateral (
-        select not (w.workspace ->> 'personal')::boolean as shared, w.workspace ->> 'name' as name
-      ) k
-      where after is null or (k.shared, k.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid)
-      order by k.shared, k.name, w.id
-      limit page_size
-    ) p
-  ), '[]'));
-end
-$$;
-
--- Returns the caller that a token identifies. The token is the token of a central session or the access token of an
--- OpenID client. refused is unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not
--- granted to any role.
-create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  held record;
-  caller private.app_caller;
-  standing text;
-begin
-  select c.* into held
-  from (
-    select s.user_id, s.app_id, s.proof, private.effective_scopes(s) as scopes
-    from private.live_app_session(find_app_caller.token_hash) s
-    where s.audience = 'central'
-    union all
-    select (l.login).user_id, (l.login).app_id, (l.login).proof, l.scopes
-    from private.live_openid_token(find_app_caller.token_hash) l
-  ) as c;
-  if not found then
-    caller.refused := 'unauthenticated';
-    return caller;
-  end if;
-  standing := private.proof_status(held.proof);
-  caller.scopes := held.scopes;
-  caller.refused := case
-    when standing = 'over' then 'unauthenticated'
-    when standing <> 'good' then standing
-    when not needed_scope = any (caller.scopes) then 'insufficient_scope'
-  end;
-  caller.user_id := held.user_id;
-  caller.app_id := held.app_id;
-  return caller;
-end
-$$;
-
--- Redeems a handoff token once and opens sessions for its app. Returns {app, central?}, each {id, handoff, audience,
--- user, factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. central is absent if the app
--- has no scope for the central API. facts is the content of the proof, whose signature the web server has checked.
--- Definer: the functions that check proofs and app secrets, and those that consume tokens, are not granted to any role.
-create or replace function private.redeem_cross_app_token(
-  app_name text,
-  secret_hash bytea,
-  token_hash bytea,
-  proof text,
-  facts jsonb,
-  app_hash bytea,
-  central_hash bytea
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  app private.apps;
-  standing text;
-  handoff uuid;
-  session_end timestamptz := least(now() + interval '30 days', (facts ->> 'validUntil')::timestamptz);
-  opened jsonb;
-begin
-  select * into app from private.authenticate_app(app_name, secret_hash);
-  if not found then
-    return jsonb_build_object('refused', 'unauthenticated');
-  end if;
-  perform private.hold_proof(private.handoff_proof(facts));
-  standing := private.proof_status(private.handoff_proof(facts));
-  if standing = 'unavailable' then
-    return jsonb_build_object('refused', 'unavailable');
-  end if;
-  if standing <> 'good' or session_end <= now() or (facts ->> 'targetId')::uuid <> app.id then
-    return jsonb_build_object('refused', 'token');
-  end if;
-  handoff := private.consume_cross_app_token(
-    redeem_cross_app_token.token_hash, app.id, (facts ->> 'user')::uuid, redeem_cross_app_token.proof
-  );
-  if handoff is null then
-    return jsonb_build_object('refused', 'token');
-  end if;
-
-  with sessions as (
-    insert into private.app_sessions as s (
-      handoff_id, app_id, audience, scopes, proof, user_id, token_hash, expires_at, ends_at
-    )
-    select
-      handoff, app.id, o.audience, app.scopes, private.handoff_proof(facts), (facts ->> 'user')::uuid, o.hash,
-      least(now() + interval '8 hours', session_end), session_end
-    from (values ('app', app_hash), ('central', central_hash)) as o (audience, hash)
-    -- The central API is only for apps with a scope for it.
-    where o.audience = 'app' or app.scopes && array['workspaces:read', 'workspaces:write', 'studio:read']
-    returning s.audience, private.app_session_summary(s) as summary
-  )
-  select jsonb_object_agg(s.audience, s.summary) into opened from sessions s;
-  return opened;
-end
-$$;
-
--- Returns the facts about a session that the web server signs into the session's token.
-create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
-  language sql stable security invoker
-as $$
-  select jsonb_build_object(
-    'id', session.id,
-    'handoff', session.handoff_id,
-    'audience', session.audience,
-    'user', session.user_id,
-    'factor', (session.proof).factor_id,
-    'issuedAt', session.issued_at,
-    'expiresAt', session.expires_at
-  )
-$$;
-
--- Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} or
--- {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.
--- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
-create or replace function private.exchange_cross_app_token(
-  app_name text,
-  secret_hash bytea,
-  token_hash bytea,
-  proof text,
-  facts jsonb,
-  workspace_id uuid,
-  scopes text[],
-  access_lookup text,
-  access_hash bytea,
-  refresh_hash bytea
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  app private.apps;
-  token ai.app_tokens;
-  standing text;
-begin
-  select * into app from private.authenticate_app(app_name, secret_hash);
-  if not found then
-    return jsonb_build_object('refused', 'unauthenticated');
-  end if;
-  token.user_id := (facts ->> 'user')::uuid;
-  token.valid_until := (facts ->> 'validUntil')::timestamptz;
-  standing := private.proof_status(private.handoff_proof(facts));
-  if standing = 'unavailable' then
-    return jsonb_build_object('refused', 'unavailable');
-  end if;
-  if standing <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
-    return jsonb_build_object('refused', 'token');
-  end if;
-  token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
-  if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
-    return jsonb_build_object('refused', 'scope');
-  end if;
-  -- Checked before the token is consumed, so that a refusal leaves it valid.
-  if not exists (select from private.app_links(app, exchange_cross_app_token.workspace_id))
-    or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
-    return jsonb_build_object('refused', 'workspace');
-  end if;
-
-  token.family_id := private.consume_cross_app_token(
-    exchange_cross_app_token.token_hash, app.id, token.user_id, exchange_cross_app_token.proof
-  );
-  if token.family_id is null then
-    return jsonb_build_object('refused', 'token');
-  end if;
-  token.app_id := app.id;
-  token.workspace_id := exchange_cross_app_token.workspace_id;
-  -- These tokens survive sign-out, so their proof names no session.
-  token.proof := private.handoff_proof(facts - 'session');
-  token.lookup := access_lookup;
-  token.token_hash := access_hash;
-  token.refresh_hash := exchange_cross_app_token.refresh_hash;
-  return private.issue_app_token(token);
-end
-$$;
-
--- Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused:
--- unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; later
--- reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key, so all
--- callers pass the same pair.
--- Definer: see exchange_cross_app_token.
-create or replace function private.refresh_app_token(
-  app_name text,
-  secret_hash bytea,
-  refresh_hash bytea,
-  workspace_id uuid,
-  scopes text[],
-  access_lookup text,
-  access_hash bytea,
-  successor_hash bytea
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  app private.apps;
-  token ai.app_tokens;
-  next ai.app_tokens;
-  standing text;
-begin
-  select * into app from private.authenticate_app(app_name, secret_hash);
-  if not found then
-    return jsonb_build_object('refused', 'unauthenticated');
-  end if;
-  perform private.lock_app_credentials(t.user_id)
-  from ai.app_tokens t
-  where t.refresh_hash = refresh_app_token.refresh_hash and t.app_id = app.id;
-  select * into token
-  from ai.app_tokens t
-  where t.refresh_hash = refresh_app_token.refresh_hash
-    and t.app_id = app.id
-    and t.revoked_at is null
-    and t.refresh_expires_at > now()
-  for no key update;
-  if not found then
-    return jsonb_build_object('refused', 'token');
-  end if;
-  if token.refreshed_at <= now() - interval '30 seconds' then
-    -- Reuse after the grace period means that a party other than the app has the token (RFC 9700 §4.14.2).
-    update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
-    return jsonb_build_object('refused', 'token');
-  end if;
-  standing := private.proof_status(token.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
-  end if;
-  if token.workspace_id <> refresh_app_token.workspace_id
-    or not exists (select from private.app_links(app, token.workspace_id))
-    or not exists (select from private.memberships_since(token.user_id, token.workspace_id, token.handed_over_at)) then
-    return jsonb_build_object('refused', 'workspace');
-  end if;
-  next := token;
-  next.scopes := coalesce(
-    refresh_app_token.scopes,
-    array(select unnest(token.scopes) intersect select unnest(private.gateway_scopes(app)) order by 1)
-  );
-  if not next.scopes <@ token.scopes or not next.scopes <@ private.gateway_scopes(app) or cardinality(next.scopes) = 0 then
-    return jsonb_build_object('refused', 'scope');
-  end if;
-
-  if token.refreshed_at is not null then
-    -- A second caller within the grace period gets the same pair as the first.
-    return coalesce(
-      (
-        select jsonb_build_object(
-          'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
-        )
-        from ai.app_tokens t
-        where t.token_hash = access_hash and t.refresh_hash = successor_hash and t.revoked_at is null
-      ),
-      jsonb_build_object('refused', 'token')
-    );
-  end if;
-  update ai.app_tokens t set refreshed_at = now() where t.id = token.id;
-  next.lookup := access_lookup;
-  next.token_hash := access_hash;
-  next.refresh_hash := successor_hash;
-  return private.issue_app_token(next);
-end
-$$;
-
--- Returns the scopes that an app may request in a gateway token, sorted.
-create or replace function private.gateway_scopes(app private.apps) returns text[]
-  -- Without a subquery, so that Postgres can inline the function.
-  language sql immutable security invoker
-as $$
-  select array_remove(array[
-    case when 'ai:use' = any ((app).scopes) then 'ai:use' end,
-    case when 'tts:use' = any ((app).scopes) then 'tts:use' end,
-    case when 'workspace:session' = any ((app).scopes) then 'workspace:session' end
-  ], null)
-$$;
-
--- Returns an app's link to a workspace in which it may act: the app is registered as external and enabled, and the
--- workspace is not deleted. Returns at most one row, so that a query can join it.
-create or replace function private.app_links(app private.apps, workspace_id uuid) returns setof private.app_workspaces
-  language sql stable security invoker
-as $$
-  select l.*
-  from private.app_workspaces l
-  join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
-  where (app).enabled
-    and (app).kind = 'external'
-    and l.app_id = (app).id
-    and l.workspace_id = app_links.workspace_id
-$$;
-
--- Returns one row with the reason why the gateway refuses the requests that an app makes in a workspace, or null if it
--- accepts them. scopes are those of the app's token or bound key. Called only by definer functions; not granted to any
--- role.
-create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[])
-  returns table (refused text)
-  language sql stable security invoker
-as $$
-  select case
-    when not exists (select from private.app_links(app, gateway_refusal.workspace_id)) then 'app_not_allowed'
-    when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
-  end
-$$;
-
--- Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled and
--- linked. For definers; not granted to any role.
-create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
-  language plpgsql stable security invoker
-as $$
-begin
-  return exists (
-    select
-    from private.apps a
-    cross join lateral private.app_links(a, app_can_act_in_workspace.workspace_id)
-    where a.id = app_can_act_in_workspace.app_id
-  );
-end
-$$;
-
--- Ends all of a person's credentials at an app, including outstanding handoffs, and adds the event to the account's log
--- (private.record_security_event). Returns disconnected, over or not_found. over means that no credential was left to
--- end. not_found means that the app never held a credential of this person, or is not an app.
--- Definer: lets callers end gateway tokens without access to the gateway's tables.
-create or replace function private.disconnect_app(subject_id uuid, app_name text, event jsonb) returns text
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  app private.apps;
-begin
-  select * into app from private.apps_ever_connected(subject_id) a where a.name = disconnect_app.app_name;
-  if not found then
-    return 'not_found';
-  end if;
-  if private.end_app_of_account(subject_id, app.id) = 0 then
-    return 'over';
-  end if;
-  perform private.record_security_event(
-    event || jsonb_build_object('userId', subject_id, 'details', jsonb_build_object('app', app.display_name))
-  );
-  return 'disconnected';
-end
-$$;
-
--- Returns the apps that hold or held a person's credentials. Ended credentials count until they are deleted. For
--- definers; not granted to any role.
-create or replace function private.apps_ever_connected(subject_id uuid) returns setof private.apps
-  language sql stable security invoker set search_path = ''
-as $$
-  select a.*
-  from private.apps a
-  where exists (select from private.app_sessions s where s.app_id = a.id and s.user_id = subject_id)
-    or exists (select from ai.app_tokens t where t.app_id = a.id and t.user_id = subject_id)
-    or exists (select from private.cross_app_tokens t where t.app_id = a.id and t.user_id = subject_id)
-    or exists (select from private.openid_grants g where g.app_id = a.id and g.user_id = subject_id)
-    or exists (select from private.authorization_codes c where c.app_id = a.id and c.user_id = subject_id)
-    or exists (select from private.device_authorizations d where d.app_id = a.id and d.user_id = subject_id)
-    or exists (select from private.openid_consents c where c.app_id = a.id and c.user_id = subject_id)
-$$;
-
--- Stores a handoff token. facts are the result of private.required_mfa_proof, and proof is the web server's signature
--- over them. Returns false if the app has been disabled since the facts were read.
-create or replace function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
-  language sql volatile security invoker set search_path = ''
-as $$
-  with target as (
-    -- Locks the app against being disabled at the same time. If this statement locks the app first, disabling the app
-    -- also ends this token. Otherwise, this token is not stored.
-    select a.id
-    from private.apps a
-    where a.id = (facts ->> 'targetId')::uuid and a.kind <> 'openid' and a.enabled
-    for share
-  ),
-  minted as (
-    insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)
-    select
-      mint_cross_app_token.token_hash,
-      (facts ->> 'user')::uuid,
-      t.id,
-      mint_cross_app_token.proof,
-      (facts ->> 'issuedAt')::timestamptz,
-      (facts ->> 'expiresAt')::timestamptz
-    from target t
-    returning id
-  )
-  select exists (select from minted)
-$$;
-
--- Revokes an app session, or an access or refresh token for the gateway. Also revokes all other credentials that the
--- app received through the same handoff. Does nothing if the token does not belong to the app (RFC 7009). Returns false
--- if the app did not authenticate.
--- Definer: authenticate_app is not granted to any role.
-create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  app private.apps;
-  held record;
-begin
-  select * into app from private.authenticate_app(app_name, secret_hash);
-  if not found then
-    return false;
-  end if;
-  -- These values can be read without a lock, because the person and the handoff of a credential never change.
-  select h.user_id, h.handoff_id into held
-  from (
-    select s.user_id, s.handoff_id
-    from private.app_sessions s
-    where s.app_id = app.id
-      and (s.token_hash = revoke_app_credential.token_hash or s.previous_hash = revoke_app_credential.token_hash)
-    union all
-    select t.user_id, t.family_id
-    from ai.app_tokens t
-    where t.app_id = app.id
-      and (t.token_hash = revoke_app_credential.token_hash or t.refresh_hash = revoke_app_credential.token_hash)
-  ) as h;
-  if found then
-    perform private.lock_app_credentials(held.user_id);
-    update private.app_sessions s
-    set revoked_at = now()
-    where s.handoff_id = held.handoff_id and s.app_id = app.id and s.revoked_at is null;
-    update ai.app_tokens t
-    set revoked_at = now()
-    where t.family_id = held.handoff_id and t.app_id = app.id and t.revoked_at is null;
-    perform private.withdraw_logout(held.handoff_id);
-  end if;
-  return true;
-end
-$$;
-
--- Revokes all app credentials of a user permanently. Lifting a ban does not restore them.
--- Definer: the identity backend changes its users, but has no rights in this schema.
-create or replace function private.revoke_user_app_credentials() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  if not private.is_new_password(old.encrypted_password, new.encrypted_password)
-    and old.banned_until is not distinct from new.banned_until
-    and old.deleted_at is not distinct from new.deleted_at then
-    return null;
-  end if;
-  perform private.end_apps_of_account(new.id);
-  return null;
-end
-$$;
-
--- Ends credentials of an account by their keys in private.account_credentials, and those that were derived from them in
--- the meantime. Returns how many ended, without ways to sign in. Keys of other accounts match nothing. Call private.lock_app_credentials before
--- reading the keys. For definers; not granted to any role.
-create or replace function private.end_credentials(subject_id uuid, keys text[]) returns integer
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  account auth.users;
-  part integer;
-  ended integer;
-begin
-  select * into account from auth.users u where u.id = subject_id for no key update;
-  select count(*) filter (where private.end_account_session(subject_id, s.id))
-  into ended
-  from (
-    select a.id from auth.sessions a where a.user_id = subject_id and 'session:' || a.id = any (keys) order by a.id
-  ) as s;
-  update private.login_challenges c
-  set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
-  where c.user_id = subject_id and 'phone_approval:' || c.id = any (keys) and c.status <> 'rejected';
-  get diagnostics part = row_count;
-  ended := ended + part;
-  -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
-  -- and the later updates also revoke the credentials that the redemption created.
-  update private.cross_app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id and 'app_handoff:' || t.id = any (keys) and t.revoked_at is null;
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.app_sessions s
-  set revoked_at = now()
-  where s.user_id = subject_id
-    and s.revoked_at is null
-    and ('app_session:' || s.id = any (keys) or 'app_handoff:' || s.handoff_id = any (keys));
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update ai.app_tokens t
-  set revoked_at = now()
-  where t.user_id = subject_id
-    and t.revoked_at is null
-    and ('app_token:' || t.id = any (keys) or 'app_handoff:' || t.family_id = any (keys));
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.authorization_codes c
-  set revoked_at = now()
-  where c.user_id = subject_id and 'openid_code:' || c.id = any (keys) and c.revoked_at is null;
-  get diagnostics part = row_count;
-  ended := ended + part;
-  delete from private.device_authorizations d
-  where d.user_id = subject_id and 'device_request:' || d.id = any (keys) and d.redeemed_at is null;
-  get diagnostics part = row_count;
-  ended := ended + part;
-  update private.openid_grants g
-  set revoked_at = now()
-  where g.user_id = subject_id and 'openid_login:' || g.id = any (keys) and g.revoked_at is null;
-  get diagnostics part = row_count;
-  ended := ended + part;
-  select ended + count(*) filter (where ai.end_connection(c.id, subject_id))
-  into ended
-  from ai.agent_connections c
-  where c.user_id = subject_id and 'agent_connection:' || c.id = any (keys);
-  update private.recovery_credentials r
-  set superseded_at = now()
-  where r.email = lower(account.email)
-    and 'recovery_mail:' || r.id = any (keys)
-    and r.consumed_at is null
-    and r.superseded_at is null;
-
-  if exists (select from unnest(keys) as k (key) where k.key like 'identity:%') then
-    perform private.keep_email_identity(account);
-  end if;
-  perform private.remove_identity(i.id)
-  from auth.identities i
-  where i.user_id = subject_id and 'identity:' || i.id = any (keys);
-  perform private.delete_auth_passkey(p.id)
-  from auth.webauthn_credentials p
-  where p.user_id = subject_id and 'passkey:' || p.id = any (keys);
-  perform private.delete_auth_factor(subject_id, f.id)
-  from auth.mfa_factors f
-  where f.user_id = subject_id and 'authenticator:' || f.id = any (keys);
-  -- Without an authenticator, its recovery codes are of no use.
-  delete from private.mfa_recovery_codes c
-  where c.user_id = subject_id
-    and (
-      'recovery_code:' || c.id = any (keys)
-      or not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
-        and exists (select from unnest(keys) as k (key) where k.key like 'authenticator:%')
-    );
-  if 'password:' || subject_id = any (keys) then
-    perform private.remove_password(subject_id);
-  end if;
-  return ended;
-end
-$$;
-
--- Revokes everything that apps hold for a user: sessions, tokens, OpenID logins, and handoffs, codes and approvals that
--- are not redeemed yet. Consents remain. For definers; not granted to any role.
-create or replace function private.end_apps_of_account(subject_id uuid) returns void
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-begin
-  perform private.lock_app_credentials(subject_id);
-  perform private.end_credentials(subject_id, array(
-    select c.key
-    from private.account_credentials c
-    where c.user_id = subject_id and c.app_id is not null and c.is_active
-  ));
-end
-$$;
-
--- Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes
--- and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.
-create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  consents integer;
-begin
-  perform private.lock_app_credentials(subject_id);
-  delete from private.openid_consents c where c.user_id = subject_id and c.app_id = ended_app_id;
-  get diagnostics consents = row_count;
-  return consents + private.end_credentials(subject_id, array(
-    select c.key
-    from private.account_credentials c
-    where c.user_id = subject_id
-      and c.app_id = ended_app_id
-      and c.is_active
-      -- A redemption that began before the expiry may still be in progress.
-      and c.ends_at > now() - interval '1 minute'
-  ));
-end
-$$;
-
--- Signs an account out: ends every session, app, device login and agent connection, and approvals that are not redeemed
--- yet. Keeps ways to sign in. Returns how many credentials ended. For definers; not granted to any role.
-create or replace function private.end_all_access(subject_id uuid) returns integer
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-begin
-  perform private.lock_app_credentials(subject_id);
-  return private.end_credentials(subject_id, array(
-    select c.key
-    from private.account_credentials c
-    where c.user_id = subject_id and c.is_active and not c.is_method
-  ));
-end
-$$;
-
--- Signs an account out of every device, app and agent, records the event, and notifies the owner. Returns how many
--- credentials ended. Concurrent calls record only one event.
--- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
-create or replace function private.sign_out_everywhere(subject_id uuid, actor_session_id uuid) returns integer
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  ended integer := private.end_all_access(subject_id);
-begin
-  perform private.add_account_event(subject_id, 'all_sessions_revoked', session_id => actor_session_id)
-  where ended > 0;
-  return ended;
-end
-$$;
-
--- Ends every session of an account except the calling one, and every app, device login and agent connection that does
--- not end with the calling session. Records the event and notifies the owner. Returns how many credentials ended.
--- Concurrent calls record only one event.
--- Definer: the service role cannot write Supabase Auth's sessions. Auth's own sign-out does not report whether any
--- session ended.
-create or replace function private.end_other_sessions(subject_id uuid, actor_session_id uuid) returns integer
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  ended integer;
-begin
-  perform private.lock_app_credentials(subject_id);
-  ended := private.end_credentials(subject_id, array(
-    select c.key
-    from private.account_credentials c
-    where c.user_id = subject_id
-      and c.is_active
-      and not c.is_method
-      and c.session_id is distinct from actor_session_id
-  ));
-  perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
-  where ended > 0;
-  return ended;
-end
-$$;
-
 -- Revokes all credentials of an app permanently. Enabling the app again does not restore them.
 -- Definer: roles that write the registry need no access to the gateway's tables.
 create or replace function private.revoke_app_credentials() returns trigger
@@ -2610,7 +2236,7 @@ create or replace function private.sweep_app_credentials(at_most integer default
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer := 0;
+  deleted_count integer := 0;
   part integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
@@ -2618,13 +2244,13 @@ begin
   end if;
   -- Disabling an app and closing an account lock these rows in another order, so locked ones are left to the next
   -- sweep.
-  swept := swept + private.delete_expired_rows('private.cross_app_tokens', 'expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.cross_app_tokens', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
   -- A used refresh token is kept until it would have expired, so that its reuse is detected.
-  swept := swept + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
-  swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
   -- A disabled client is kept, so that it can't register again.
   delete from private.apps a
   where a.id in (
@@ -2637,11 +2263,143 @@ begin
     for update of o skip locked
   );
   get diagnostics part = row_count;
-  swept := swept + part;
+  deleted_count := deleted_count + part;
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
   -- detected.
-  return swept + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
+  return deleted_count + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
 end
+$$;
+
+-- Returns whether a login's proof still holds: its account, session and factor exist, and the account's MFA policy has
+-- not changed. If the proof no longer holds, the change that ended it has already queued the logout notice. For
+-- definers; not granted to any role.
+create or replace function private.is_proof_intact(proof private.mfa_proof) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+    select
+    from auth.users u
+    where u.id = proof.user_id
+      and proof.generation is not distinct from private.required_mfa_generation(u.raw_app_meta_data)
+      and (
+        proof.session_id is null
+        or exists (select from auth.sessions s where s.id = proof.session_id and s.user_id = u.id)
+      )
+      and (
+        proof.factor_id is null
+        or exists (
+          select from auth.mfa_factors f where f.id = proof.factor_id and f.user_id = u.id and f.status = 'verified'
+        )
+      )
+  )
+$$;
+
+-- Queues notices for the logins that a change to a session, a factor or an account is about to end.
+-- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
+create or replace function private.queue_logouts_before_change() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  outcome record := case tg_op when 'DELETE' then old else new end;
+begin
+  case tg_table_name
+    when 'sessions' then perform private.queue_logouts(old.user_id, session_id => old.id);
+    when 'mfa_factors' then perform private.queue_logouts(old.user_id, factor_id => old.id);
+    else perform private.queue_logouts(old.id);
+  end case;
+  return outcome;
+exception when others then
+  raise warning 'a logout notice was not queued: % %', sqlstate, sqlerrm;
+  return outcome;
+end
+$$;
+
+-- Queues a notice for a revoked login. The trigger's argument names the column that contains the login's sid.
+-- Definer: reads Supabase Auth's tables, which the service role cannot read.
+create or replace function private.queue_revoked_login() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  insert into private.logout_notices (app_id, user_id, sid)
+  select a.id, new.user_id, (to_jsonb(new) ->> tg_argv[0])::uuid
+  from private.apps a
+  where a.id = new.app_id and a.backchannel_logout_uri is not null and private.is_proof_intact(new.proof);
+  return null;
+end
+$$;
+
+-- Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended
+-- the login itself.
+create or replace function private.withdraw_logout(ended_sid uuid) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  delete from private.logout_notices n where n.sid = ended_sid
+$$;
+
+-- Locks the account, session and factor that an MFA proof names. Call it before private.proof_status when opening a
+-- login. A concurrent sign-out or factor removal then waits until the login exists, and queues a notice for it. For
+-- definers; not granted to any role.
+create or replace function private.hold_proof(proof private.mfa_proof) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform private.lock_app_credentials(proof.user_id);
+  perform from auth.sessions s where s.id = proof.session_id for key share;
+  perform from auth.mfa_factors f where f.id = proof.factor_id for key share;
+end
+$$;
+
+-- Claims the notices that are due, each for only one caller. Schedules the retries after 5 seconds, 30 seconds, 2
+-- minutes and 10 minutes, and then every hour. is_last is true if the notice is at least a day old, so this attempt is
+-- its last.
+create or replace function private.claim_logout_notices(max_notices integer)
+  returns table (id uuid, app text, uri text, user_id uuid, sid uuid, attempts smallint, is_last boolean)
+  language sql volatile security invoker set search_path = ''
+as $$
+  with unneeded as (
+    delete from private.logout_notices n
+    using private.apps a
+    where n.next_attempt_at <= now()
+      and a.id = n.app_id
+      and (
+        a.backchannel_logout_uri is null
+        or exists (select from private.logout_notices o where o.sid = n.sid and o.id < n.id)
+      )
+  ), claimed as (
+    update private.logout_notices n
+    set
+      attempts = n.attempts + 1,
+      next_attempt_at = now() + case n.attempts
+        when 0 then interval '5 seconds'
+        when 1 then interval '30 seconds'
+        when 2 then interval '2 minutes'
+        when 3 then interval '10 minutes'
+        else interval '1 hour'
+      end
+    -- Postgres evaluates the array only once. In a join, it could run the subquery again and exceed the limit.
+    where n.id = any (array(
+      select due.id
+      from private.logout_notices due
+      join (
+        select w.id, row_number() over (partition by w.app_id order by w.next_attempt_at) as position_in_queue
+        from private.logout_notices w
+        join private.apps a on a.id = w.app_id and a.backchannel_logout_uri is not null
+        where w.next_attempt_at <= now()
+          and not exists (select from private.logout_notices o where o.sid = w.sid and o.id < w.id)
+      ) queued on queued.id = due.id
+      -- Checks the due time again, because another caller may have claimed the notice since the subquery read it.
+      where due.next_attempt_at <= now()
+      -- Alternates between apps, so that an app that does not answer can't delay other apps' notices.
+      order by queued.position_in_queue, due.next_attempt_at
+      limit max_notices
+      for update of due skip locked
+    ))
+    returning n.*
+  )
+  select
+    c.id, a.name, a.backchannel_logout_uri, c.user_id, c.sid, c.attempts, c.created_at <= now() - interval '1 day'
+  from claimed c
+  join private.apps a on a.id = c.app_id
 $$;
 
 -- Returns one row with what a session has proved, given the session's verified claims. refused is unauthenticated,
@@ -2698,12 +2456,12 @@ create or replace function private.required_mfa_proof(claims jsonb, target_app t
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  proved record;
+  session_check record;
   app private.apps;
 begin
-  select * into proved from private.session_proof(claims);
-  if proved.refused is not null then
-    return jsonb_build_object('refused', proved.refused);
+  select * into session_check from private.session_proof(claims);
+  if session_check.refused is not null then
+    return jsonb_build_object('refused', session_check.refused);
   end if;
   select * into app
   from private.apps a
@@ -2712,15 +2470,15 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   return jsonb_build_object(
-    'user', (proved.proof).user_id,
+    'user', (session_check.proof).user_id,
     'target', app.name,
     'targetId', app.id,
-    'session', (proved.proof).session_id,
-    'factor', (proved.proof).factor_id,
-    'secondFactorAt', (proved.proof).second_factor_second,
-    'primaryAt', (proved.proof).primary_second,
-    'generation', (proved.proof).generation,
-    'validUntil', proved.valid_until,
+    'session', (session_check.proof).session_id,
+    'factor', (session_check.proof).factor_id,
+    'secondFactorAt', (session_check.proof).second_factor_second,
+    'primaryAt', (session_check.proof).primary_second,
+    'generation', (session_check.proof).generation,
+    'validUntil', session_check.valid_until,
     'issuedAt', now(),
     'expiresAt', now() + make_interval(secs => lifetime_seconds)
   );
@@ -2922,35 +2680,6 @@ begin
 end
 $$;
 
--- Returns true if a stored hash was replaced because a new password was set, and false if the same hash was only
--- encrypted.
--- With database encryption, Auth may encrypt a stored hash at a sign-in. This changes the column although the password
--- stays the same. Only the statement that sets a new password mentions recovery_token.
-create or replace function private.is_new_password(stored text, hash text) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
-$$;
-
--- Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided, even if our server
--- generated and used the previous link itself.
-create or replace function private.forget_used_recovery() returns trigger
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-begin
-  new.recovery_sent_at := null;
-  return new;
-end
-$$;
-
--- Removes a user's password. Supabase Auth itself stores an empty hash for a user without a password.
--- Supabase Auth's API can change a password, but can't remove it.
-create or replace function private.remove_password(subject_id uuid) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  update auth.users u set encrypted_password = '', updated_at = now() where u.id = subject_id
-$$;
-
 -- Returns the accounts whose id or full email equals the search term. If there are none, returns the accounts whose
 -- email or name contains the term. Each account is returned as [private.describe_account].
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
@@ -3061,7 +2790,7 @@ declare
   actor uuid := (change ->> 'actor')::uuid;
   account record;
   sessions bigint;
-  ended integer;
+  ended_count integer;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
     return jsonb_build_object('refused', 'forbidden');
@@ -3075,8 +2804,8 @@ begin
   end if;
   perform private.lock_app_credentials(account.id);
   sessions := private.count_account_sessions(account.id);
-  ended := private.end_all_access(account.id);
-  perform private.add_account_event(account.id, 'signed_out_by_admin') where ended > 0;
+  ended_count := private.end_all_access(account.id);
+  perform private.add_account_event(account.id, 'signed_out_by_admin') where ended_count > 0;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'account.sign_out',
     'targetUserId', account.id,
@@ -3261,7 +2990,7 @@ as $$
 declare
   workspace public.workspaces := private.lock_approvable_workspace(change);
   refusal jsonb := private.approval_refusal(change, workspace);
-  answered ai.key_approval_requests;
+  approval_request ai.key_approval_requests;
 begin
   if refusal is not null then
     return refusal;
@@ -3269,12 +2998,12 @@ begin
   if not private.lock_open_request(change, workspace.id) then
     return jsonb_build_object('refused', 'request_gone');
   end if;
-  answered := private.answer_approval_request(change, workspace.id);
+  approval_request := private.answer_approval_request(change, workspace.id);
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'ai_keys.decline',
     'target', 'workspace ' || workspace.id,
     'before', jsonb_build_object(
-      'state', 'open', 'requestedAt', answered.requested_at, 'requestedBy', answered.requested_by, 'note', answered.note
+      'state', 'open', 'requestedAt', approval_request.requested_at, 'requestedBy', approval_request.requested_by, 'note', approval_request.note
     ),
     'after', jsonb_build_object('state', 'declined')
   ));
@@ -3302,7 +3031,7 @@ create or replace function private.answer_approval_request(change jsonb, workspa
 as $$
 declare
   approved boolean := coalesce((change ->> 'approved')::boolean, false);
-  answered ai.key_approval_requests;
+  approval_request ai.key_approval_requests;
 begin
   update ai.key_approval_requests q
   set
@@ -3310,16 +3039,16 @@ begin
     answered_at = now(),
     decline_reason = case when not approved then change ->> 'reason' end
   where q.workspace_id = workspace and q.state = 'open'
-  returning * into answered;
+  returning * into approval_request;
   insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
   select u.email, change #>> '{email,subject}', change #>> '{email,text}', now()
   from public.workspace_members m
   join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id
   join auth.users u on u.id = m.user_id
-  where m.workspace_id = answered.workspace_id
-    and (r.is_owner or m.user_id = answered.requested_by)
+  where m.workspace_id = approval_request.workspace_id
+    and (r.is_owner or m.user_id = approval_request.requested_by)
     and ai.can_be_emailed(u);
-  return answered;
+  return approval_request;
 end
 $$;
 
@@ -3365,7 +3094,7 @@ end
 $$;
 
 -- Counts open requests, but stops at a maximum.
-create or replace function private.count_approval_requests(most integer default 1001) returns integer
+create or replace function private.count_approval_requests(max_rows integer default 1001) returns integer
   language sql stable security invoker set search_path = ''
 as $$
   select count(*)::integer
@@ -3374,8 +3103,28 @@ as $$
     from ai.key_approval_requests q
     join public.workspaces w on w.id = q.workspace_id and w.deleted_at is null
     where q.state = 'open'
-    limit most
+    limit max_rows
   ) o
+$$;
+
+-- Locks the workspace that a change names, and returns it. Returns null if there is none.
+create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
+  language sql volatile security invoker set search_path = ''
+as $$
+  -- Locks the row until commit, so that the second of two concurrent decisions sees the first.
+  select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
+$$;
+
+-- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
+create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+      then jsonb_build_object('refused', 'forbidden')
+    when (workspace).id is null then jsonb_build_object('refused', 'not_found')
+    when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
+  end
 $$;
 
 -- Registers an app with its first secret. The change is { actor, name, displayName, kind, origins, scopes, logoutUrl,
@@ -3429,7 +3178,7 @@ declare
   step text := change ->> 'step';
   linked uuid := (change ->> 'workspace')::uuid;
   overlap interval := make_interval(secs => (change ->> 'overlapSeconds')::integer);
-  known jsonb;
+  old_app jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -3439,9 +3188,9 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   -- Compare and swap: an admin who saw another state of the app must decide again.
-  known := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
+  old_app := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
     || jsonb_build_object('version', private.app_version(app.name));
-  if known ->> 'version' is distinct from change ->> 'version' then
+  if old_app ->> 'version' is distinct from change ->> 'version' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
   end if;
 
@@ -3501,7 +3250,7 @@ begin
     'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
       when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
     'target', 'app ' || app.name,
-    'before', known - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
+    'before', old_app - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
     'after', coalesce(private.describe_openid_client(app.id), private.describe_app(app.id)) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
   ));
   return '{}';
@@ -3597,18 +3346,6 @@ begin
     ) l
   );
 end
-$$;
-
--- Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }
--- and act { action, targetUserId, target, before, after }.
-create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
-  values (
-    (change ->> 'actor')::uuid, act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', change ->> 'reason',
-    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
-  )
 $$;
 
 -- Grants credits to a workspace or member, or withdraws credits. A grant first opens a missing account with the plan's
@@ -3768,8 +3505,8 @@ declare
   actor uuid := (change ->> 'actor')::uuid;
   approve boolean := (change ->> 'approved')::boolean;
   workspace public.workspaces;
-  known ai.key_approvals;
-  made ai.key_approvals;
+  old_approval ai.key_approvals;
+  new_approval ai.key_approvals;
   refusal jsonb;
   target text;
 begin
@@ -3779,7 +3516,7 @@ begin
     return refusal;
   end if;
   target := 'workspace ' || workspace.id;
-  select * into known from ai.key_approvals a where a.workspace_id = workspace.id;
+  select * into old_approval from ai.key_approvals a where a.workspace_id = workspace.id;
   if found = approve then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
@@ -3787,7 +3524,7 @@ begin
     if change ->> 'requestedAt' is not null and not private.lock_open_request(change, workspace.id) then
       return jsonb_build_object('refused', 'request_gone');
     end if;
-    insert into ai.key_approvals (workspace_id, approved_by) values (workspace.id, actor) returning * into made;
+    insert into ai.key_approvals (workspace_id, approved_by) values (workspace.id, actor) returning * into new_approval;
     perform private.answer_approval_request(change, workspace.id);
   else
     delete from ai.key_approvals a where a.workspace_id = workspace.id;
@@ -3796,37 +3533,17 @@ begin
     'action', case when approve then 'ai_keys.approve' else 'ai_keys.withdraw' end,
     'target', target,
     'before', jsonb_build_object(
-      'approved', not approve, 'approvedAt', known.approved_at, 'approvedBy', known.approved_by
+      'approved', not approve, 'approvedAt', old_approval.approved_at, 'approvedBy', old_approval.approved_by
     ),
-    'after', jsonb_build_object('approved', approve, 'approvedAt', made.approved_at, 'approvedBy', made.approved_by)
+    'after', jsonb_build_object('approved', approve, 'approvedAt', new_approval.approved_at, 'approvedBy', new_approval.approved_by)
   ));
   return '{}';
 end
 $$;
 
--- Locks the workspace that a change names, and returns it. Returns null if there is none.
-create or replace function private.lock_approvable_workspace(change jsonb) returns public.workspaces
-  language sql volatile security invoker set search_path = ''
-as $$
-  -- Locks the row until commit, so that the second of two concurrent decisions sees the first.
-  select * from public.workspaces w where w.id = (change ->> 'workspace')::uuid and w.deleted_at is null for no key update
-$$;
-
--- Returns why an admin must not approve or decline a workspace's keys. Returns null if the admin may.
-create or replace function private.approval_refusal(change jsonb, workspace public.workspaces) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select case
-    when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
-      then jsonb_build_object('refused', 'forbidden')
-    when (workspace).id is null then jsonb_build_object('refused', 'not_found')
-    when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
-  end
-$$;
-
 -- Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter "most"
 -- limits the number of workspaces.
-create or replace function private.granted_workspaces(model text, most integer default 100)
+create or replace function private.granted_workspaces(model text, max_rows integer default 100)
   returns table (id uuid, name text)
   language sql stable security invoker set search_path = ''
 as $$
@@ -3835,7 +3552,7 @@ as $$
   join public.workspaces w on w.id = g.workspace_id and w.deleted_at is null
   where g.model_id = model
   order by w.name, w.id
-  limit most
+  limit max_rows
 $$;
 
 -- Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or
@@ -3900,7 +3617,7 @@ declare
   place integer := (change ->> 'place')::integer;
   fields jsonb := nullif(change -> 'route', 'null');
   before jsonb;
-  others jsonb;
+  other_routes jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -3916,11 +3633,11 @@ begin
   if (place is not null and before is null) or (place is null and fields is null) then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  select coalesce(jsonb_agg(to_jsonb(r) order by r.position), '[]') into others
+  select coalesce(jsonb_agg(to_jsonb(r) order by r.position), '[]') into other_routes
   from ai.model_routes r
   where r.model_id = model.id and r.position is distinct from place;
   if jsonb_path_exists(
-    others, '$[*] ? (@.provider_id == $provider && @.provider_model == $model)',
+    other_routes, '$[*] ? (@.provider_id == $provider && @.provider_model == $model)',
     jsonb_build_object('provider', fields -> 'providerId', 'model', fields -> 'providerModel')
   ) then
     return jsonb_build_object('refused', 'route_taken');
@@ -3929,12 +3646,12 @@ begin
   begin
     delete from ai.model_routes r where r.model_id = model.id;
     insert into ai.model_routes
-    select made.*
+    select new_route.*
     from (
       select o.route, row_number() over (order by o.at) as position
       from (
         -- Inserts the route before the other route that holds the requested position.
-        select l.route, 2 * l.number as at from jsonb_array_elements(others) with ordinality as l (route, number)
+        select l.route, 2 * l.number as at from jsonb_array_elements(other_routes) with ordinality as l (route, number)
         union all
         select
           jsonb_build_object(
@@ -3956,7 +3673,7 @@ begin
     ) as n
     cross join jsonb_populate_record(
       null::ai.model_routes, n.route || jsonb_build_object('model_id', model.id, 'position', n.position)
-    ) as made;
+    ) as new_route;
   exception
     when check_violation or not_null_violation then
       return jsonb_build_object('refused', 'invalid');
@@ -4008,8 +3725,8 @@ create or replace function private.save_model(change jsonb) returns jsonb
 as $$
 declare
   model ai.models;
-  made ai.models;
-  former ai.models;
+  saved_model ai.models;
+  old_default ai.models;
   all_voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
@@ -4036,7 +3753,7 @@ begin
         (change ->> 'defaultOutputLimit')::integer, all_voices
       )
       on conflict (id) do nothing
-      returning * into made;
+      returning * into saved_model;
       if not found then
         return jsonb_build_object('refused', 'id_taken');
       end if;
@@ -4046,7 +3763,7 @@ begin
       if (change ->> 'isDefault')::boolean then
         update ai.models m set is_default = false
         where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default
-        returning * into former;
+        returning * into old_default;
       end if;
       update ai.models m
       set
@@ -4064,7 +3781,7 @@ begin
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id
-      returning * into made;
+      returning * into saved_model;
     end if;
   exception
     when unique_violation then
@@ -4075,14 +3792,14 @@ begin
 
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when model.id is null then 'model.add' else 'model.edit' end,
-    'target', 'model ' || made.id,
+    'target', 'model ' || saved_model.id,
     'before', case when model.id is not null then to_jsonb(model) end,
-    'after', to_jsonb(made)
+    'after', to_jsonb(saved_model)
   ));
-  if former.id is not null then
+  if old_default.id is not null then
     perform private.record_admin_action(change, jsonb_build_object(
       'action', 'model.edit',
-      'target', 'model ' || former.id,
+      'target', 'model ' || old_default.id,
       'before', jsonb_build_object('is_default', true),
       'after', jsonb_build_object('is_default', false)
     ));
@@ -4131,7 +3848,7 @@ create or replace function private.save_plan(change jsonb) returns jsonb
 as $$
 declare
   plan_id text := change ->> 'plan';
-  known ai.plans;
+  old_plan ai.plans;
   saved ai.plans;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
@@ -4143,14 +3860,14 @@ begin
       return jsonb_build_object('refused', 'taken');
     end if;
   end if;
-  select * into known from ai.plans p where p.id = plan_id for update;
+  select * into old_plan from ai.plans p where p.id = plan_id for update;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if md5(known::text) <> change ->> 'seen' then
+  if md5(old_plan::text) <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('plan ' || plan_id));
   end if;
-  if known.payer <> change ->> 'payer' and ai.plan_has_payers(known) then
+  if old_plan.payer <> change ->> 'payer' and ai.plan_has_payers(old_plan) then
     return jsonb_build_object('refused', 'payer_fixed');
   end if;
   update ai.plans p
@@ -4167,7 +3884,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when change ->> 'seen' is null then 'plan.add' else 'plan.edit' end,
     'target', 'plan ' || plan_id,
-    'before', case when change ->> 'seen' is not null then to_jsonb(known) end,
+    'before', case when change ->> 'seen' is not null then to_jsonb(old_plan) end,
     'after', to_jsonb(saved)
   ));
   return '{}';
@@ -4387,7 +4104,7 @@ declare
   served text := coalesce(change ->> 'serviceTier', 'default');
   ends timestamptz;
   old ai.model_prices;
-  made ai.model_prices;
+  new_price ai.model_prices;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -4441,14 +4158,14 @@ begin
     (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
     (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
   )
-  returning * into made;
+  returning * into new_price;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'model.add_price',
     'target', 'model ' || model.id,
     'before', case when old.id is not null then to_jsonb(old) end,
-    'after', to_jsonb(made)
+    'after', to_jsonb(new_price)
   ));
-  return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
+  return jsonb_build_object('from', lower(new_price.valid), 'until', upper(new_price.valid));
 end
 $$;
 
@@ -4549,7 +4266,7 @@ $$;
 -- Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,
 -- provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the
 -- gateway's functions holds the cooldowns.
-create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
+create or replace function private.list_skipped_routes(max_rows integer default 50) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
@@ -4570,7 +4287,7 @@ as $$
     where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
     group by r.model_id, a.provider, a.model
     order by last_at desc
-    limit most
+    limit max_rows
   ) s
 $$;
 
@@ -4630,7 +4347,7 @@ as $$
 $$;
 
 -- Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed }].
-create or replace function private.list_failing_models(most integer default 20) returns jsonb
+create or replace function private.list_failing_models(max_rows integer default 20) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object('displayName', f.display_name, 'failed', f.failed)
@@ -4643,7 +4360,7 @@ as $$
     where a.at > now() - interval '1 hour' and m.enabled
     group by m.id, m.display_name
     order by failed desc, m.display_name
-    limit most
+    limit max_rows
   ) f
 $$;
 
@@ -5316,6 +5033,26 @@ as $$
   ))
 $$;
 
+-- Stores a cost file. Returns the result of ai.store_cost_file, ai.book_refusal or ai.app_refusal. For the platform's
+-- book, the change is { reason, requestId, ip }, which the audit log records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.import_cost_file(
+  member_id uuid, workspace uuid, app uuid, document jsonb, state text, change jsonb default '{}'
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  return ai.store_cost_file(
+    workspace, app, ai.read_cost_document(document), state, change || jsonb_build_object('actor', member_id)
+  );
+end
+$$;
+
 -- Returns a document that may be given as a JSON string. Not granted to any role.
 create or replace function ai.read_cost_document(document jsonb) returns jsonb
   language plpgsql immutable security invoker set search_path = ''
@@ -5682,6 +5419,33 @@ begin
 end
 $$;
 
+-- Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The
+-- amount of a credit note is negative.
+create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
+  language sql immutable security invoker set search_path = ''
+as $$
+  -- Computes a range's share as the difference of two rounded running totals, so that the shares of adjacent ranges add
+  -- up to the amount.
+  select case (invoice).kind when 'credit_note' then -1 else 1 end
+    * case
+      when within is null then (invoice).amount_usd
+      when isempty(d.days * within) then 0
+      else
+        round((invoice).amount_usd * (upper(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+        - round((invoice).amount_usd * (lower(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
+    end
+  from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
+$$;
+
+-- Returns the days of a month (YYYY-MM), or null if the month is null.
+create or replace function ai.month_days(month text) returns daterange
+  language sql immutable security invoker set search_path = ''
+as $$
+  select daterange(first_day, (first_day::timestamp + interval '1 month')::date)
+  from (select (month || '-01')::date as first_day) m
+  where month is not null
+$$;
+
 -- Returns the workspaces that have runs with the given account, at most 100. For a null account, returns workspaces
 -- with any runs: [{ workspaceId, name, meteredUsd, daysWithoutRuns }]. daysWithoutRuns lists the days on which the
 -- account's bill exceeds its metered cost, but the workspace has no matching runs. The workspaces with the most of
@@ -5831,6 +5595,74 @@ as $$
   ) order by abs(f.imported - f.metered) desc nulls last, f.metered desc, f.workspace_id, f.account_id collate "C"), '[]')
   from figures f
   left join public.workspaces w on w.id = f.workspace_id
+$$;
+
+-- Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the run's
+-- billing name, or the provider's id if the run has no billing name.
+create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
+  language sql immutable security invoker
+as $$
+  select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
+$$;
+
+-- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account.
+-- With of_provider (a result of ai.billing_provider), returns only that provider's usage, also grouped by workspace and
+-- day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.
+-- Without of_provider, workspace_id and day are null. Not granted to any role.
+create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
+  returns table (
+    workspace_id uuid, day date, provider_id text, billing_name text, billing_account text, requests numeric, failed numeric,
+    input_tokens numeric, output_tokens numeric, cost_usd numeric, estimated_runs numeric, closed_runs numeric
+  )
+  language plpgsql stable security invoker set search_path = ''
+  -- Days are in UTC. A custom plan is required, because a generic plan would read all daily sums.
+  set timezone = 'UTC' set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  detailed boolean := of_provider is not null;
+  summed record := ai.summed_range(first_day, last_day + 1, detailed);
+  range_start timestamptz := first_day;
+  range_end timestamptz := last_day + 1;
+begin
+  return query
+    with parts as (
+      -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
+      select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
+        u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
+        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
+        sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
+      from ai.usage_daily u
+      where u.day >= summed.first_day and u.day < summed.end_day
+        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+      union all
+      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
+        c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
+        sum(c.estimated_runs), sum(c.closed_runs)
+      from ai.usage_changes c
+      where c.run_created_at >= summed.first_moment and c.run_created_at < summed.end_moment
+        and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
+      group by 1, 2, c.provider_id, c.billing_name, c.billing_account
+      union all
+      select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
+        u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
+        sum(u.estimated_runs), sum(u.closed_runs)
+      from (
+        select * from ai.runs b where b.created_at >= range_start and b.created_at < summed.first_moment
+        union all
+        select * from ai.runs a where a.created_at >= summed.end_moment and a.created_at < range_end
+      ) as r
+      cross join lateral ai.run_usage(r) u
+      where not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider
+      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
+    )
+    select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
+      sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
+    from parts p
+    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account
+    having sum(p.requests) > 0;
+end
 $$;
 
 -- Returns a page of a book's costs (ai.provider_cost_records) with the totals of the whole range. An export reads all
@@ -6028,33 +5860,6 @@ as $$
     )
   order by r.replaces is not distinct from (invoice).reference desc, r.recorded_at, r.id
   limit 1
-$$;
-
--- Returns the amount in USD that an invoice adds to totals, for all of its days or only for those within a range. The
--- amount of a credit note is negative.
-create or replace function ai.invoice_amount(invoice ai.invoice_book_entries, within daterange default null) returns numeric
-  language sql immutable security invoker set search_path = ''
-as $$
-  -- Computes a range's share as the difference of two rounded running totals, so that the shares of adjacent ranges add
-  -- up to the amount.
-  select case (invoice).kind when 'credit_note' then -1 else 1 end
-    * case
-      when within is null then (invoice).amount_usd
-      when isempty(d.days * within) then 0
-      else
-        round((invoice).amount_usd * (upper(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
-        - round((invoice).amount_usd * (lower(d.days * within) - lower(d.days)) / (upper(d.days) - lower(d.days)), 12)
-    end
-  from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
-$$;
-
--- Returns the days of a month (YYYY-MM), or null if the month is null.
-create or replace function ai.month_days(month text) returns daterange
-  language sql immutable security invoker set search_path = ''
-as $$
-  select daterange(first_day, (first_day::timestamp + interval '1 month')::date)
-  from (select (month || '-01')::date as first_day) m
-  where month is not null
 $$;
 
 -- Returns whether an invoice matches a filter. The filter may have provider, accountId and month (YYYY-MM). A null
@@ -6803,6 +6608,21 @@ begin
   end if;
   return jsonb_build_object('outcome', 'changed', 'balance', held.balance::text);
 end
+$$;
+
+-- Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the available
+-- credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more credits
+-- available was simply very large. low: the balance is below the threshold. funded: any other balance.
+create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
+  language sql stable security invoker parallel safe
+as $$
+  select case
+    when (account).balance <= 0 then 'empty'
+    when (account).refused_at > now() - interval '1 hour'
+      and (account).balance - (account).reserved < case when threshold > 0 then threshold else 1000 end then 'empty'
+    when (account).balance < threshold then 'low'
+    else 'funded'
+  end::ai.credit_level
 $$;
 
 -- Returns a credential's kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.
@@ -7997,6 +7817,604 @@ begin
 end
 $$;
 
+-- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
+-- decimals. notes_use: the request counts as a use of the key.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.report_usage(call jsonb) returns json
+  language plpgsql volatile security definer set search_path = ''
+  -- Days of the report are UTC days.
+  set timezone = 'UTC'
+  -- Sorts a year's groups in memory, and plans the query only once per connection.
+  set work_mem = '32MB' set plan_cache_mode = force_generic_plan
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  report_window record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  if report_window.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', report_window.fault));
+  end if;
+  if (call -> 'notes_use')::boolean then
+    perform ai.record_key_use(array[caller.key_id]);
+  end if;
+  return (
+    select json_build_object(
+      'currency', 'USD',
+      'source', 'platform_ai_metering',
+      'workspaceId', caller.workspace_id,
+      'appId', caller.app_id,
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, report_window.window_from) then json_build_object(
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
+      ) end,
+      'rows', coalesce(json_agg(d), '[]')
+    )
+    from (
+      select
+        u.day,
+        u.model_id as model,
+        u.feature,
+        u.execution_mode as "executionMode",
+        trim_scale(sum(u.cost_usd)) as "amountUsd",
+        sum(u.requests) as requests,
+        sum(u.failed) as failed,
+        sum(u.input_tokens) as "inputTokens",
+        sum(u.output_tokens) as "outputTokens",
+        trim_scale(sum(u.billed_credits)) as "billedCredits",
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
+      from ai.usage_between(caller.workspace_id, report_window.window_from, report_window.window_to) u
+      where u.app_id = caller.app_id
+      group by u.day, u.model_id, u.feature, u.execution_mode
+      having sum(u.requests) > 0
+      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
+    ) as d
+  );
+end
+$$;
+
+-- Returns the caller of a request that a registered app sends. The credential must be an app's token or a key that is
+-- bound to an app, and the request must name the workspace. The app is derived only from the credential. refused is the
+-- reason why the call is refused, or null. Not granted to any role.
+create or replace function ai.app_caller(call jsonb) returns ai.caller
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+begin
+  if caller.source is null then
+    caller.refused := 'invalid_api_key';
+  elsif caller.source = 'session' or caller.app_id is null then
+    caller.refused := 'credential_not_bound';
+  elsif caller.refused is null and call ->> 'workspace' is null then
+    caller.refused := 'workspace_header_required';
+  end if;
+  return caller;
+end
+$$;
+
+-- Opens a member's request to connect coding agents, unless a request is already open or approved. Queues one email {
+-- subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same
+-- requester.
+create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
+  returns text
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  old_access ai.agent_access;
+  is_emailed boolean;
+begin
+  -- The caller has locked the member's account, so the member's other calls wait.
+  select * into old_access from ai.agent_access a where a.workspace_id = workspace and a.user_id = member_id;
+  if old_access.state in ('open', 'approved') then
+    return 'requested';
+  end if;
+  is_emailed := coalesce(old_access.emailed_at < now() - interval '24 hours', true);
+  insert into ai.agent_access as a (workspace_id, user_id, tool, host, emailed_at)
+  values (workspace, member_id, request_agent_access.tool, request_agent_access.host, now())
+  on conflict (workspace_id, user_id) do update
+  set
+    state = 'open',
+    tool = excluded.tool,
+    host = excluded.host,
+    requested_at = excluded.requested_at,
+    answered_at = null,
+    answered_by = null,
+    emailed_at = case when is_emailed then excluded.emailed_at else a.emailed_at end;
+  insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+  select u.email, request_agent_access.email ->> 'subject', request_agent_access.email ->> 'text', now()
+  from public.workspace_members m
+  join public.workspace_roles r on r.id = m.role_id and (r.is_owner or 'manage_ai_keys' = any (r.permissions))
+  join auth.users u on u.id = m.user_id
+  where m.workspace_id = workspace and is_emailed and ai.can_be_emailed(u)
+  order by m.user_id
+  limit 20;
+  return 'requested';
+end
+$$;
+
+-- Returns the members of a workspace who have an open or approved request to connect coding agents, open requests
+-- first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool,
+-- host, requestedAt, answeredAt }] } or { outcome: not_allowed }.
+-- Definer: the service role cannot read a member's permissions.
+create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object('outcome', 'listed', 'members', coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'userId', a.user_id,
+        'name', p.display_name,
+        'state', a.state,
+        'tool', a.tool,
+        'host', a.host,
+        'requestedAt', a.requested_at,
+        'answeredAt', a.answered_at
+      )
+      order by a.state <> 'open', a.requested_at, a.user_id
+    )
+    from ai.agent_access a
+    join public.profiles p on p.id = a.user_id
+    join public.workspace_members m on m.workspace_id = a.workspace_id and m.user_id = a.user_id
+    where a.workspace_id = workspace and a.state in ('open', 'approved')
+  ), '[]'));
+end
+$$;
+
+-- Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes the
+-- keys of that member's agents. Outcomes: done, answered, not_allowed. answered: another manager answered first, or the
+-- member has made a later request.
+-- Definer: the service role can't update access requests.
+create or replace function ai.answer_agent_access(
+  member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  new_access ai.agent_access;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  -- Locks the workspace first, because deleting an account locks its workspaces before these rows.
+  perform from public.workspaces w where w.id = workspace for key share;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  update ai.agent_access a
+  set
+    state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
+    answered_at = now(),
+    answered_by = member_id
+  where a.workspace_id = workspace
+    and a.user_id = requester_id
+    and a.requested_at = answer_agent_access.requested_at
+    and a.state = case when answer in ('approve', 'decline') then 'open' else 'approved' end
+  returning * into new_access;
+  if not found then
+    return jsonb_build_object('outcome', 'answered');
+  end if;
+  perform private.log_workspace_change(
+    workspace, 'agent_access.' || new_access.state, requester_id,
+    (select p.display_name from public.profiles p where p.id = requester_id)
+  );
+  return jsonb_build_object('outcome', 'done');
+end
+$$;
+
+-- Revokes the connections and keys of members who may no longer connect agents, for good: a member who gets the right
+-- back connects again.
+-- Definer: the roles that change members and their rights can't write connections.
+create or replace function ai.end_unauthorized_connections() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  workspace constant uuid := (to_jsonb(old) ->> 'workspace_id')::uuid;
+  connection ai.agent_connections;
+begin
+  for connection in
+    select *
+    from ai.agent_connections c
+    where c.workspace_id = workspace
+      and c.revoked_at is null
+      and (tg_table_name = 'workspace_roles' or c.user_id = (to_jsonb(old) ->> 'user_id')::uuid)
+      and not ai.may_connect_agents(c.user_id, workspace)
+    order by c.id
+  loop
+    perform ai.end_connection(connection.id, private.acting_user_id());
+  end loop;
+  return null;
+end
+$$;
+
+-- Returns a coding agent's display name.
+create or replace function ai.agent_name(tool text) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case tool when 'claude' then 'Claude Code' when 'codex' then 'Codex' else 'opencode' end
+$$;
+
+-- Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for which
+-- private.find_app_caller refuses the token.
+create or replace function ai.find_agent_login(
+  token_hash bytea, out refused text, out user_id uuid, out login_id uuid, out ends_at timestamptz
+)
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'studio:keys');
+begin
+  refused := caller.refused;
+  user_id := caller.user_id;
+  select (l.login).id, (l.login).ends_at
+  into login_id, ends_at
+  from private.live_openid_token(find_agent_login.token_hash) l;
+end
+$$;
+
+-- Revokes a connection and its keys. Returns false if the connection does not exist or was already revoked.
+create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  ended_connection ai.agent_connections;
+  key ai.keys;
+begin
+  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys.
+  perform
+  from public.workspaces w
+  where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
+  for key share;
+  update ai.agent_connections c
+  set revoked_at = now()
+  where c.id = end_connection.connection_id and c.revoked_at is null
+  returning * into ended_connection;
+  if not found then
+    return false;
+  end if;
+  update ai.keys k set revoked_at = now() where k.connection_id = ended_connection.id and k.revoked_at is null;
+  select * into key from ai.keys k where k.connection_id = ended_connection.id and k.replaced_by is null;
+  if found then
+    perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
+    perform private.log_workspace_change(ended_connection.workspace_id, 'key.revoked', key.id, key.name);
+  end if;
+  return true;
+end
+$$;
+
+-- Returns whether the keys of connections work, as an object with the status of each connection's id: good, over,
+-- mfa_required or unavailable. over: the connection was revoked, its login or MFA proof is no longer valid, or its
+-- member has left or lost the permission. mfa_required and unavailable are described at private.proof_statuses.
+create or replace function ai.agent_key_statuses(connection_ids uuid[]) returns jsonb
+  language plpgsql stable security invoker
+as $$
+begin
+  return (
+    select jsonb_object_agg(i.id, coalesce(s.status, 'over'))
+    from unnest(connection_ids) as i (id)
+    left join lateral (
+      select p.status
+      from ai.agent_connections c
+      cross join lateral ai.live_agent_logins(c.login_id) as l
+      cross join lateral private.proof_statuses(l.proof) as p
+      where c.id = i.id
+        and c.revoked_at is null
+        and exists (select from ai.agent_memberships(c.user_id, c.workspace_id))
+      offset 0
+    ) as s on true
+    where i.id is not null
+  );
+end
+$$;
+
+-- Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the connection's
+-- login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed,
+-- not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if
+-- the login is refused (ai.find_agent_login) or the connection is not_found.
+-- Definer: reads memberships and writes keys, but only for the token's user.
+create or replace function private.issue_agent_key(
+  token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+  issue_permission text;
+  previous ai.keys;
+  new_key ai.keys;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
+  perform from public.workspaces w where w.id = issue_agent_key.workspace_id and w.deleted_at is null for key share;
+  -- Locks the connection, so that a concurrent revocation either comes first or revokes this key too.
+  select * into connection
+  from ai.agent_connections c
+  where c.id = issue_agent_key.connection_id
+    and c.workspace_id = issue_agent_key.workspace_id
+    and c.login_id = caller.login_id
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if connection.revoked_at is not null then
+    return jsonb_build_object('outcome', 'revoked');
+  end if;
+  issue_permission := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  select * into previous
+  from ai.keys k
+  where k.connection_id = connection.id and k.replaced_by is null;
+  -- Also counts replaced keys that still work, so that a loop of renewals can't create keys without limit.
+  if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
+    or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
+    return jsonb_build_object('outcome', 'too_many');
+  end if;
+  new_key := ai.store_key(
+    caller.user_id, connection.workspace_id,
+    jsonb_build_object(
+      'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
+      'expiresAt', least(now() + interval '8 hours', caller.ends_at)
+    ),
+    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => previous.lineage_id, connection_id => connection.id
+  );
+  -- Programs that have already read the old key can use it for another 15 minutes.
+  update ai.keys k
+  set replaced_by = new_key.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
+  where k.id = previous.id;
+  return jsonb_build_object('outcome', 'issued', 'expiresAt', new_key.expires_at);
+end
+$$;
+
+-- Revokes the keys of a connection that is deleted together with its member's account, or that moves to another login,
+-- so that a key never outlives the login that it was issued for. Removes the name of the computer from the keys of a
+-- deleted connection.
+-- Definer: Supabase Auth deletes accounts and has no grant to change keys.
+create or replace function ai.revoke_keys_of_connection() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  update ai.keys k
+  set
+    revoked_at = coalesce(k.revoked_at, now()),
+    name = case when tg_op = 'DELETE' then ai.agent_name(old.tool) else k.name end
+  where k.connection_id = old.id;
+  return case tg_op when 'DELETE' then old else new end;
+end
+$$;
+
+-- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt
+-- }.
+create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (connection).id,
+    'tool', (connection).tool,
+    'host', (connection).host,
+    'createdAt', (connection).created_at,
+    'state', case when (connection).revoked_at is null then 'connected' else 'revoked' end,
+    'keyExpiresAt', (
+      select max(k.expires_at) from ai.keys k where k.connection_id = (connection).id and k.revoked_at is null
+    )
+  )
+$$;
+
+-- Returns a login's connections in a workspace, and whether the user of the login may create more. Returns { access:
+-- approved | open | declined | withdrawn | none, connections } or { refused: … | not_found }.
+-- Definer: reads memberships and writes connections, but only for the token's user.
+create or replace function private.list_agents(token_hash bytea, workspace_id uuid) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller record;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  if not exists (select from private.user_workspaces(caller.user_id) w where w.id = list_agents.workspace_id) then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'access', case
+      when private.user_has_workspace_permission(caller.user_id, list_agents.workspace_id, 'manage_ai_keys') then 'approved'
+      else coalesce(
+        (
+          select a.state from ai.agent_access a
+          where a.workspace_id = list_agents.workspace_id and a.user_id = caller.user_id
+        ),
+        'none'
+      )
+    end,
+    'connections', coalesce((
+      select jsonb_agg(ai.describe_connection(c) order by c.created_at, c.id)
+      from ai.agent_connections c
+      where c.login_id = caller.login_id and c.workspace_id = list_agents.workspace_id
+    ), '[]')
+  );
+end
+$$;
+
+-- Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same
+-- connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and
+-- returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks
+-- use_ai_studio.
+-- Definer: reads memberships and writes connections, but only for the token's user.
+create or replace function private.connect_agent(
+  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- Serializes a member's calls, so that a second call finds the connection of the first.
+  perform private.lock_app_credentials(caller.user_id);
+  perform
+  from private.user_workspaces(caller.user_id) u
+  join public.workspaces w on w.id = u.id
+  where w.id = connect_agent.workspace_id
+  for key share of w;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not ai.may_connect_agents(caller.user_id, connect_agent.workspace_id) then
+    if not private.user_has_workspace_permission(caller.user_id, connect_agent.workspace_id, 'use_ai_studio') then
+      return jsonb_build_object('refused', 'forbidden');
+    end if;
+    return jsonb_build_object('state', ai.request_agent_access(
+      caller.user_id, connect_agent.workspace_id, connect_agent.tool, connect_agent.host, connect_agent.email
+    ));
+  end if;
+  -- A new login of the same member, agent and host continues the connection of a login that has ended.
+  update ai.agent_connections c
+  set login_id = caller.login_id
+  where c.id = (
+    select o.id
+    from ai.agent_connections o
+    where o.workspace_id = connect_agent.workspace_id
+      and o.user_id = caller.user_id
+      and o.tool = connect_agent.tool
+      and o.revoked_at is null
+      and (o.login_id = caller.login_id or (o.host = connect_agent.host and ai.agent_login_end(o.login_id) is null))
+    order by o.login_id is not distinct from caller.login_id desc, o.created_at desc
+    limit 1
+  )
+  returning * into connection;
+  if not found then
+    insert into ai.agent_connections as c (workspace_id, user_id, login_id, tool, host)
+    values (
+      connect_agent.workspace_id, caller.user_id, caller.login_id, connect_agent.tool, connect_agent.host
+    )
+    returning c.* into connection;
+  end if;
+  return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
+end
+$$;
+
+-- Revokes a connection that was made with the token's login, and the connection's keys. Returns {}, also if the
+-- connection was already revoked, or { refused }. refused is not_found, or comes from ai.find_agent_login.
+-- Definer: reads memberships and connections, but only for the token's user.
+create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller record;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  perform
+  from ai.agent_connections c
+  where c.id = disconnect_agent.connection_id
+    and c.workspace_id = disconnect_agent.workspace_id
+    and c.login_id = caller.login_id;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  perform ai.end_connection(disconnect_agent.connection_id, caller.user_id);
+  return '{}';
+end
+$$;
+
+-- Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage
+-- is given and the creation is not logged. connection_id is the coding agent's connection if the key belongs to an
+-- agent.
+create or replace function ai.store_key(
+  member_id uuid,
+  workspace uuid,
+  key jsonb,
+  lookup text,
+  secret_hash text,
+  lineage uuid default null,
+  connection_id uuid default null
+) returns ai.keys
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  new_key ai.keys;
+begin
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id
+  )
+  select
+    id, coalesce(lineage, id), workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'),
+    store_key.lookup, decode(store_key.secret_hash, 'hex'), (key ->> 'externalAppId')::uuid,
+    ai.text_list(key -> 'allowedModels'), ai.text_list(key -> 'allowedAddresses')::cidr[],
+    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
+    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
+  from (select gen_random_uuid() as id) as made_id
+  returning * into new_key;
+  if key ->> 'monthlyBudgetUsd' is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', new_key.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+  if lineage is null then
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(workspace, 'key.created', new_key.id, new_key.name);
+  end if;
+  return new_key;
+end
+$$;
+
+-- Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key of
+-- each connection.
+create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select count(*) >= 200
+  from ai.keys k
+  where k.workspace_id = workspace
+    and k.revoked_at is null
+    and (k.expires_at is null or k.expires_at > now())
+    -- Replaced keys of agents don't count. Otherwise renewals by one member's agent could use up the workspace's limit.
+    and (k.connection_id is null or k.replaced_by is null)
+$$;
+
+-- Returns the elements of a JSON array as texts, or null if the value is not an array.
+create or replace function ai.text_list(list jsonb) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
+$$;
+
+-- Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent's key,
+-- ai.may_connect_agents is sufficient. not_approved: no platform admin has approved the workspace.
+create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
+  returns text
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    and not (for_agent and ai.may_connect_agents(member_id, workspace)) then
+    return 'not_allowed';
+  end if;
+  -- Locks the approval, so that it cannot be withdrawn before the key is stored.
+  perform from ai.key_approvals a where a.workspace_id = workspace for key share;
+  return case when found then 'allowed' else 'not_approved' end;
+end
+$$;
+
 -- Removes an authenticator app from an account and notifies the owner (private.record_security_event). If no
 -- authenticator is left, also deletes the account's recovery codes. Returns { outcome: deleted | last_of_required (the
 -- account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.
@@ -8067,7 +8485,7 @@ declare
   account auth.users;
   state text;
   changes jsonb;
-  written jsonb;
+  new_policy jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
     return jsonb_build_object('refused', 'forbidden');
@@ -8116,30 +8534,19 @@ begin
     raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
   end if;
 
-  written := private.write_required_mfa_policy(account, changes);
+  new_policy := private.write_required_mfa_policy(account, changes);
   insert into private.admin_audit_log (
     actor_id, action, target_user_id, target, reason, before, after, request_id, ip
   )
   values (
     actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
-    account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
+    account.raw_app_meta_data -> 'platform_required_mfa', new_policy, change ->> 'requestId', (change ->> 'ip')::inet
   );
-  perform private.add_account_event(subject, told)
+  perform private.add_account_event(subject, event_kind)
   from (values ('require', 'mfa_required'), ('make_optional', 'mfa_made_optional'), ('finish_reset', 'authenticators_reset'))
-    as e (of_step, told)
+    as e (of_step, event_kind)
   where e.of_step = step;
-  return jsonb_build_object('policy', written);
-end
-$$;
-
--- Returns whether the caller's session satisfies required MFA. Every account_required_mfa policy calls this function.
--- Callers cannot call it directly, because they have no usage on schema private.
--- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
-create or replace function private.account_required_mfa_satisfied() returns boolean
-  language plpgsql stable security definer set search_path = ''
-as $$
-begin
-  return private.session_satisfies_mfa(private.caller_claims());
+  return jsonb_build_object('policy', new_policy);
 end
 $$;
 
@@ -8195,7 +8602,7 @@ create or replace function private.begin_mfa_recovery(subject_id uuid, current_s
 as $$
 declare
   account auth.users;
-  begun uuid;
+  code_id uuid;
 begin
   -- Locks the account first, as every policy change does, so that concurrent changes can't deadlock.
   select * into account from auth.users u where u.id = subject_id for no key update;
@@ -8223,8 +8630,8 @@ begin
       order by d.used_at desc nulls last
       limit 1
     )
-  returning c.id into begun;
-  if begun is not null then
+  returning c.id into code_id;
+  if code_id is not null then
     -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.end_account_session(subject_id, s.id)
     from auth.sessions s
@@ -8233,71 +8640,10 @@ begin
     -- Omits signInAgain, so that the remaining session stays valid. The user signed in with it to use this code.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
-    where c.id = begun;
+    where c.id = code_id;
   end if;
-  return begun;
+  return code_id;
 end
-$$;
-
--- Returns whether a proof shows that our server saw the approval's cookie within the last minute. The proof is
--- "<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval's key over "<session id> <second>".
-create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
-  language sql stable security invoker
-as $$
-  select case
-    -- Until 0.3.0: release 0.1.0 binds approvals without a key, and its servers check the cookie themselves.
-    when (approval).proof_key is null then true
-    when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
-      left(proof, 10)::bigint
-        between floor(extract(epoch from now()))::bigint - 60 and floor(extract(epoch from now()))::bigint + 60
-      -- Hashes are compared, so that the timing reveals nothing about the expected value.
-      and sha256(decode(right(proof, 64), 'hex')) = sha256(extensions.hmac(
-        convert_to((approval).bound_session_id || ' ' || left(proof, 10), 'UTF8'), (approval).proof_key, 'sha256'
-      ))
-    else false
-  end
-$$;
-
--- Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.
--- PostgREST stores a request's headers in request.headers, with their names in lower case.
-create or replace function private.caller_claims() returns jsonb
-  language sql stable security invoker
-as $$
-  select auth.jwt() || jsonb_build_object(
-    'approval_proof', nullif(current_setting('request.headers', true), '')::jsonb -> 'x-mfa-approval'
-  )
-$$;
-
--- Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or before
--- until_second.
-create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
-  returns boolean
-  -- A path instead of a subquery, so that Postgres can inline the function. Stable like jsonb_build_object.
-  language sql stable security invoker
-as $$
-  select coalesce(
-    jsonb_path_exists(
-      amr,
-      -- A strict path finds nothing in an entry of another form. The numbers are those of private.is_integer.
-      'strict $[*] ? (
-        @.method == $methods[*] && @.timestamp == @.timestamp.floor()
-        && @.timestamp >= 0 && @.timestamp <= 9007199254740991 && @.timestamp > $after && @.timestamp <= $until
-      )',
-      jsonb_build_object('methods', methods, 'after', after_second, 'until', until_second),
-      silent => true
-    ),
-    false
-  )
-$$;
-
--- Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no
--- error.
-create or replace function private.uuid_or_null(value text) returns uuid
-  -- Stable like pg_input_is_valid, so that Postgres can inline it.
-  language sql stable security invoker
-as $$
-  -- The cast is outside, because a planner that knows the value evaluates casts within branches before the condition.
-  select (case when pg_input_is_valid(value, 'uuid') then value end)::uuid
 $$;
 
 -- Stores a request that a client pushed, which must authenticate. Returns the same result as
@@ -8402,7 +8748,7 @@ declare
   app private.apps;
   client private.openid_clients;
   resource_app private.apps;
-  proved record;
+  session_check record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
@@ -8418,9 +8764,9 @@ begin
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
   consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
-  select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  select * into session_check from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
   authentication := private.openid_authentication_of(
-    open_openid_authorization.claims, proved.proof, proved.valid_until is not null
+    open_openid_authorization.claims, session_check.proof, session_check.valid_until is not null
   );
   return jsonb_build_object(
     'client', jsonb_build_object(
@@ -8437,11 +8783,11 @@ begin
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
     'consentScopes', to_jsonb(consent_scopes),
-    'session', case when proved.refused is null then jsonb_build_object(
+    'session', case when session_check.refused is null then jsonb_build_object(
       'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
       'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
+        (session_check.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
@@ -8478,7 +8824,7 @@ declare
   app private.apps;
   client private.openid_clients;
   resource_id uuid;
-  proved record;
+  session_check record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
@@ -8505,16 +8851,16 @@ begin
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
-  select * into proved from private.session_proof(issue_authorization_code.claims);
-  if proved.refused is not null then
-    return jsonb_build_object('refused', proved.refused);
+  select * into session_check from private.session_proof(issue_authorization_code.claims);
+  if session_check.refused is not null then
+    return jsonb_build_object('refused', session_check.refused);
   end if;
   -- Issues no code for a session that may only replace the password.
-  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+  if exists (select from private.password_replacements r where r.session_id = (session_check.proof).session_id) then
     return jsonb_build_object('refused', 'unauthenticated');
   end if;
   authentication := private.openid_authentication_of(
-    issue_authorization_code.claims, proved.proof, proved.valid_until is not null
+    issue_authorization_code.claims, session_check.proof, session_check.valid_until is not null
   );
   if authenticated_since is not null
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
@@ -8533,7 +8879,7 @@ begin
   );
   if not consents
     and not private.has_openid_consent(
-      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
+      (session_check.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
     ) then
     return jsonb_build_object('refused', 'consent_required');
   end if;
@@ -8542,7 +8888,7 @@ begin
   end if;
   if consents then
     insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
-    values ((proved.proof).user_id, app.id, resource_id, consent_scopes)
+    values ((session_check.proof).user_id, app.id, resource_id, consent_scopes)
     on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
@@ -8553,7 +8899,7 @@ begin
     id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
-    issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.code_hash, app.id, resource_id, (session_check.proof).user_id, session_check.proof, session_check.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
     private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
     private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
@@ -8608,6 +8954,13 @@ as $$
   end
 $$;
 
+-- Returns whether a redirect URI is a loopback address, which leads to the browser's own device.
+create or replace function private.is_loopback_redirect(uri text) returns boolean
+  language sql immutable security invoker set search_path = ''
+as $$
+  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?(/|\?|$)'
+$$;
+
 -- Returns the requested scopes that are registered for an OpenID client or, if the tokens are for a resource, for that
 -- app, as one row, so that a query can join it. Drops all others. Tokens for a resource never have scopes of the
 -- platform's own APIs.
@@ -8630,23 +8983,6 @@ as $$
     where a.id = coalesce(resource_id, app_id)
     order by 1
   )
-$$;
-
--- Returns a loopback redirect URI without its port; null for any other URI. Names localhost only if by_name is true.
-create or replace function private.loopback_without_port(uri text, by_name boolean) returns text
-  language sql immutable security invoker set search_path = ''
-as $$
-  select case
-    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)' or by_name and uri ~ '^http://localhost(:[0-9]{1,5})?(/|$)'
-      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?', '\1')
-  end
-$$;
-
--- Returns whether a redirect URI is a loopback address, which leads to the browser's own device.
-create or replace function private.is_loopback_redirect(uri text) returns boolean
-  language sql immutable security invoker set search_path = ''
-as $$
-  select uri ~ '^https?://(localhost|([a-z0-9-]+\.)+localhost|127\.[0-9]+\.[0-9]+\.[0-9]+|\[::1\])(:[0-9]+)?(/|\?|$)'
 $$;
 
 -- Returns the claims and the scopes that allow each of them. A claim with two scopes needs both.
@@ -8715,6 +9051,26 @@ as $$
           and (s.expires_at is null or s.expires_at > now())
       )
     end
+$$;
+
+-- Returns a loopback redirect URI without its port; null for any other URI. Names localhost only if by_name is true.
+create or replace function private.loopback_without_port(uri text, by_name boolean) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case
+    when uri ~ '^http://(127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?(/|$)' or by_name and uri ~ '^http://localhost(:[0-9]{1,5})?(/|$)'
+      then regexp_replace(uri, '^(http://(127\.0\.0\.1|\[::1\]|localhost))(:[0-9]{1,5})?', '\1')
+  end
+$$;
+
+-- Returns the id by which a client knows itself: the URL of its metadata document, or its name.
+create or replace function private.openid_client_id(app_id uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(c.metadata_url, a.name)
+  from private.apps a
+  left join private.openid_clients c on c.app_id = a.id
+  where a.id = openid_client_id.app_id
 $$;
 
 -- Returns an OpenID client for display, with its valid secrets but without their hashes.
@@ -8831,7 +9187,7 @@ create or replace function private.change_openid_client(change jsonb) returns js
 as $$
 declare
   app private.apps;
-  known jsonb;
+  old_client jsonb;
 begin
   if not private.may_change_apps(change) then
     return jsonb_build_object('refused', 'forbidden');
@@ -8843,7 +9199,7 @@ begin
   if change ? 'version' and private.app_version(app.name)::text is distinct from change ->> 'version' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
   end if;
-  known := private.describe_openid_client(app.id);
+  old_client := private.describe_openid_client(app.id);
   begin
     update private.apps a
     set
@@ -8878,7 +9234,7 @@ begin
       return jsonb_build_object('refused', 'invalid');
   end;
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'app.edit', 'target', 'app ' || app.name, 'before', known,
+    'action', 'app.edit', 'target', 'app ' || app.name, 'before', old_client,
     'after', private.describe_openid_client(app.id)
   ));
   return '{}';
@@ -8899,14 +9255,14 @@ declare
   uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
   fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
   app private.apps;
-  known private.openid_clients;
+  old_client private.openid_clients;
 begin
   -- Serializes registrations, so that the maximum below holds.
   perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
-  select * into known from private.openid_clients c where c.metadata_url = url;
+  select * into old_client from private.openid_clients c where c.metadata_url = url;
   if found then
-    select * into app from private.apps a where a.id = known.app_id for no key update;
-    if app.display_name <> client ->> 'displayName' or not (known.redirect_uris @> uris and known.redirect_uris <@ uris) then
+    select * into app from private.apps a where a.id = old_client.app_id for no key update;
+    if app.display_name <> client ->> 'displayName' or not (old_client.redirect_uris @> uris and old_client.redirect_uris <@ uris) then
       delete from private.openid_consents c where c.app_id = app.id;
       update private.apps a set display_name = client ->> 'displayName' where a.id = app.id;
     end if;
@@ -9023,7 +9379,7 @@ declare
   wait interval;
   granted text[];
   candidate text;
-  begun private.device_authorizations;
+  new_authorization private.device_authorizations;
 begin
   select a.id into client
   from private.authenticate_openid_client(begin_device_authorization.client_id, begin_device_authorization.secret_hash) a;
@@ -9060,16 +9416,16 @@ begin
       now() + interval '10 minutes'
     )
     on conflict (user_code) do nothing
-    returning d.* into begun;
-    exit when begun.id is not null;
+    returning d.* into new_authorization;
+    exit when new_authorization.id is not null;
   end loop;
-  if begun.id is null then
+  if new_authorization.id is null then
     return jsonb_build_object('refused', 'unavailable');
   end if;
   return jsonb_build_object(
-    'userCode', begun.user_code,
-    'expiresInSeconds', extract(epoch from begun.expires_at - begun.created_at)::integer,
-    'intervalSeconds', begun.interval_seconds
+    'userCode', new_authorization.user_code,
+    'expiresInSeconds', extract(epoch from new_authorization.expires_at - new_authorization.created_at)::integer,
+    'intervalSeconds', new_authorization.interval_seconds
   );
 end
 $$;
@@ -9138,19 +9494,19 @@ create or replace function private.decide_device_authorization(
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  proved record;
+  session_check record;
   request private.device_authorizations;
   state text;
 begin
   -- Locks the account before reading anything, so that a concurrent change of the password either waits for this
   -- approval and revokes it, or completes first.
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
-  select * into proved from private.session_proof(decide_device_authorization.claims);
-  if proved.refused is not null then
-    return proved.refused;
+  select * into session_check from private.session_proof(decide_device_authorization.claims);
+  if session_check.refused is not null then
+    return session_check.refused;
   end if;
   -- Sessions that may only replace the account's password can't decide device requests.
-  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+  if exists (select from private.password_replacements r where r.session_id = (session_check.proof).session_id) then
     return 'unauthenticated';
   end if;
   select d.* into request
@@ -9170,23 +9526,23 @@ begin
   end if;
   update private.device_authorizations d
   set approved_at = now(),
-      user_id = (proved.proof).user_id,
+      user_id = (session_check.proof).user_id,
       -- The login survives the sign-out of the browser or phone that approves it.
       proof = row(
-        (proved.proof).user_id,
+        (session_check.proof).user_id,
         null,
-        (proved.proof).factor_id,
-        (proved.proof).second_factor_second,
-        (proved.proof).primary_second,
-        (proved.proof).generation
+        (session_check.proof).factor_id,
+        (session_check.proof).second_factor_second,
+        (session_check.proof).primary_second,
+        (session_check.proof).generation
       )::private.mfa_proof,
-      valid_until = proved.valid_until,
+      valid_until = session_check.valid_until,
       authentication = private.openid_authentication_of(
-        decide_device_authorization.claims, proved.proof, proved.valid_until is not null
+        decide_device_authorization.claims, session_check.proof, session_check.valid_until is not null
       )
   where d.id = request.id;
   perform private.record_security_event(
-    event || jsonb_build_object('userId', (proved.proof).user_id, 'targetId', request.id)
+    event || jsonb_build_object('userId', (session_check.proof).user_id, 'targetId', request.id)
   );
   return 'approved';
 end
@@ -9211,7 +9567,7 @@ declare
   request private.device_authorizations;
   login private.openid_grants;
   locked_user uuid;
-  standing text;
+  proof_status text;
 begin
   select a.id into client
   from private.authenticate_openid_client(redeem_device_code.client_id, redeem_device_code.secret_hash) a;
@@ -9260,11 +9616,11 @@ begin
   end if;
 
   perform private.hold_proof(request.proof);
-  standing := private.proof_status(request.proof);
-  if standing = 'unavailable' then
+  proof_status := private.proof_status(request.proof);
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' or request.valid_until <= now() then
+  if proof_status <> 'good' or request.valid_until <= now() then
     return jsonb_build_object('refused', 'access_denied');
   end if;
   update private.device_authorizations d set redeemed_at = now() where d.id = request.id;
@@ -9277,138 +9633,6 @@ begin
   login.ends_at := request.valid_until;
   return private.issue_openid_tokens(login, redeem_device_code.access_hash, redeem_device_code.refresh_hash);
 end
-$$;
-
--- Returns whether a login's proof still holds: its account, session and factor exist, and the account's MFA policy has
--- not changed. If the proof no longer holds, the change that ended it has already queued the logout notice. For
--- definers; not granted to any role.
-create or replace function private.is_proof_intact(proof private.mfa_proof) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select exists (
-    select
-    from auth.users u
-    where u.id = proof.user_id
-      and proof.generation is not distinct from private.required_mfa_generation(u.raw_app_meta_data)
-      and (
-        proof.session_id is null
-        or exists (select from auth.sessions s where s.id = proof.session_id and s.user_id = u.id)
-      )
-      and (
-        proof.factor_id is null
-        or exists (
-          select from auth.mfa_factors f where f.id = proof.factor_id and f.user_id = u.id and f.status = 'verified'
-        )
-      )
-  )
-$$;
-
--- Queues notices for the logins that a change to a session, a factor or an account is about to end.
--- Definer: Supabase Auth runs this trigger, and its role has no rights in these schemas.
-create or replace function private.queue_logouts_before_change() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  outcome record := case tg_op when 'DELETE' then old else new end;
-begin
-  case tg_table_name
-    when 'sessions' then perform private.queue_logouts(old.user_id, session_id => old.id);
-    when 'mfa_factors' then perform private.queue_logouts(old.user_id, factor_id => old.id);
-    else perform private.queue_logouts(old.id);
-  end case;
-  return outcome;
-exception when others then
-  raise warning 'a logout notice was not queued: % %', sqlstate, sqlerrm;
-  return outcome;
-end
-$$;
-
--- Queues a notice for a revoked login. The trigger's argument names the column that contains the login's sid.
--- Definer: reads Supabase Auth's tables, which the service role cannot read.
-create or replace function private.queue_revoked_login() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  insert into private.logout_notices (app_id, user_id, sid)
-  select a.id, new.user_id, (to_jsonb(new) ->> tg_argv[0])::uuid
-  from private.apps a
-  where a.id = new.app_id and a.backchannel_logout_uri is not null and private.is_proof_intact(new.proof);
-  return null;
-end
-$$;
-
--- Removes the notices about a login. Called after the app has acknowledged a notice, refused it permanently, or ended
--- the login itself.
-create or replace function private.withdraw_logout(ended_sid uuid) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  delete from private.logout_notices n where n.sid = ended_sid
-$$;
-
--- Locks the account, session and factor that an MFA proof names. Call it before private.proof_status when opening a
--- login. A concurrent sign-out or factor removal then waits until the login exists, and queues a notice for it. For
--- definers; not granted to any role.
-create or replace function private.hold_proof(proof private.mfa_proof) returns void
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-begin
-  perform private.lock_app_credentials(proof.user_id);
-  perform from auth.sessions s where s.id = proof.session_id for key share;
-  perform from auth.mfa_factors f where f.id = proof.factor_id for key share;
-end
-$$;
-
--- Claims the notices that are due, each for only one caller. Schedules the retries after 5 seconds, 30 seconds, 2
--- minutes and 10 minutes, and then every hour. is_last is true if the notice is at least a day old, so this attempt is
--- its last.
-create or replace function private.claim_logout_notices(max_notices integer)
-  returns table (id uuid, app text, uri text, user_id uuid, sid uuid, attempts smallint, is_last boolean)
-  language sql volatile security invoker set search_path = ''
-as $$
-  with unneeded as (
-    delete from private.logout_notices n
-    using private.apps a
-    where n.next_attempt_at <= now()
-      and a.id = n.app_id
-      and (
-        a.backchannel_logout_uri is null
-        or exists (select from private.logout_notices o where o.sid = n.sid and o.id < n.id)
-      )
-  ), claimed as (
-    update private.logout_notices n
-    set
-      attempts = n.attempts + 1,
-      next_attempt_at = now() + case n.attempts
-        when 0 then interval '5 seconds'
-        when 1 then interval '30 seconds'
-        when 2 then interval '2 minutes'
-        when 3 then interval '10 minutes'
-        else interval '1 hour'
-      end
-    -- Postgres evaluates the array only once. In a join, it could run the subquery again and exceed the limit.
-    where n.id = any (array(
-      select due.id
-      from private.logout_notices due
-      join (
-        select w.id, row_number() over (partition by w.app_id order by w.next_attempt_at) as turn
-        from private.logout_notices w
-        join private.apps a on a.id = w.app_id and a.backchannel_logout_uri is not null
-        where w.next_attempt_at <= now()
-          and not exists (select from private.logout_notices o where o.sid = w.sid and o.id < w.id)
-      ) waiting on waiting.id = due.id
-      -- Checks the due time again, because another caller may have claimed the notice since the subquery read it.
-      where due.next_attempt_at <= now()
-      -- Alternates between apps, so that an app that does not answer can't delay other apps' notices.
-      order by waiting.turn, due.next_attempt_at
-      limit max_notices
-      for update of due skip locked
-    ))
-    returning n.*
-  )
-  select
-    c.id, a.name, a.backchannel_logout_uri, c.user_id, c.sid, c.attempts, c.created_at <= now() - interval '1 day'
-  from claimed c
-  join private.apps a on a.id = c.app_id
 $$;
 
 -- Describes a sign-out that a client requests. Returns {displayName, redirectAllowed, ofSession}, or null for an
@@ -9588,16 +9812,6 @@ begin
 end
 $$;
 
--- Returns the id by which a client knows itself: the URL of its metadata document, or its name.
-create or replace function private.openid_client_id(app_id uuid) returns text
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(c.metadata_url, a.name)
-  from private.apps a
-  left join private.openid_clients c on c.app_id = a.id
-  where a.id = openid_client_id.app_id
-$$;
-
 -- Returns why tokens of a login must not be issued, or null: target if the client asks for another resource than the
 -- person agreed to (RFC 8707 section 2), token if the resource is disabled or no longer registered.
 create or replace function private.resource_refusal(resource_id uuid, requested text) returns text
@@ -9631,7 +9845,7 @@ declare
   client record;
   code private.authorization_codes;
   login private.openid_grants;
-  standing text;
+  proof_status text;
   refused text;
 begin
   select a.id into client
@@ -9667,9 +9881,9 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
   perform private.hold_proof(code.proof);
-  standing := private.proof_status(code.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(code.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   update private.authorization_codes c set redeemed_at = now() where c.id = code.id;
   login.source_id := code.id;
@@ -9708,7 +9922,7 @@ declare
   login private.openid_grants;
   token private.openid_tokens;
   granted text[];
-  standing text;
+  proof_status text;
   refused text;
 begin
   select a.id into client
@@ -9733,9 +9947,9 @@ begin
     update private.openid_grants g set revoked_at = now() where g.id = login.id;
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(login.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(login.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   refused := private.resource_refusal(login.resource_id, refresh_openid_tokens.resource);
   if refused is not null then
@@ -9771,23 +9985,23 @@ create or replace function private.read_openid_userinfo(access_hash bytea) retur
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  held record;
-  standing text;
+  live_token record;
+  proof_status text;
 begin
-  select l.login, l.scopes into held
+  select l.login, l.scopes into live_token
   from private.live_openid_token(read_openid_userinfo.access_hash) l;
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status((held.login).proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status((live_token.login).proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
-  if not 'openid' = any (held.scopes) then
+  if not 'openid' = any (live_token.scopes) then
     return jsonb_build_object('refused', 'scope');
   end if;
-  return jsonb_build_object('sub', (held.login).user_id) || private.openid_claims(
-    (held.login).user_id, (held.login).app_id, held.scopes, (held.login).userinfo_claims
+  return jsonb_build_object('sub', (live_token.login).user_id) || private.openid_claims(
+    (live_token.login).user_id, (live_token.login).app_id, live_token.scopes, (live_token.login).userinfo_claims
   );
 end
 $$;
@@ -9803,8 +10017,8 @@ as $$
 declare
   client_app_id uuid;
   audience_id uuid;
-  held record;
-  standing text;
+  live_token record;
+  proof_status text;
 begin
   select a.id into client_app_id
   from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
@@ -9817,7 +10031,7 @@ begin
       return jsonb_build_object('refused', 'unauthenticated');
     end if;
   end if;
-  select f.* into held
+  select f.* into live_token
   from (
     select l.login, l.token, l.scopes, (l.token).access_expires_at as expires_at, true as is_access
     from private.live_token_of_any_audience(introspect_openid_token.token_hash) l
@@ -9834,25 +10048,25 @@ begin
   if not found then
     return jsonb_build_object('active', false);
   end if;
-  standing := private.proof_status((held.login).proof);
-  if standing = 'unavailable' then
+  proof_status := private.proof_status((live_token.login).proof);
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' then
+  if proof_status <> 'good' then
     return jsonb_build_object('active', false);
   end if;
   return jsonb_build_object(
     'active', true,
-    'isAccess', held.is_access,
-    'sub', (held.login).user_id,
-    'sid', (held.login).id,
-    'clientId', private.openid_client_id((held.login).app_id),
-    'resource', (select r.resource_url from private.apps r where r.id = (held.login).resource_id),
-    'scopes', to_jsonb(held.scopes),
-    'issuedAt', floor(extract(epoch from (held.token).created_at))::bigint,
-    'expiresAt', floor(extract(epoch from held.expires_at))::bigint
+    'isAccess', live_token.is_access,
+    'sub', (live_token.login).user_id,
+    'sid', (live_token.login).id,
+    'clientId', private.openid_client_id((live_token.login).app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = (live_token.login).resource_id),
+    'scopes', to_jsonb(live_token.scopes),
+    'issuedAt', floor(extract(epoch from (live_token.token).created_at))::bigint,
+    'expiresAt', floor(extract(epoch from live_token.expires_at))::bigint
   ) || case when audience_id is not null
-    then private.openid_claims((held.login).user_id, (held.login).app_id, held.scopes, '{}')
+    then private.openid_claims((live_token.login).user_id, (live_token.login).app_id, live_token.scopes, '{}')
     else '{}'
   end;
 end
@@ -10030,9 +10244,9 @@ declare
   credential private.recovery_credentials;
   found_id uuid;
   of_email text;
-  verdict text;
+  check_result text;
   account auth.users;
-  written jsonb;
+  new_policy jsonb;
 begin
   select c.id, c.email into found_id, of_email
   from private.recovery_credentials c
@@ -10053,10 +10267,10 @@ begin
     when not private.is_recovery_open_to(credential, decode(request ->> 'browserHash', 'hex'))
       then coalesce(credential.consumed_at, now())
   end;
-  verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
-  if verdict <> 'good' then
+  check_result := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if check_result <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
-      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'kind', 'reject', 'outcome', check_result, 'email', of_email, 'overrideId', credential.override_id,
       'credentialId', credential.id
     ));
     return '{"outcome": "rejected"}';
@@ -10078,7 +10292,7 @@ begin
   -- Invalidates all earlier proofs of identity, so that the person must sign in again. Skips an unreadable policy,
   -- which an admin must repair.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
-    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+    new_policy := private.write_required_mfa_policy(account, '{"signInAgain": true}');
   end if;
   return jsonb_build_object(
     'outcome', 'consumed',
@@ -10090,7 +10304,7 @@ begin
     'confirmed', account.email_confirmed_at is not null,
     'replacedPassword', credential.replaced_password,
     'waitMs', coalesce(greatest(
-      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+      0, ceil(((new_policy ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
     ), 0)
   );
 end
@@ -10111,13 +10325,97 @@ as $$
   where c.id = credential_id and c.consumed_at is not null
 $$;
 
+-- Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent,
+-- requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden |
+-- oneself | lifetime | active }.
+-- Definer: calls recovery_actor_refusal, which is not granted to any role.
+create or replace function private.create_recovery_override(request jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  for_email text := lower(trim(request ->> 'email'));
+  lifetime interval := make_interval(secs => coalesce((request ->> 'lifetimeSeconds')::bigint, 7 * 86400));
+  refused text := private.recovery_actor_refusal(request, for_email);
+  new_override private.recovery_overrides;
+begin
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  if lifetime <= interval '0' or lifetime > interval '30 days' then
+    return jsonb_build_object('refused', 'lifetime');
+  end if;
+  -- Concurrent calls for the same email run one after another.
+  perform pg_advisory_xact_lock(hashtextextended('private.recovery_overrides ' || for_email, 0));
+  if exists (select from private.active_recovery_override(for_email)) then
+    return jsonb_build_object('refused', 'active');
+  end if;
+  insert into private.recovery_overrides (email, reason, normal_login, recovery_email, created_by, expires_at)
+  values (
+    for_email, request ->> 'reason', (request ->> 'normalLogin')::boolean, (request ->> 'recoveryEmail')::boolean,
+    (request ->> 'actor')::uuid, now() + lifetime
+  )
+  returning * into new_override;
+  perform private.record_recovery_event(
+    request || jsonb_build_object('kind', 'create', 'outcome', 'created', 'email', for_email, 'overrideId', new_override.id)
+  );
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
+  values (
+    new_override.created_by, 'recovery.create', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
+    for_email, new_override.reason, to_jsonb(new_override), request ->> 'requestId', (request ->> 'ip')::inet
+  );
+  return jsonb_build_object('overrideId', new_override.id, 'expiresAt', new_override.expires_at);
+end
+$$;
+
+-- Revokes an override. Takes { actor, overrideId, reason, ip, userAgent, requestId }. Returns {} or { refused:
+-- forbidden | oneself | not_found | inactive }. Every link and code that was sent under the override becomes invalid.
+-- Definer: calls recovery_actor_refusal, which is not granted to any role.
+create or replace function private.revoke_recovery_override(request jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  old_override private.recovery_overrides;
+  revoked_override private.recovery_overrides;
+  refused text;
+begin
+  select * into old_override from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid;
+  refused := private.recovery_actor_refusal(request, old_override.email);
+  if refused is not null then
+    return jsonb_build_object('refused', refused);
+  end if;
+  update private.recovery_overrides o
+  set revoked_at = now(), revoked_by = (request ->> 'actor')::uuid
+  where o.id = old_override.id and o.revoked_at is null and o.expires_at > now()
+  returning * into revoked_override;
+  if old_override.id is null then
+    return '{"refused": "not_found"}';
+  end if;
+  if revoked_override.id is null then
+    perform private.record_recovery_event(
+      request || jsonb_build_object('kind', 'reject', 'outcome', 'inactive', 'email', old_override.email)
+    );
+    return '{"refused": "inactive"}';
+  end if;
+  perform private.record_recovery_event(
+    request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', revoked_override.email)
+  );
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
+  values (
+    revoked_override.revoked_by, 'recovery.revoke', (select u.id from auth.users u where lower(u.email) = revoked_override.email limit 1),
+    revoked_override.email, request ->> 'reason', to_jsonb(old_override), to_jsonb(revoked_override), request ->> 'requestId',
+    (request ->> 'ip')::inet
+  );
+  return '{}';
+end
+$$;
+
 -- Deletes credentials that expired more than a day ago, guesses that no longer count, and expired leases, up to at_most
 -- of each. Returns the total number of deleted rows; 0 while another sweep is running.
 create or replace function private.sweep_recoveries(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer := 0;
+  deleted_count integer := 0;
   batch integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
@@ -10125,7 +10423,7 @@ begin
   end if;
   -- Credentials are kept for a day after they expire, so that the page can say that a link has expired, and the log can
   -- name the email.
-  swept := swept + private.delete_expired_rows('private.recovery_credentials', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.recovery_credentials', 'expires_at', '1 day', at_most);
   -- A wrong guess counts for 24 hours, and a lock lasts 24 hours.
   delete from private.recovery_code_guesses g
   where g.email = any (array(
@@ -10138,9 +10436,526 @@ begin
     for update skip locked
   ));
   get diagnostics batch = row_count;
-  swept := swept + batch;
-  return swept + private.delete_expired_rows('private.mint_leases', 'expires_at', '0', at_most);
+  deleted_count := deleted_count + batch;
+  return deleted_count + private.delete_expired_rows('private.mint_leases', 'expires_at', '0', at_most);
 end
+$$;
+
+-- Returns {workspaces: […]} or {refused}. The list is a page of the workspaces of the session's user, in the format of
+-- public.list_workspaces. If page_size is null, the list contains all of them.
+-- Definer: safe because it reads only the memberships of the credential's user.
+create or replace function private.list_workspaces_by_app_session(
+  token_hash bytea, after text[] default null, page_size integer default null
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller private.app_caller := private.find_app_caller(token_hash, 'workspaces:read');
+begin
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  return jsonb_build_object('workspaces', coalesce((
+    select jsonb_agg(p.workspace order by p.shared, p.name, p.id)
+    from (
+      select w.*, k.*
+      from private.user_workspaces(caller.user_id) w
+      cross join lateral (
+        select not (w.workspace ->> 'personal')::boolean as shared, w.workspace ->> 'name' as name
+      ) k
+      where after is null or (k.shared, k.name, w.id) > (not after[1]::boolean, after[2], after[3]::uuid)
+      order by k.shared, k.name, w.id
+      limit page_size
+    ) p
+  ), '[]'));
+end
+$$;
+
+-- Returns the caller that a token identifies. The token is the token of a central session or the access token of an
+-- OpenID client. refused is unauthenticated, mfa_required, unavailable, insufficient_scope or null. For definers; not
+-- granted to any role.
+create or replace function private.find_app_caller(token_hash bytea, needed_scope text) returns private.app_caller
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  credential record;
+  caller private.app_caller;
+  proof_status text;
+begin
+  select c.* into credential
+  from (
+    select s.user_id, s.app_id, s.proof, private.effective_scopes(s) as scopes
+    from private.live_app_session(find_app_caller.token_hash) s
+    where s.audience = 'central'
+    union all
+    select (l.login).user_id, (l.login).app_id, (l.login).proof, l.scopes
+    from private.live_openid_token(find_app_caller.token_hash) l
+  ) as c;
+  if not found then
+    caller.refused := 'unauthenticated';
+    return caller;
+  end if;
+  proof_status := private.proof_status(credential.proof);
+  caller.scopes := credential.scopes;
+  caller.refused := case
+    when proof_status = 'over' then 'unauthenticated'
+    when proof_status <> 'good' then proof_status
+    when not needed_scope = any (caller.scopes) then 'insufficient_scope'
+  end;
+  caller.user_id := credential.user_id;
+  caller.app_id := credential.app_id;
+  return caller;
+end
+$$;
+
+-- Redeems a handoff token once and opens sessions for its app. Returns {app, central?}, each {id, handoff, audience,
+-- user, factor, issuedAt, expiresAt}, or {refused: unauthenticated | token | unavailable}. central is absent if the app
+-- has no scope for the central API. facts is the content of the proof, whose signature the web server has checked.
+-- Definer: the functions that check proofs and app secrets, and those that consume tokens, are not granted to any role.
+create or replace function private.redeem_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  app_hash bytea,
+  central_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  proof_status text;
+  handoff uuid;
+  session_end timestamptz := least(now() + interval '30 days', (facts ->> 'validUntil')::timestamptz);
+  opened jsonb;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.hold_proof(private.handoff_proof(facts));
+  proof_status := private.proof_status(private.handoff_proof(facts));
+  if proof_status = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if proof_status <> 'good' or session_end <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  handoff := private.consume_cross_app_token(
+    redeem_cross_app_token.token_hash, app.id, (facts ->> 'user')::uuid, redeem_cross_app_token.proof
+  );
+  if handoff is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+
+  with sessions as (
+    insert into private.app_sessions as s (
+      handoff_id, app_id, audience, scopes, proof, user_id, token_hash, expires_at, ends_at
+    )
+    select
+      handoff, app.id, o.audience, app.scopes, private.handoff_proof(facts), (facts ->> 'user')::uuid, o.hash,
+      least(now() + interval '8 hours', session_end), session_end
+    from (values ('app', app_hash), ('central', central_hash)) as o (audience, hash)
+    -- The central API is only for apps with a scope for it.
+    where o.audience = 'app' or app.scopes && array['workspaces:read', 'workspaces:write', 'studio:read']
+    returning s.audience, private.app_session_summary(s) as summary
+  )
+  select jsonb_object_agg(s.audience, s.summary) into opened from sessions s;
+  return opened;
+end
+$$;
+
+-- Returns the current state of a session to the session's own app: {active: true, session, scopes, endsAt, profile} or
+-- {active: false}, or {refused: unauthenticated | unavailable}.
+-- Definer: the functions that check proofs and app secrets are not granted to any role, and the service role can't read
+-- the identity backend's tables.
+create or replace function private.introspect_app_session(app_name text, secret_hash bytea, token_hash bytea) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  session private.app_sessions;
+  proof_status text;
+  granted text[];
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select * into session from private.live_app_session(introspect_app_session.token_hash) s where s.app_id = app.id;
+  if not found then
+    return jsonb_build_object('active', false);
+  end if;
+  proof_status := private.proof_status(session.proof);
+  if proof_status = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if proof_status <> 'good' then
+    return jsonb_build_object('active', false);
+  end if;
+  granted := private.effective_scopes(session);
+  return jsonb_build_object(
+    'active', true,
+    'session', private.app_session_summary(session),
+    'scopes', granted,
+    'endsAt', session.ends_at,
+    'profile', case when 'profile' = any (granted) then (
+      select jsonb_build_object('name', p.display_name, 'email', u.email, 'picture', p.avatar_url)
+      from auth.users u
+      left join public.profiles p on p.id = u.id
+      where u.id = session.user_id
+    ) end
+  );
+end
+$$;
+
+-- Replaces a session's token with its successor. Returns {id, handoff, audience, user, factor, issuedAt, expiresAt} or
+-- {refused: unauthenticated | token | unavailable}. Within 30 s, repeated use returns the same result. The web server
+-- derives the successor from the token with a key, so all callers pass the same successor.
+-- Definer: see introspect_app_session.
+create or replace function private.refresh_app_session(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  session private.app_sessions;
+  proof_status text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  select s.* into session
+  from private.live_app_session(refresh_app_session.token_hash) l
+  join private.app_sessions s on s.id = l.id
+  where s.app_id = app.id
+  for no key update of s;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  proof_status := private.proof_status(session.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+
+  update private.app_sessions s
+  set
+    previous_hash = refresh_app_session.token_hash,
+    previous_valid_until = least(now() + interval '30 seconds', s.expires_at),
+    token_hash = successor_hash,
+    issued_at = now(),
+    expires_at = least(now() + interval '8 hours', s.ends_at)
+  where s.id = session.id
+    and s.token_hash = refresh_app_session.token_hash
+    and s.expires_at > now()
+    and s.revoked_at is null
+  returning * into session;
+  if not found then
+    -- A second caller with the same token, within the grace period, gets the same successor.
+    select s.* into session
+    from private.app_sessions s
+    where s.previous_hash = refresh_app_session.token_hash
+      and s.previous_valid_until > now()
+      and s.token_hash = successor_hash
+      and s.app_id = app.id
+      and s.revoked_at is null;
+    if not found then
+      return jsonb_build_object('refused', 'token');
+    end if;
+  end if;
+  return private.app_session_summary(session);
+end
+$$;
+
+-- Returns the facts about a session that the web server signs into the session's token.
+create or replace function private.app_session_summary(session private.app_sessions) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'id', session.id,
+    'handoff', session.handoff_id,
+    'audience', session.audience,
+    'user', session.user_id,
+    'factor', (session.proof).factor_id,
+    'issuedAt', session.issued_at,
+    'expiresAt', session.expires_at
+  )
+$$;
+
+-- Redeems a handoff token once for an access token and a refresh token. Returns {user, workspace, scopes, expiresAt} or
+-- {refused: unauthenticated | token | scope | workspace | unavailable}. A refusal does not use up the token.
+-- Definer: the functions that check proofs and app secrets and consume tokens are not granted to any role.
+create or replace function private.exchange_cross_app_token(
+  app_name text,
+  secret_hash bytea,
+  token_hash bytea,
+  proof text,
+  facts jsonb,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  refresh_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  proof_status text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  token.user_id := (facts ->> 'user')::uuid;
+  token.valid_until := (facts ->> 'validUntil')::timestamptz;
+  proof_status := private.proof_status(private.handoff_proof(facts));
+  if proof_status = 'unavailable' then
+    return jsonb_build_object('refused', 'unavailable');
+  end if;
+  if proof_status <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
+  if not token.scopes <@ private.gateway_scopes(app) or cardinality(token.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  -- Checked before the token is consumed, so that a refusal leaves it valid.
+  if not exists (select from private.app_links(app, exchange_cross_app_token.workspace_id))
+    or not private.is_workspace_member(token.user_id, exchange_cross_app_token.workspace_id) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+
+  token.family_id := private.consume_cross_app_token(
+    exchange_cross_app_token.token_hash, app.id, token.user_id, exchange_cross_app_token.proof
+  );
+  if token.family_id is null then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  token.app_id := app.id;
+  token.workspace_id := exchange_cross_app_token.workspace_id;
+  -- These tokens survive sign-out, so their proof names no session.
+  token.proof := private.handoff_proof(facts - 'session');
+  token.lookup := access_lookup;
+  token.token_hash := access_hash;
+  token.refresh_hash := exchange_cross_app_token.refresh_hash;
+  return private.issue_app_token(token);
+end
+$$;
+
+-- Exchanges a refresh token for the next token pair. Returns {user, workspace, scopes, expiresAt} or {refused:
+-- unauthenticated | token | scope | workspace | unavailable}. Within 30 s, repeated use returns the same result; later
+-- reuse revokes the token family. The web server derives the next pair from the refresh token and a secret key, so all
+-- callers pass the same pair.
+-- Definer: see exchange_cross_app_token.
+create or replace function private.refresh_app_token(
+  app_name text,
+  secret_hash bytea,
+  refresh_hash bytea,
+  workspace_id uuid,
+  scopes text[],
+  access_lookup text,
+  access_hash bytea,
+  successor_hash bytea
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  token ai.app_tokens;
+  next ai.app_tokens;
+  proof_status text;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  perform private.lock_app_credentials(t.user_id)
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash and t.app_id = app.id;
+  select * into token
+  from ai.app_tokens t
+  where t.refresh_hash = refresh_app_token.refresh_hash
+    and t.app_id = app.id
+    and t.revoked_at is null
+    and t.refresh_expires_at > now()
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'token');
+  end if;
+  if token.refreshed_at <= now() - interval '30 seconds' then
+    -- Reuse after the grace period means that a party other than the app has the token (RFC 9700 §4.14.2).
+    update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
+    return jsonb_build_object('refused', 'token');
+  end if;
+  proof_status := private.proof_status(token.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
+  end if;
+  if token.workspace_id <> refresh_app_token.workspace_id
+    or not exists (select from private.app_links(app, token.workspace_id))
+    or not exists (select from private.memberships_since(token.user_id, token.workspace_id, token.handed_over_at)) then
+    return jsonb_build_object('refused', 'workspace');
+  end if;
+  next := token;
+  next.scopes := coalesce(
+    refresh_app_token.scopes,
+    array(select unnest(token.scopes) intersect select unnest(private.gateway_scopes(app)) order by 1)
+  );
+  if not next.scopes <@ token.scopes or not next.scopes <@ private.gateway_scopes(app) or cardinality(next.scopes) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+
+  if token.refreshed_at is not null then
+    -- A second caller within the grace period gets the same pair as the first.
+    return coalesce(
+      (
+        select jsonb_build_object(
+          'user', t.user_id, 'workspace', t.workspace_id, 'scopes', t.scopes, 'expiresAt', t.expires_at
+        )
+        from ai.app_tokens t
+        where t.token_hash = access_hash and t.refresh_hash = successor_hash and t.revoked_at is null
+      ),
+      jsonb_build_object('refused', 'token')
+    );
+  end if;
+  update ai.app_tokens t set refreshed_at = now() where t.id = token.id;
+  next.lookup := access_lookup;
+  next.token_hash := access_hash;
+  next.refresh_hash := successor_hash;
+  return private.issue_app_token(next);
+end
+$$;
+
+-- Returns the scopes that an app may request in a gateway token, sorted.
+create or replace function private.gateway_scopes(app private.apps) returns text[]
+  -- Without a subquery, so that Postgres can inline the function.
+  language sql immutable security invoker
+as $$
+  select array_remove(array[
+    case when 'ai:use' = any ((app).scopes) then 'ai:use' end,
+    case when 'tts:use' = any ((app).scopes) then 'tts:use' end,
+    case when 'workspace:session' = any ((app).scopes) then 'workspace:session' end
+  ], null)
+$$;
+
+-- Returns an app's link to a workspace in which it may act: the app is registered as external and enabled, and the
+-- workspace is not deleted. Returns at most one row, so that a query can join it.
+create or replace function private.app_links(app private.apps, workspace_id uuid) returns setof private.app_workspaces
+  language sql stable security invoker
+as $$
+  select l.*
+  from private.app_workspaces l
+  join public.workspaces w on w.id = l.workspace_id and w.deleted_at is null
+  where (app).enabled
+    and (app).kind = 'external'
+    and l.app_id = (app).id
+    and l.workspace_id = app_links.workspace_id
+$$;
+
+-- Returns one row with the reason why the gateway refuses the requests that an app makes in a workspace, or null if it
+-- accepts them. scopes are those of the app's token or bound key. Called only by definer functions; not granted to any
+-- role.
+create or replace function private.gateway_refusal(app private.apps, workspace_id uuid, scopes text[])
+  returns table (refused text)
+  language sql stable security invoker
+as $$
+  select case
+    when not exists (select from private.app_links(app, gateway_refusal.workspace_id)) then 'app_not_allowed'
+    when not scopes @> array['workspace:session', 'ai:use'] then 'insufficient_scope'
+  end
+$$;
+
+-- Returns whether a key bound to the app may be used in the workspace now: the app is registered, external, enabled and
+-- linked. For definers; not granted to any role.
+create or replace function ai.app_can_act_in_workspace(app_id uuid, workspace_id uuid) returns boolean
+  language plpgsql stable security invoker
+as $$
+begin
+  return exists (
+    select
+    from private.apps a
+    cross join lateral private.app_links(a, app_can_act_in_workspace.workspace_id)
+    where a.id = app_can_act_in_workspace.app_id
+  );
+end
+$$;
+
+-- Revokes an app session, or an access or refresh token for the gateway. Also revokes all other credentials that the
+-- app received through the same handoff. Does nothing if the token does not belong to the app (RFC 7009). Returns false
+-- if the app did not authenticate.
+-- Definer: authenticate_app is not granted to any role.
+create or replace function private.revoke_app_credential(app_name text, secret_hash bytea, token_hash bytea) returns boolean
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  handoff record;
+begin
+  select * into app from private.authenticate_app(app_name, secret_hash);
+  if not found then
+    return false;
+  end if;
+  -- These values can be read without a lock, because the person and the handoff of a credential never change.
+  select h.user_id, h.handoff_id into handoff
+  from (
+    select s.user_id, s.handoff_id
+    from private.app_sessions s
+    where s.app_id = app.id
+      and (s.token_hash = revoke_app_credential.token_hash or s.previous_hash = revoke_app_credential.token_hash)
+    union all
+    select t.user_id, t.family_id
+    from ai.app_tokens t
+    where t.app_id = app.id
+      and (t.token_hash = revoke_app_credential.token_hash or t.refresh_hash = revoke_app_credential.token_hash)
+  ) as h;
+  if found then
+    perform private.lock_app_credentials(handoff.user_id);
+    update private.app_sessions s
+    set revoked_at = now()
+    where s.handoff_id = handoff.handoff_id and s.app_id = app.id and s.revoked_at is null;
+    update ai.app_tokens t
+    set revoked_at = now()
+    where t.family_id = handoff.handoff_id and t.app_id = app.id and t.revoked_at is null;
+    perform private.withdraw_logout(handoff.handoff_id);
+  end if;
+  return true;
+end
+$$;
+
+-- Stores a handoff token. facts are the result of private.required_mfa_proof, and proof is the web server's signature
+-- over them. Returns false if the app has been disabled since the facts were read.
+create or replace function private.mint_cross_app_token(token_hash bytea, facts jsonb, proof text) returns boolean
+  language sql volatile security invoker set search_path = ''
+as $$
+  with target as (
+    -- Locks the app against being disabled at the same time. If this statement locks the app first, disabling the app
+    -- also ends this token. Otherwise, this token is not stored.
+    select a.id
+    from private.apps a
+    where a.id = (facts ->> 'targetId')::uuid and a.kind <> 'openid' and a.enabled
+    for share
+  ),
+  minted as (
+    insert into private.cross_app_tokens (token_hash, user_id, app_id, proof, created_at, expires_at)
+    select
+      mint_cross_app_token.token_hash,
+      (facts ->> 'user')::uuid,
+      t.id,
+      mint_cross_app_token.proof,
+      (facts ->> 'issuedAt')::timestamptz,
+      (facts ->> 'expiresAt')::timestamptz
+    from target t
+    returning id
+  )
+  select exists (select from minted)
 $$;
 
 -- Stores a sign-in for at most 15 minutes, until the browser presents the sign-in's secret. Takes { deviceId, secret,
@@ -10167,8 +10982,8 @@ begin
       select a.user_id
       from private.account_additions a
       where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
-    ) held
-    where held.user_id <> subject_id
+    ) current_secret
+    where current_secret.user_id <> subject_id
   ) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
@@ -10205,8 +11020,8 @@ declare
   device private.account_devices;
   addition record;
   shown text;
-  held text := secret;
-  standing text;
+  current_secret text := secret;
+  secret_status text;
   replaced_id uuid;
   joined uuid[] := '{}';
   newest_session_id uuid;
@@ -10228,14 +11043,14 @@ begin
     select s.secret into shown
     from unnest(added) as s (secret)
     join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
-    where a.device_id = device.id and a.taken_from = private.secret_hash(held)
+    where a.device_id = device.id and a.taken_from = private.secret_hash(current_secret)
     limit 1;
     exit when not found;
-    held := private.secret_after_addition(held, shown);
+    current_secret := private.secret_after_addition(current_secret, shown);
   end loop;
-  standing := private.device_secret_status(device, held);
-  if standing <> 'current' then
-    return jsonb_build_object('status', standing, 'secret', held);
+  secret_status := private.device_secret_status(device, current_secret);
+  if secret_status <> 'current' then
+    return jsonb_build_object('status', secret_status, 'secret', current_secret);
   end if;
 
   for addition in
@@ -10261,10 +11076,10 @@ begin
     end if;
     -- Keeps the row for as long as the accounts can be used without another sign-in.
     update private.account_additions a
-    set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
+    set taken_from = private.secret_hash(current_secret), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
     where a.secret_hash = addition.secret_hash;
-    held := private.secret_after_addition(held, addition.shown);
+    current_secret := private.secret_after_addition(current_secret, addition.shown);
     joined := joined || addition.user_id;
     newest_session_id := addition.session_id;
   end loop;
@@ -10272,7 +11087,7 @@ begin
   if cardinality(joined) > 0 then
     perform private.end_additions(device.id, joined);
     update private.account_devices d
-    set secret_hash = private.secret_hash(held),
+    set secret_hash = private.secret_hash(current_secret),
         -- From now on, the previous secret can only add another account or sign the browser out.
         previous_hash = d.secret_hash,
         previous_for = 'sign_in',
@@ -10287,7 +11102,7 @@ begin
         expires_at = now() + interval '90 days'
     where d.id = device.id;
   end if;
-  return jsonb_build_object('status', 'current', 'secret', held);
+  return jsonb_build_object('status', 'current', 'secret', current_secret);
 end
 $$;
 
@@ -10298,14 +11113,14 @@ $$;
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
   language sql volatile security definer set search_path = ''
 as $$
-  with gone as (
+  with deleted as (
     delete from private.account_additions a
     where a.device_id = end_additions.device_id and a.taken_from is null
       and (user_ids is null or a.user_id = any (user_ids))
     returning a.user_id, a.session_id
   )
   select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
-  from gone g
+  from deleted g
   where private.end_account_session(g.user_id, g.session_id)
 $$;
 
@@ -10345,6 +11160,55 @@ begin
       expires_at = now() + interval '90 days'
   where d.id = device.id;
   return jsonb_build_object('status', 'kept');
+end
+$$;
+
+-- Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old,
+-- active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current
+-- secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.
+-- Definer: reads emails from Supabase Auth's tables, which the service role cannot read.
+create or replace function private.device_state(device_id uuid, secret text) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object(
+      'secret', secret_status,
+      'arrived', d.previous_hash is null or d.previous_until is not null,
+      'old', d.rotated_at < now() - interval '30 days',
+      'active', (
+        select jsonb_build_object('userId', e.user_id, 'sessionId', e.session_id, 'tag', e.token_tag)
+        from private.account_vault_entries e
+        where e.device_id = d.id and e.user_id = d.active_user_id and e.session_id = d.active_session_id
+          and private.is_vault_entry_usable(e)
+      ),
+      'accounts', coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', e.user_id,
+            'email', u.email,
+            'displayName', p.display_name,
+            'avatarUrl', p.avatar_url,
+            -- The comparison is null if the browser has no active account.
+            'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
+            'requiresReauth', not usable,
+            'lastRoute', e.last_route,
+            'lastActiveAt', e.last_active_at,
+            'addedAt', e.added_at
+          )
+          order by (usable and e.user_id = d.active_user_id) desc nulls last, e.last_active_at desc, e.user_id
+        )
+        from private.account_vault_entries e
+        join auth.users u on u.id = e.user_id
+        left join public.profiles p on p.id = e.user_id
+        cross join lateral private.is_vault_entry_usable(e) as usable
+        where e.device_id = d.id
+      ), '[]')
+    )
+    from private.account_devices d
+    cross join lateral private.device_secret_status(d, device_state.secret) as secret_status
+    where d.id = device_state.device_id and secret_status in ('current', 'previous')
+  );
 end
 $$;
 
@@ -10405,7 +11269,7 @@ create or replace function private.sweep_account_devices() returns integer
 as $$
 declare
   idle record;
-  swept integer;
+  deleted_count integer;
 begin
   -- One sweeper at a time; others do nothing.
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
@@ -10438,8 +11302,8 @@ begin
       d.last_seen_at < now() - interval '1 day'
       and not exists (select from private.account_vault_entries e where e.device_id = d.id)
     );
-  get diagnostics swept = row_count;
-  return swept;
+  get diagnostics deleted_count = row_count;
+  return deleted_count;
 end
 $$;
 
@@ -10529,6 +11393,52 @@ begin
 end
 $$;
 
+-- Completes a switch in one transaction: stores the account's rotated session with store_account_session and makes the
+-- account active. Takes { leaseId, secret, nextHash (hex) } and the fields that store_account_session takes. Returns {
+-- status: activated, rotated }, { status: changed, current } if another rotation came first, or { status: lost } if the
+-- switch no longer holds the lease. rotated is true if the given secret is now the device's previous secret and still
+-- accepted.
+create or replace function private.activate_account(switch jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  stored jsonb;
+  secret_status text;
+  rotates boolean;
+begin
+  perform private.lock_accounts(array[(switch ->> 'userId')::uuid]);
+  select d.* into device from private.account_devices d where d.id = (switch ->> 'deviceId')::uuid for update;
+  if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
+    return jsonb_build_object('status', 'lost');
+  end if;
+  stored := private.store_account_session(switch);
+  if not (stored ->> 'kept')::boolean then
+    return jsonb_build_object('status', 'changed', 'current', stored -> 'current');
+  end if;
+  secret_status := private.device_secret_status(device, switch ->> 'secret');
+  -- Does not rotate again while the previous secret is still valid. Otherwise, a late response could leave the browser
+  -- with a secret that is no longer valid.
+  rotates := secret_status = 'current' and (
+    device.previous_hash is null
+    or device.previous_for = 'sign_in'
+    or coalesce(device.previous_until <= now(), false)
+  );
+  update private.account_devices d
+  set active_user_id = (switch ->> 'userId')::uuid,
+      active_session_id = (switch ->> 'sessionId')::uuid,
+      secret_hash = case when rotates then decode(switch ->> 'nextHash', 'hex') else d.secret_hash end,
+      previous_hash = case when rotates then d.secret_hash else d.previous_hash end,
+      previous_for = case when rotates then 'anything' else d.previous_for end,
+      previous_until = case when rotates then null else d.previous_until end,
+      rotated_at = case when rotates then now() else d.rotated_at end,
+      lease_id = null,
+      lease_expires_at = null
+  where d.id = device.id;
+  return jsonb_build_object('status', 'activated', 'rotated', rotates or secret_status = 'previous');
+end
+$$;
+
 -- Signs one account out of a browser and ends its session there. The result's next lists the accounts that can become
 -- active, last used first.
 -- Definer: ends a session by deleting its row in Supabase Auth's table. The same transaction deletes the vault entry,
@@ -10538,7 +11448,7 @@ create or replace function private.sign_out_account(device_id uuid, secret text,
 as $$
 declare
   device private.account_devices;
-  ended_id uuid;
+  ended_session_id uuid;
 begin
   perform private.lock_accounts(array[target_id]);
   select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
@@ -10547,18 +11457,18 @@ begin
   end if;
   delete from private.account_vault_entries e
   where e.device_id = device.id and e.user_id = target_id
-  returning e.session_id into ended_id;
+  returning e.session_id into ended_session_id;
   if not found then
     return jsonb_build_object('status', 'no_account');
   end if;
-  perform private.end_account_session(target_id, ended_id);
+  perform private.end_account_session(target_id, ended_session_id);
   perform private.end_additions(device.id, array[target_id]);
   update private.account_devices d
   set active_user_id = null, active_session_id = null
   where d.id = device.id and d.active_user_id = target_id;
   return jsonb_build_object(
     'status', 'signed_out',
-    'sessionId', ended_id,
+    'sessionId', ended_session_id,
     'wasActive', device.active_user_id is not distinct from target_id,
     'next', coalesce((
       select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
@@ -10578,7 +11488,7 @@ create or replace function private.sign_out_device(device_id uuid, secret text) 
 as $$
 declare
   device private.account_devices;
-  ended jsonb;
+  ended_sessions jsonb;
 begin
   perform private.lock_accounts(array(
     select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
@@ -10590,17 +11500,277 @@ begin
   if not found or private.device_secret_status(device, secret) = 'unknown' then
     return null;
   end if;
-  with gone as (
+  with deleted as (
     delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
   )
   select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
-  into ended
-  from gone g
+  into ended_sessions
+  from deleted g
   where private.end_account_session(g.user_id, g.session_id);
-  ended := ended || private.end_additions(device.id, null);
+  ended_sessions := ended_sessions || private.end_additions(device.id, null);
   delete from private.account_devices d where d.id = device.id;
-  return ended;
+  return ended_sessions;
 end
+$$;
+
+-- Adds a sign-in to a browser's accounts and makes the account active. Takes { deviceId, secret, nextHash,
+-- secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Creates the device if secret is null, and
+-- otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the
+-- old session. If inPlaceOf is given, the new session continues that session. The account then does not become active
+-- if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }. The
+-- status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of the
+-- device's secret, or 2 if secondNextHash is.
+-- Our servers use this function to register new devices. Until 0.3.0: servers of release 0.1.0 also use it to add
+-- accounts to known devices.
+--
+-- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
+create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  secret_status text;
+  subject_id uuid := (sign_in ->> 'userId')::uuid;
+  replaced_id uuid;
+  successor smallint := 1;
+  stays_active boolean;
+begin
+  perform private.lock_accounts(array[subject_id]);
+  if sign_in ->> 'secret' is null then
+    insert into private.account_devices (id, secret_hash)
+    values ((sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'))
+    returning * into device;
+  else
+    select d.* into device from private.account_devices d where d.id = (sign_in ->> 'deviceId')::uuid for update;
+    if not found then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+    secret_status := private.device_secret_status(device, sign_in ->> 'secret');
+    if secret_status = 'unknown' or (secret_status = 'spent' and device.active_user_id is distinct from subject_id) then
+      return jsonb_build_object('status', 'unknown');
+    end if;
+  end if;
+
+  select e.session_id into replaced_id
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = subject_id;
+  if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
+    return jsonb_build_object('status', 'full');
+  end if;
+  -- If an earlier response was lost, the vault may already store the new session.
+  if sign_in ->> 'inPlaceOf' is not null
+    and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
+    and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
+    return jsonb_build_object('status', 'over');
+  end if;
+
+  insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    device.id, subject_id, (sign_in ->> 'sessionId')::uuid,
+    sign_in ->> 'sealed', sign_in ->> 'keyId', sign_in ->> 'tag'
+  )
+  on conflict (device_id, user_id) do update
+    set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
+        token_tag = excluded.token_tag, last_active_at = now();
+  if replaced_id <> (sign_in ->> 'sessionId')::uuid then
+    perform private.end_account_session(subject_id, replaced_id);
+  end if;
+
+  if secret_status = 'previous' then
+    successor := 2;
+  end if;
+  -- A session that continues an earlier session is not a new sign-in, so it does not replace the active account.
+  stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
+  update private.account_devices d
+  set secret_hash = case
+        when secret_status = 'current' then decode(sign_in ->> 'nextHash', 'hex')
+        when secret_status = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
+        else d.secret_hash
+      end,
+      -- Marks the current secret as spent, so that it gives no access after the sign-in.
+      previous_hash = case when secret_status in ('current', 'previous') then d.secret_hash else d.previous_hash end,
+      previous_for = case when secret_status in ('current', 'previous') then 'sign_in' else d.previous_for end,
+      previous_until = case
+        when secret_status in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
+      end,
+      rotated_at = case when secret_status in ('current', 'previous') then now() else d.rotated_at end,
+      active_user_id = case when stays_active then d.active_user_id else subject_id end,
+      active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
+      -- A switch that began before this sign-in must not replace the active account.
+      lease_id = null,
+      lease_expires_at = null,
+      last_seen_at = now(),
+      expires_at = now() + interval '90 days'
+  where d.id = device.id;
+  return jsonb_build_object('status', 'kept', 'successor', successor);
+end
+$$;
+
+-- Replaces an account's stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag,
+-- sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or {
+-- kept: false, current } if another rotation came first. The caller then adopts current.
+create or replace function private.store_account_session(entry jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored_entry private.account_vault_entries;
+begin
+  -- Locks the device before its entry, like every function here that locks both.
+  perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
+  select e.* into stored_entry
+  from private.account_vault_entries e
+  where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid
+  for update;
+  if not found then
+    return jsonb_build_object('kept', false, 'current', null);
+  end if;
+  if stored_entry.session_id <> (entry ->> 'sessionId')::uuid
+    or stored_entry.token_tag is distinct from entry ->> 'expectedTag' then
+    return jsonb_build_object('kept', false, 'current', jsonb_build_object(
+      'userId', stored_entry.user_id, 'sessionId', stored_entry.session_id, 'sealed', stored_entry.sealed, 'keyId', stored_entry.key_id,
+      'tag', stored_entry.token_tag
+    ));
+  end if;
+  update private.account_vault_entries e
+  set sealed = coalesce(entry ->> 'sealed', e.sealed),
+      key_id = coalesce(entry ->> 'keyId', e.key_id),
+      token_tag = coalesce(entry ->> 'tag', e.token_tag),
+      last_route = coalesce(entry ->> 'lastRoute', e.last_route),
+      last_active_at = now()
+  where e.device_id = stored_entry.device_id and e.user_id = stored_entry.user_id;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = stored_entry.device_id;
+  return jsonb_build_object('kept', true);
+end
+$$;
+
+-- Discards an account's session that has ended or cannot be decrypted. If listed is true, the account stays in the list
+-- and requires a new sign-in. Returns false if another request rotated the session first.
+-- Definer: the session is in Supabase Auth's tables, and is ended by deleting its row.
+create or replace function private.discard_account_session(device_id uuid, user_id uuid, expected_tag text, listed boolean)
+  returns boolean
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  ended_session_id uuid;
+begin
+  perform private.lock_accounts(array[discard_account_session.user_id]);
+  if listed then
+    update private.account_vault_entries e
+    set sealed = null, key_id = null, token_tag = null
+    where e.device_id = discard_account_session.device_id
+      and e.user_id = discard_account_session.user_id
+      and e.token_tag = expected_tag
+    returning e.session_id into ended_session_id;
+  else
+    delete from private.account_vault_entries e
+    where e.device_id = discard_account_session.device_id
+      and e.user_id = discard_account_session.user_id
+      and e.token_tag is not distinct from expected_tag
+    returning e.session_id into ended_session_id;
+  end if;
+  -- Ends the session, because the vault no longer holds its tokens.
+  perform private.end_account_session(discard_account_session.user_id, ended_session_id);
+  return ended_session_id is not null;
+end
+$$;
+
+-- Adds one line to the audit log in the transaction of the change. Arguments: change { actor, reason, requestId, ip }
+-- and act { action, targetUserId, target, before, after }.
+create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
+  values (
+    (change ->> 'actor')::uuid, act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', change ->> 'reason',
+    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+  )
+$$;
+
+-- Writes an account's MFA policy and returns it. Applies changes (required, recovery, signInAgain), increments the
+-- generation, and moves the boundary forward to the current second, so that earlier proofs no longer count. signInAgain
+-- also moves the boundary of primary methods. The caller must hold the account's row for update. Not granted to any
+-- role.
+create or replace function private.write_required_mfa_policy(account auth.users, changes jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  old_policy jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
+  readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
+  -- Uses the clock rather than the transaction's start, since this transaction may have waited for an earlier one.
+  second bigint := floor(extract(epoch from clock_timestamp()));
+  new_policy jsonb;
+begin
+  new_policy := jsonb_build_object(
+    'version', 1,
+    -- An unreadable policy may have required MFA, so it is treated as one that did.
+    'required', case when readable then coalesce(old_policy -> 'required', 'false') else 'true' end,
+    'boundary', greatest(
+      case when private.is_integer(old_policy -> 'boundary') then (old_policy -> 'boundary')::bigint end,
+      second
+    ),
+    'primaryBoundary', case
+      when private.is_integer(old_policy -> 'primaryBoundary') then old_policy -> 'primaryBoundary'
+      else 'null'
+    end,
+    'recovery', case when readable then coalesce(old_policy -> 'recovery', '"none"') else '"none"' end,
+    'generation', coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) + 1
+  );
+  if changes ? 'signInAgain' then
+    new_policy := new_policy || jsonb_build_object(
+      'primaryBoundary', greatest((new_policy ->> 'primaryBoundary')::bigint, second)
+    );
+  end if;
+  new_policy := new_policy || (changes - 'signInAgain');
+
+  perform set_config('gatehouse.required_mfa_writer', 'on', true);
+  update auth.users u
+  set raw_app_meta_data =
+    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', new_policy)
+  where u.id = account.id;
+  perform set_config('gatehouse.required_mfa_writer', 'off', true);
+  return new_policy;
+end
+$$;
+
+-- Returns true if a stored hash was replaced because a new password was set, and false if the same hash was only
+-- encrypted.
+-- With database encryption, Auth may encrypt a stored hash at a sign-in. This changes the column although the password
+-- stays the same. Only the statement that sets a new password mentions recovery_token.
+create or replace function private.is_new_password(stored text, hash text) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
+$$;
+
+-- Lets Auth send the next reset link or sign-in code as soon as the previous one was used or voided, even if our server
+-- generated and used the previous link itself.
+create or replace function private.forget_used_recovery() returns trigger
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  new.recovery_sent_at := null;
+  return new;
+end
+$$;
+
+-- Removes a user's password. Supabase Auth itself stores an empty hash for a user without a password.
+-- Supabase Auth's API can change a password, but can't remove it.
+create or replace function private.remove_password(subject_id uuid) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  update auth.users u set encrypted_password = '', updated_at = now() where u.id = subject_id
+$$;
+
+-- Converts a claim to a UUID. Returns null for a claim that is not a UUID, so that it matches no row and raises no
+-- error.
+create or replace function private.uuid_or_null(value text) returns uuid
+  -- Stable like pg_input_is_valid, so that Postgres can inline it.
+  language sql stable security invoker
+as $$
+  -- The cast is outside, because a planner that knows the value evaluates casts within branches before the condition.
+  select (case when pg_input_is_valid(value, 'uuid') then value end)::uuid
 $$;
 
 -- Deletes the oldest rows whose time is more than an age ago, at most max_rows, and returns their number. Skips rows
@@ -10621,6 +11791,68 @@ begin
   get diagnostics deleted = row_count;
   return deleted;
 end
+$$;
+
+-- Returns whether the caller's session satisfies required MFA. Every account_required_mfa policy calls this function.
+-- Callers cannot call it directly, because they have no usage on schema private.
+-- Definer: the caller cannot read Supabase Auth's tables. Reads only facts about the caller's own token.
+create or replace function private.account_required_mfa_satisfied() returns boolean
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return private.session_satisfies_mfa(private.caller_claims());
+end
+$$;
+
+-- Returns whether a proof shows that our server saw the approval's cookie within the last minute. The proof is
+-- "<second>.<HMAC-SHA-256 in hex>". The HMAC is computed with the approval's key over "<session id> <second>".
+create or replace function private.is_approval_proven(approval private.login_challenges, proof text) returns boolean
+  language sql stable security invoker
+as $$
+  select case
+    -- Until 0.3.0: release 0.1.0 binds approvals without a key, and its servers check the cookie themselves.
+    when (approval).proof_key is null then true
+    when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
+      left(proof, 10)::bigint
+        between floor(extract(epoch from now()))::bigint - 60 and floor(extract(epoch from now()))::bigint + 60
+      -- Hashes are compared, so that the timing reveals nothing about the expected value.
+      and sha256(decode(right(proof, 64), 'hex')) = sha256(extensions.hmac(
+        convert_to((approval).bound_session_id || ' ' || left(proof, 10), 'UTF8'), (approval).proof_key, 'sha256'
+      ))
+    else false
+  end
+$$;
+
+-- Returns the claims of a Data API caller, plus the proof of a mobile approval that our server sends as a header.
+-- PostgREST stores a request's headers in request.headers, with their names in lower case.
+create or replace function private.caller_claims() returns jsonb
+  language sql stable security invoker
+as $$
+  select auth.jwt() || jsonb_build_object(
+    'approval_proof', nullif(current_setting('request.headers', true), '')::jsonb -> 'x-mfa-approval'
+  )
+$$;
+
+-- Returns whether the amr claim (RFC 8176) contains one of the methods with a time after after_second and at or before
+-- until_second.
+create or replace function private.has_amr_between(amr jsonb, methods text[], after_second bigint, until_second bigint)
+  returns boolean
+  -- A path instead of a subquery, so that Postgres can inline the function. Stable like jsonb_build_object.
+  language sql stable security invoker
+as $$
+  select coalesce(
+    jsonb_path_exists(
+      amr,
+      -- A strict path finds nothing in an entry of another form. The numbers are those of private.is_integer.
+      'strict $[*] ? (
+        @.method == $methods[*] && @.timestamp == @.timestamp.floor()
+        && @.timestamp >= 0 && @.timestamp <= 9007199254740991 && @.timestamp > $after && @.timestamp <= $until
+      )',
+      jsonb_build_object('methods', methods, 'after', after_second, 'until', until_second),
+      silent => true
+    ),
+    false
+  )
 $$;
 
 -- Stores a draft for 15 minutes and returns its id. An account keeps its five newest drafts.
@@ -10654,6 +11886,66 @@ as $$
   where d.id = draft_id and d.user_id = account_id and d.kind = review_kind and d.expires_at > now()
 $$;
 
+-- Begins a challenge { id, kind, userId, sessionId, secretHash, pairCodeHash?, metadata }. Returns { outcome: begun,
+-- expiresAt }, or { outcome: limited, retryAfterSeconds } if the account began 20 challenges of this kind in the last
+-- 15 minutes. Expires the session's earlier challenges of the same kind.
+create or replace function private.begin_login_challenge(challenge jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  challenge_kind constant text := challenge ->> 'kind';
+  owner_id constant uuid := (challenge ->> 'userId')::uuid;
+  asking_session_id constant uuid := (challenge ->> 'sessionId')::uuid;
+  opens_at timestamptz;
+  ends_at timestamptz;
+begin
+  -- Serialized per account, so that concurrent callers can't exceed the limit.
+  perform pg_advisory_xact_lock(hashtextextended('private.begin_login_challenge ' || owner_id, 0));
+  select min(r.created_at) + interval '15 minutes'
+  into opens_at
+  from (
+    select c.created_at
+    from private.login_challenges c
+    where c.user_id = owner_id
+      and c.kind = challenge_kind
+      and c.created_at > now() - interval '15 minutes'
+    order by c.created_at desc
+    limit 20
+  ) r
+  having count(*) = 20;
+  if found then
+    return jsonb_build_object(
+      'outcome', 'limited',
+      'retryAfterSeconds', greatest(1, ceil(extract(epoch from opens_at - now())))::integer
+    );
+  end if;
+
+  -- Expires the session's earlier open challenges of this kind, because the browser waits only for the latest one.
+  update private.login_challenges c
+  set expires_at = greatest(now(), c.created_at + interval '1 microsecond')
+  where c.user_id = owner_id
+    and c.session_id = asking_session_id
+    and c.kind = challenge_kind
+    and c.status in ('created', 'approved')
+    and c.expires_at > now();
+
+  insert into private.login_challenges as c
+    (id, kind, user_id, session_id, secret_hash, pair_code_hash, request_metadata, expires_at)
+  values (
+    (challenge ->> 'id')::uuid,
+    challenge_kind,
+    owner_id,
+    asking_session_id,
+    (challenge ->> 'secretHash')::bytea,
+    (challenge ->> 'pairCodeHash')::bytea,
+    challenge -> 'metadata',
+    now() + case challenge_kind when 'qr' then interval '2 minutes' else interval '5 minutes' end
+  )
+  returning c.expires_at into ends_at;
+  return jsonb_build_object('outcome', 'begun', 'expiresAt', ends_at);
+end
+$$;
+
 -- Returns the state of the challenge { id, kind, secretHash, sessionId } to the session that began the challenge or to
 -- the session that was minted for it. Returns { outcome: known, status, expiresAt, validUntil, mintedSessionId }, {
 -- outcome: not_found } for a wrong id or secret, or { outcome: forbidden } for any other session.
@@ -10685,7 +11977,7 @@ create or replace function private.sweep_login_challenges(at_most integer defaul
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_login_challenges', 0)) then
     return 0;
@@ -10699,8 +11991,8 @@ begin
     limit at_most
     for update skip locked
   ));
-  get diagnostics swept = row_count;
-  return swept;
+  get diagnostics deleted_count = row_count;
+  return deleted_count;
 end
 $$;
 
@@ -10937,13 +12229,13 @@ create or replace function private.sweep_oauth_attempts(at_most integer default 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
   removed integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_oauth_attempts', 0)) then
     return 0;
   end if;
-  swept := private.delete_expired_rows('private.oauth_attempts', 'expires_at', '0', at_most);
+  deleted_count := private.delete_expired_rows('private.oauth_attempts', 'expires_at', '0', at_most);
   -- Keeps unconfirmed identities for a little longer than an attempt's lifetime, because a link may still be in
   -- progress.
   perform private.remove_identity(n.identity_id)
@@ -10952,7 +12244,7 @@ begin
     where o.created_at < now() - interval '15 minutes' order by o.created_at limit at_most
   ) as n;
   get diagnostics removed = row_count;
-  return swept + removed;
+  return deleted_count + removed;
 end
 $$;
 
@@ -11083,459 +12375,6 @@ begin
 end
 $$;
 
--- Opens a member's request to connect coding agents, unless a request is already open or approved. Queues one email {
--- subject, text } for each of up to 20 members with manage_ai_keys, but at most once in 24 hours for the same
--- requester.
-create or replace function ai.request_agent_access(member_id uuid, workspace uuid, tool text, host text, email jsonb)
-  returns text
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  known ai.agent_access;
-  is_emailed boolean;
-begin
-  -- The caller has locked the member's account, so the member's other calls wait.
-  select * into known from ai.agent_access a where a.workspace_id = workspace and a.user_id = member_id;
-  if known.state in ('open', 'approved') then
-    return 'requested';
-  end if;
-  is_emailed := coalesce(known.emailed_at < now() - interval '24 hours', true);
-  insert into ai.agent_access as a (workspace_id, user_id, tool, host, emailed_at)
-  values (workspace, member_id, request_agent_access.tool, request_agent_access.host, now())
-  on conflict (workspace_id, user_id) do update
-  set
-    state = 'open',
-    tool = excluded.tool,
-    host = excluded.host,
-    requested_at = excluded.requested_at,
-    answered_at = null,
-    answered_by = null,
-    emailed_at = case when is_emailed then excluded.emailed_at else a.emailed_at end;
-  insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
-  select u.email, request_agent_access.email ->> 'subject', request_agent_access.email ->> 'text', now()
-  from public.workspace_members m
-  join public.workspace_roles r on r.id = m.role_id and (r.is_owner or 'manage_ai_keys' = any (r.permissions))
-  join auth.users u on u.id = m.user_id
-  where m.workspace_id = workspace and is_emailed and ai.can_be_emailed(u)
-  order by m.user_id
-  limit 20;
-  return 'requested';
-end
-$$;
-
--- Returns the members of a workspace who have an open or approved request to connect coding agents, open requests
--- first. Requires manage_ai_keys. Returns { outcome: listed, members: [{ userId, name, state: open | approved, tool,
--- host, requestedAt, answeredAt }] } or { outcome: not_allowed }.
--- Definer: the service role cannot read a member's permissions.
-create or replace function ai.list_agent_access(member_id uuid, workspace uuid) returns jsonb
-  language plpgsql stable security definer set search_path = ''
-as $$
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
-    return jsonb_build_object('outcome', 'not_allowed');
-  end if;
-  return jsonb_build_object('outcome', 'listed', 'members', coalesce((
-    select jsonb_agg(
-      jsonb_build_object(
-        'userId', a.user_id,
-        'name', p.display_name,
-        'state', a.state,
-        'tool', a.tool,
-        'host', a.host,
-        'requestedAt', a.requested_at,
-        'answeredAt', a.answered_at
-      )
-      order by a.state <> 'open', a.requested_at, a.user_id
-    )
-    from ai.agent_access a
-    join public.profiles p on p.id = a.user_id
-    join public.workspace_members m on m.workspace_id = a.workspace_id and m.user_id = a.user_id
-    where a.workspace_id = workspace and a.state in ('open', 'approved')
-  ), '[]'));
-end
-$$;
-
--- Approves or declines the open request that a member made at requested_at, or withdraws an approval, which revokes the
--- keys of that member's agents. Outcomes: done, answered, not_allowed. answered: another manager answered first, or the
--- member has made a later request.
--- Definer: the service role can't update access requests.
-create or replace function ai.answer_agent_access(
-  member_id uuid, workspace uuid, requester_id uuid, requested_at timestamptz, answer text
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  answered ai.agent_access;
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
-    return jsonb_build_object('outcome', 'not_allowed');
-  end if;
-  -- Locks the workspace first, because deleting an account locks its workspaces before these rows.
-  perform from public.workspaces w where w.id = workspace for key share;
-  perform set_config('gatehouse.actor_id', member_id::text, true);
-  update ai.agent_access a
-  set
-    state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
-    answered_at = now(),
-    answered_by = member_id
-  where a.workspace_id = workspace
-    and a.user_id = requester_id
-    and a.requested_at = answer_agent_access.requested_at
-    and a.state = case when answer in ('approve', 'decline') then 'open' else 'approved' end
-  returning * into answered;
-  if not found then
-    return jsonb_build_object('outcome', 'answered');
-  end if;
-  perform private.log_workspace_change(
-    workspace, 'agent_access.' || answered.state, requester_id,
-    (select p.display_name from public.profiles p where p.id = requester_id)
-  );
-  return jsonb_build_object('outcome', 'done');
-end
-$$;
-
--- Revokes the connections and keys of members who may no longer connect agents, for good: a member who gets the right
--- back connects again.
--- Definer: the roles that change members and their rights can't write connections.
-create or replace function ai.end_unauthorized_connections() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  workspace constant uuid := (to_jsonb(old) ->> 'workspace_id')::uuid;
-  connection ai.agent_connections;
-begin
-  for connection in
-    select *
-    from ai.agent_connections c
-    where c.workspace_id = workspace
-      and c.revoked_at is null
-      and (tg_table_name = 'workspace_roles' or c.user_id = (to_jsonb(old) ->> 'user_id')::uuid)
-      and not ai.may_connect_agents(c.user_id, workspace)
-    order by c.id
-  loop
-    perform ai.end_connection(connection.id, private.acting_user_id());
-  end loop;
-  return null;
-end
-$$;
-
--- Returns a coding agent's display name.
-create or replace function ai.agent_name(tool text) returns text
-  language sql immutable security invoker set search_path = ''
-as $$
-  select case tool when 'claude' then 'Claude Code' when 'codex' then 'Codex' else 'opencode' end
-$$;
-
--- Returns the member and the login to which an access token with the scope studio:keys belongs, or the reason for which
--- private.find_app_caller refuses the token.
-create or replace function ai.find_agent_login(
-  token_hash bytea, out refused text, out user_id uuid, out login_id uuid, out ends_at timestamptz
-)
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  caller private.app_caller := private.find_app_caller(token_hash, 'studio:keys');
-begin
-  refused := caller.refused;
-  user_id := caller.user_id;
-  select (l.login).id, (l.login).ends_at
-  into login_id, ends_at
-  from private.live_openid_token(find_agent_login.token_hash) l;
-end
-$$;
-
--- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt
--- }.
-create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (connection).id,
-    'tool', (connection).tool,
-    'host', (connection).host,
-    'createdAt', (connection).created_at,
-    'state', case when (connection).revoked_at is null then 'connected' else 'revoked' end,
-    'keyExpiresAt', (
-      select max(k.expires_at) from ai.keys k where k.connection_id = (connection).id and k.revoked_at is null
-    )
-  )
-$$;
-
--- Returns a login's connections in a workspace, and whether the user of the login may create more. Returns { access:
--- approved | open | declined | withdrawn | none, connections } or { refused: … | not_found }.
--- Definer: reads memberships and writes connections, but only for the token's user.
-create or replace function private.list_agents(token_hash bytea, workspace_id uuid) returns jsonb
-  language plpgsql stable security definer set search_path = ''
-as $$
-declare
-  caller record;
-begin
-  select * into caller from ai.find_agent_login(token_hash);
-  if caller.refused is not null then
-    return jsonb_build_object('refused', caller.refused);
-  end if;
-  if not exists (select from private.user_workspaces(caller.user_id) w where w.id = list_agents.workspace_id) then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  return jsonb_build_object(
-    'access', case
-      when private.user_has_workspace_permission(caller.user_id, list_agents.workspace_id, 'manage_ai_keys') then 'approved'
-      else coalesce(
-        (
-          select a.state from ai.agent_access a
-          where a.workspace_id = list_agents.workspace_id and a.user_id = caller.user_id
-        ),
-        'none'
-      )
-    end,
-    'connections', coalesce((
-      select jsonb_agg(ai.describe_connection(c) order by c.created_at, c.id)
-      from ai.agent_connections c
-      where c.login_id = caller.login_id and c.workspace_id = list_agents.workspace_id
-    ), '[]')
-  );
-end
-$$;
-
--- Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same
--- connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and
--- returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks
--- use_ai_studio.
--- Definer: reads memberships and writes connections, but only for the token's user.
-create or replace function private.connect_agent(
-  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  caller record;
-  connection ai.agent_connections;
-begin
-  select * into caller from ai.find_agent_login(token_hash);
-  if caller.refused is not null then
-    return jsonb_build_object('refused', caller.refused);
-  end if;
-  -- Serializes a member's calls, so that a second call finds the connection of the first.
-  perform private.lock_app_credentials(caller.user_id);
-  perform
-  from private.user_workspaces(caller.user_id) u
-  join public.workspaces w on w.id = u.id
-  where w.id = connect_agent.workspace_id
-  for key share of w;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  if not ai.may_connect_agents(caller.user_id, connect_agent.workspace_id) then
-    if not private.user_has_workspace_permission(caller.user_id, connect_agent.workspace_id, 'use_ai_studio') then
-      return jsonb_build_object('refused', 'forbidden');
-    end if;
-    return jsonb_build_object('state', ai.request_agent_access(
-      caller.user_id, connect_agent.workspace_id, connect_agent.tool, connect_agent.host, connect_agent.email
-    ));
-  end if;
-  -- A new login of the same member, agent and host continues the connection of a login that has ended.
-  update ai.agent_connections c
-  set login_id = caller.login_id
-  where c.id = (
-    select o.id
-    from ai.agent_connections o
-    where o.workspace_id = connect_agent.workspace_id
-      and o.user_id = caller.user_id
-      and o.tool = connect_agent.tool
-      and o.revoked_at is null
-      and (o.login_id = caller.login_id or (o.host = connect_agent.host and ai.agent_login_end(o.login_id) is null))
-    order by o.login_id is not distinct from caller.login_id desc, o.created_at desc
-    limit 1
-  )
-  returning * into connection;
-  if not found then
-    insert into ai.agent_connections as c (workspace_id, user_id, login_id, tool, host)
-    values (
-      connect_agent.workspace_id, caller.user_id, caller.login_id, connect_agent.tool, connect_agent.host
-    )
-    returning c.* into connection;
-  end if;
-  return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
-end
-$$;
-
--- Revokes a connection that was made with the token's login, and the connection's keys. Returns {}, also if the
--- connection was already revoked, or { refused }. refused is not_found, or comes from ai.find_agent_login.
--- Definer: reads memberships and connections, but only for the token's user.
-create or replace function private.disconnect_agent(token_hash bytea, workspace_id uuid, connection_id uuid) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  caller record;
-begin
-  select * into caller from ai.find_agent_login(token_hash);
-  if caller.refused is not null then
-    return jsonb_build_object('refused', caller.refused);
-  end if;
-  perform
-  from ai.agent_connections c
-  where c.id = disconnect_agent.connection_id
-    and c.workspace_id = disconnect_agent.workspace_id
-    and c.login_id = caller.login_id;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  perform ai.end_connection(disconnect_agent.connection_id, caller.user_id);
-  return '{}';
-end
-$$;
-
--- Returns a login that has not ended and may have keys, as at most one row, so that a query can join it. Does not check
--- the login's MFA proof.
-create or replace function ai.live_agent_logins(login_id uuid) returns setof private.openid_grants
-  language sql stable security invoker
-as $$
-  select g.*
-  from private.openid_grants g
-  join private.apps a on a.id = g.app_id and a.enabled
-  cross join lateral private.allowed_openid_scopes(a.id, g.scopes, null) as s
-  where g.id = login_id
-    and g.revoked_at is null
-    and g.ends_at > now()
-    and 'studio:keys' = any (s.scopes)
-$$;
-
--- Returns whether the keys of connections work, as an object with the status of each connection's id: good, over,
--- mfa_required or unavailable. over: the connection was revoked, its login or MFA proof is no longer valid, or its
--- member has left or lost the permission. mfa_required and unavailable are described at private.proof_statuses.
-create or replace function ai.agent_key_statuses(connection_ids uuid[]) returns jsonb
-  language plpgsql stable security invoker
-as $$
-begin
-  return (
-    select jsonb_object_agg(i.id, coalesce(s.status, 'over'))
-    from unnest(connection_ids) as i (id)
-    left join lateral (
-      select p.status
-      from ai.agent_connections c
-      cross join lateral ai.live_agent_logins(c.login_id) as l
-      cross join lateral private.proof_statuses(l.proof) as p
-      where c.id = i.id
-        and c.revoked_at is null
-        and exists (select from ai.agent_memberships(c.user_id, c.workspace_id))
-      offset 0
-    ) as s on true
-    where i.id is not null
-  );
-end
-$$;
-
--- Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the connection's
--- login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed,
--- not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if
--- the login is refused (ai.find_agent_login) or the connection is not_found.
--- Definer: reads memberships and writes keys, but only for the token's user.
-create or replace function private.issue_agent_key(
-  token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
-) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
-as $$
-declare
-  caller record;
-  connection ai.agent_connections;
-  verdict text;
-  previous ai.keys;
-  made ai.keys;
-begin
-  select * into caller from ai.find_agent_login(token_hash);
-  if caller.refused is not null then
-    return jsonb_build_object('refused', caller.refused);
-  end if;
-  -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
-  perform from public.workspaces w where w.id = issue_agent_key.workspace_id and w.deleted_at is null for key share;
-  -- Locks the connection, so that a concurrent revocation either comes first or revokes this key too.
-  select * into connection
-  from ai.agent_connections c
-  where c.id = issue_agent_key.connection_id
-    and c.workspace_id = issue_agent_key.workspace_id
-    and c.login_id = caller.login_id
-  for no key update;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  if connection.revoked_at is not null then
-    return jsonb_build_object('outcome', 'revoked');
-  end if;
-  verdict := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
-  end if;
-  select * into previous
-  from ai.keys k
-  where k.connection_id = connection.id and k.replaced_by is null;
-  -- Also counts replaced keys that still work, so that a loop of renewals can't create keys without limit.
-  if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
-    or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
-    return jsonb_build_object('outcome', 'too_many');
-  end if;
-  made := ai.store_key(
-    caller.user_id, connection.workspace_id,
-    jsonb_build_object(
-      'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
-      'expiresAt', least(now() + interval '8 hours', caller.ends_at)
-    ),
-    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => previous.lineage_id, connection_id => connection.id
-  );
-  -- Programs that have already read the old key can use it for another 15 minutes.
-  update ai.keys k
-  set replaced_by = made.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
-  where k.id = previous.id;
-  return jsonb_build_object('outcome', 'issued', 'expiresAt', made.expires_at);
-end
-$$;
-
--- Revokes a connection and its keys. Returns false if the connection does not exist or was already revoked.
-create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  ended ai.agent_connections;
-  key ai.keys;
-begin
-  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys.
-  perform
-  from public.workspaces w
-  where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
-  for key share;
-  update ai.agent_connections c
-  set revoked_at = now()
-  where c.id = end_connection.connection_id and c.revoked_at is null
-  returning * into ended;
-  if not found then
-    return false;
-  end if;
-  update ai.keys k set revoked_at = now() where k.connection_id = ended.id and k.revoked_at is null;
-  select * into key from ai.keys k where k.connection_id = ended.id and k.replaced_by is null;
-  if found then
-    perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
-    perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
-  end if;
-  return true;
-end
-$$;
-
--- Revokes the keys of a connection that is deleted together with its member's account, or that moves to another login,
--- so that a key never outlives the login that it was issued for. Removes the name of the computer from the keys of a
--- deleted connection.
--- Definer: Supabase Auth deletes accounts and has no grant to change keys.
-create or replace function ai.revoke_keys_of_connection() returns trigger
-  language plpgsql volatile security definer set search_path = ''
-as $$
-begin
-  update ai.keys k
-  set
-    revoked_at = coalesce(k.revoked_at, now()),
-    name = case when tg_op = 'DELETE' then ai.agent_name(old.tool) else k.name end
-  where k.connection_id = old.id;
-  return case tg_op when 'DELETE' then old else new end;
-end
-$$;
-
 -- Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only one
 -- sweep runs at a time; a concurrent sweep returns an empty list. refusing: the budget refuses calls although it is not
 -- fully spent. spentUsd, reservedUsd and leftUsd are null if the workspace hides provider cost.
@@ -11580,6 +12419,35 @@ begin
 end
 $$;
 
+-- Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so
+-- that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or
+-- the crossing no longer applies.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
+create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
+  language sql volatile security definer set search_path = ''
+as $$
+  with marked as (
+    update ai.budget_alerts a
+    set posted_at = now()
+    where a.scope = alert ->> 'scope'
+      and a.subject_id = (alert ->> 'subjectId')::uuid
+      and a.workspace_id = (alert ->> 'workspaceId')::uuid
+      and a.month = (alert ->> 'month')::date
+      and a.threshold = (alert ->> 'threshold')::smallint
+      and a.limit_usd = (alert ->> 'limitUsd')::numeric
+      and a.posted_at is null
+    returning a.scope, a.workspace_id
+  ), queued as (
+    -- Makes the email due immediately. By default, an email becomes due after a minute.
+    insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+    select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
+    from marked p
+    cross join lateral ai.budget_recipients(p.scope, p.workspace_id) as r (email)
+    returning id
+  )
+  select count(*)::integer from queued
+$$;
+
 -- Returns the name of the key, app, member, label or workspace that a budget limits.
 create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
   language sql stable security invoker set search_path = ''
@@ -11598,6 +12466,17 @@ as $$
     )
     else (select w.name from public.workspaces w where w.id = workspace)
   end
+$$;
+
+-- Returns whether any live key has the label. A label's budget can refuse only calls with such a key.
+create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+    select from ai.keys k
+    where k.workspace_id = workspace and k.entity_id = is_label_enforced.label and k.revoked_at is null
+      and (k.expires_at is null or k.expires_at > now())
+  )
 $$;
 
 -- Returns a page of a workspace's budgets and their use in the current UTC month, for a member with use_ai_studio.
@@ -11698,8 +12577,8 @@ create or replace function ai.change_budget(
 as $$
 declare
   permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
-  standing numeric;
-  wanted numeric := change_budget.limit_usd::numeric;
+  old_limit numeric;
+  new_limit numeric := change_budget.limit_usd::numeric;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, permission) then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -11714,20 +12593,20 @@ begin
       return jsonb_build_object('outcome', 'not_found');
     end if;
   end if;
-  select b.limit_usd into standing
+  select b.limit_usd into old_limit
   from ai.budgets b
   where b.scope = change_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
-  if standing is distinct from read_limit_usd::numeric then
-    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(standing)::text);
+  if old_limit is distinct from read_limit_usd::numeric then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(old_limit)::text);
   end if;
-  if wanted is not distinct from standing then
+  if new_limit is not distinct from old_limit then
     return jsonb_build_object('outcome', 'unchanged');
   end if;
-  perform ai.set_budget(scope, subject, workspace, wanted, label);
+  perform ai.set_budget(scope, subject, workspace, new_limit, label);
   perform set_config('gatehouse.actor_id', member_id::text, true);
   perform private.log_workspace_change(
     workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
-    jsonb_build_object('scope', scope, 'before', trim_scale(standing)::text, 'after', trim_scale(wanted)::text)
+    jsonb_build_object('scope', scope, 'before', trim_scale(old_limit)::text, 'after', trim_scale(new_limit)::text)
   );
   return jsonb_build_object('outcome', 'changed');
 end
@@ -11828,17 +12707,6 @@ as $$
   ) as s (label)
 $$;
 
--- Returns whether any live key has the label. A label's budget can refuse only calls with such a key.
-create or replace function ai.is_label_enforced(label text, workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select exists (
-    select from ai.keys k
-    where k.workspace_id = workspace and k.entity_id = is_label_enforced.label and k.revoked_at is null
-      and (k.expires_at is null or k.expires_at > now())
-  )
-$$;
-
 -- Records balances that became low or empty. Returns those for which no emails are queued yet, oldest first. Only one
 -- sweep runs at a time; a concurrent sweep returns an empty list.
 -- Definer: the service role cannot write alerts.
@@ -11894,21 +12762,6 @@ begin
     ) k
   );
 end
-$$;
-
--- Returns empty, low or funded. empty: the balance is used up, or a call was refused in the last hour and the available
--- credits are below the threshold, or below 1,000 if the threshold is 0. A call that is refused with more credits
--- available was simply very large. low: the balance is below the threshold. funded: any other balance.
-create or replace function ai.credit_level(account ai.credit_accounts, threshold numeric) returns ai.credit_level
-  language sql stable security invoker parallel safe
-as $$
-  select case
-    when (account).balance <= 0 then 'empty'
-    when (account).refused_at > now() - interval '1 hour'
-      and (account).balance - (account).reserved < case when threshold > 0 then threshold else 1000 end then 'empty'
-    when (account).balance < threshold then 'low'
-    else 'funded'
-  end::ai.credit_level
 $$;
 
 -- Returns the balance below which a plan's payers are warned. The default is a tenth of the plan's initial credits, or
@@ -12010,20 +12863,20 @@ create or replace function ai.read_credits(
   set plan_cache_mode = force_custom_plan
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 30);
+  report_window record := ai.usage_window(given_from, given_to, 30);
   last_id bigint := coalesce(before_id, 9223372036854775807);
   listed jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if report_window.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', report_window.fault);
   end if;
   listed := jsonb_build_object(
     'outcome', 'listed',
-    'from', ai.utc_text_microseconds(asked.window_from),
-    'to', ai.utc_text_microseconds(asked.window_to),
+    'from', ai.utc_text_microseconds(report_window.window_from),
+    'to', ai.utc_text_microseconds(report_window.window_to),
     'entries', (
       select coalesce(jsonb_agg(
         jsonb_build_object(
@@ -12045,8 +12898,8 @@ begin
           select *
           from ai.credit_ledger l
           where l.account_id = a.id
-            and l.created_at >= asked.window_from
-            and l.created_at < asked.window_to
+            and l.created_at >= report_window.window_from
+            and l.created_at < report_window.window_to
             and l.id < last_id
             -- A member's balance pays for runs in all of their free workspaces, but only this workspace's runs are
             -- listed here.
@@ -12075,9 +12928,9 @@ begin
       from ai.credit_accounts_of(member_id, workspace) a
     ), runs as (
       select coalesce(sum(u.billed_credits), 0) as billed, coalesce(sum(u.unmetered_credits), 0) as unmetered
-      from ai.usage_between(workspace, asked.window_from, asked.window_to) u
-    ), others as (
-      select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits
+      from ai.usage_between(workspace, report_window.window_from, report_window.window_to) u
+    ), unlinked as (
+      select ai.unlinked_deductions(member_id, workspace, report_window.window_from, report_window.window_to) as credits
     )
     select jsonb_build_object(
       'payer', (select p.payer from public.workspaces w join ai.plans p on p.id = w.plan_id where w.id = workspace),
@@ -12104,10 +12957,10 @@ begin
             from accounts a
             join ai.credit_ledger l on l.account_id = a.id
             where l.run_id is null and l.amount > 0
-              and l.created_at >= asked.window_from and l.created_at < asked.window_to
+              and l.created_at >= report_window.window_from and l.created_at < report_window.window_to
           ))::text
         )
-        from runs r cross join others o
+        from runs r cross join unlinked o
       )
     )
   );
@@ -12122,7 +12975,7 @@ create or replace function ai.request_key_approval(member_id uuid, workspace uui
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  known ai.key_approval_requests;
+  old_request ai.key_approval_requests;
   emails_admins boolean;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -12135,16 +12988,16 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  select * into known from ai.key_approval_requests q where q.workspace_id = workspace;
-  if known.state = 'open' or exists (select from ai.key_approvals a where a.workspace_id = workspace) then
+  select * into old_request from ai.key_approval_requests q where q.workspace_id = workspace;
+  if old_request.state = 'open' or exists (select from ai.key_approvals a where a.workspace_id = workspace) then
     return ai.key_approval_state(workspace);
   end if;
-  emails_admins := ai.may_email_admins(member_id, known);
+  emails_admins := ai.may_email_admins(member_id, old_request);
   insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at, admins_emailed_for)
   values (
     workspace, member_id, nullif(btrim(request_key_approval.note), ''),
-    case when emails_admins then now() else known.admins_emailed_at end,
-    case when emails_admins then member_id else known.admins_emailed_for end
+    case when emails_admins then now() else old_request.admins_emailed_at end,
+    case when emails_admins then member_id else old_request.admins_emailed_for end
   )
   on conflict (workspace_id) do update
   set
@@ -12220,147 +13073,6 @@ as $$
       from ai.key_approval_requests q
       where q.admins_emailed_for = member_id and q.admins_emailed_at > now() - interval '24 hours'
     )
-$$;
-
--- Returns whether an account is active and has an email address.
-create or replace function ai.can_be_emailed(account auth.users) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(
-    char_length(account.email) between 3 and 320
-      and account.deleted_at is null
-      and (account.banned_until is null or account.banned_until <= now()),
-    false
-  )
-$$;
-
--- Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage
--- is given and the creation is not logged. connection_id is the coding agent's connection if the key belongs to an
--- agent.
-create or replace function ai.store_key(
-  member_id uuid,
-  workspace uuid,
-  key jsonb,
-  lookup text,
-  secret_hash text,
-  lineage uuid default null,
-  connection_id uuid default null
-) returns ai.keys
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-declare
-  made ai.keys;
-begin
-  insert into ai.keys (
-    id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id
-  )
-  select
-    id, coalesce(lineage, id), workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'),
-    store_key.lookup, decode(store_key.secret_hash, 'hex'), (key ->> 'externalAppId')::uuid,
-    ai.text_list(key -> 'allowedModels'), ai.text_list(key -> 'allowedAddresses')::cidr[],
-    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
-    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
-  from (select gen_random_uuid() as id) as made_id
-  returning * into made;
-  if key ->> 'monthlyBudgetUsd' is not null then
-    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
-  end if;
-  if lineage is null then
-    perform set_config('gatehouse.actor_id', member_id::text, true);
-    perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
-  end if;
-  return made;
-end
-$$;
-
--- Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key of
--- each connection.
-create or replace function ai.has_too_many_keys(workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select count(*) >= 200
-  from ai.keys k
-  where k.workspace_id = workspace
-    and k.revoked_at is null
-    and (k.expires_at is null or k.expires_at > now())
-    -- Replaced keys of agents don't count. Otherwise renewals by one member's agent could use up the workspace's limit.
-    and (k.connection_id is null or k.replaced_by is null)
-$$;
-
--- Returns the elements of a JSON array as texts, or null if the value is not an array.
-create or replace function ai.text_list(list jsonb) returns text[]
-  language sql immutable security invoker set search_path = ''
-as $$
-  select case when jsonb_typeof(list) = 'array' then array(select jsonb_array_elements_text(list)) end
-$$;
-
--- Returns allowed, not_allowed or not_approved. not_allowed: the member lacks manage_ai_keys. For an agent's key,
--- ai.may_connect_agents is sufficient. not_approved: no platform admin has approved the workspace.
-create or replace function ai.key_issue_permission(member_id uuid, workspace uuid, for_agent boolean default false)
-  returns text
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
-    and not (for_agent and ai.may_connect_agents(member_id, workspace)) then
-    return 'not_allowed';
-  end if;
-  -- Locks the approval, so that it cannot be withdrawn before the key is stored.
-  perform from ai.key_approvals a where a.workspace_id = workspace for key share;
-  return case when found then 'allowed' else 'not_approved' end;
-end
-$$;
-
--- Stores a new key and returns its id. The caller has generated the key's text and shows it once, and passes only the
--- lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the
--- caller may create a key.
-create or replace function ai.create_key(
-  workspace_id uuid,
-  created_by uuid,
-  name text,
-  lookup text,
-  secret_hash bytea,
-  environment text default 'production',
-  allowed_models text[] default null,
-  requests_per_minute integer default null,
-  tokens_per_minute bigint default null,
-  monthly_budget_usd numeric default null,
-  expires_at timestamptz default null,
-  entity_id text default null
-) returns uuid
-  language plpgsql volatile security invoker set search_path = ''
-as $$
-#variable_conflict use_column
-declare
-  key_id uuid := gen_random_uuid();
-begin
-  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
-  if not found then
-    raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
-  end if;
-  if ai.unknown_models(allowed_models) is not null then
-    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
-      using errcode = 'invalid_parameter_value';
-  end if;
-
-  insert into ai.keys (
-    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
-    requests_per_minute, tokens_per_minute, expires_at, entity_id
-  )
-  values (
-    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
-    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
-    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
-  );
-
-  if monthly_budget_usd is not null then
-    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
-  end if;
-  return key_id;
-end
 $$;
 
 -- Returns a page of a workspace's keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed,
@@ -12469,13 +13181,13 @@ create or replace function ai.issue_key(member_id uuid, workspace uuid, key json
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  verdict text := ai.key_issue_permission(member_id, workspace);
+  issue_permission text := ai.key_issue_permission(member_id, workspace);
   app uuid := (key ->> 'externalAppId')::uuid;
   unknown text[] := ai.unknown_models(ai.text_list(key -> 'allowedModels'));
-  made ai.keys;
+  new_key ai.keys;
 begin
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
   end if;
   if unknown is not null then
     return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
@@ -12486,8 +13198,8 @@ begin
   if ai.has_too_many_keys(workspace) then
     return jsonb_build_object('outcome', 'too_many');
   end if;
-  made := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
+  new_key := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(new_key, 0));
 end
 $$;
 
@@ -12506,12 +13218,12 @@ create or replace function ai.rotate_key(
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  verdict text := ai.key_issue_permission(member_id, workspace);
+  issue_permission text := ai.key_issue_permission(member_id, workspace);
   old ai.keys;
-  made ai.keys;
+  new_key ai.keys;
 begin
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
   end if;
   -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
   perform from public.workspaces w where w.id = workspace for key share;
@@ -12540,18 +13252,18 @@ begin
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
     old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict, old.entity_id
   )
-  returning * into made;
+  returning * into new_key;
   update ai.keys k
   set
-    replaced_by = made.id,
+    replaced_by = new_key.id,
     revoked_at = case when overlap_seconds = 0 then now() end,
     expires_at = case when overlap_seconds = 0 then k.expires_at
       else least(k.expires_at, now() + make_interval(secs => overlap_seconds)) end
   where k.id = old.id;
   perform private.log_workspace_change(
-    workspace, 'key.rotated', made.id, made.name, jsonb_build_object('overlapSeconds', overlap_seconds)
+    workspace, 'key.rotated', new_key.id, new_key.name, jsonb_build_object('overlapSeconds', overlap_seconds)
   );
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[new_key]) -> 0);
 end
 $$;
 
@@ -12562,7 +13274,7 @@ create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  ended ai.keys;
+  revoked_key ai.keys;
   agent uuid;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -12586,13 +13298,63 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   update ai.keys k set revoked_at = now()
   where k.id = revoke_key.key_id and k.workspace_id = workspace and k.revoked_at is null
-  returning * into ended;
+  returning * into revoked_key;
   if found then
-    perform private.log_workspace_change(workspace, 'key.revoked', ended.id, ended.name);
+    perform private.log_workspace_change(workspace, 'key.revoked', revoked_key.id, revoked_key.name);
     return jsonb_build_object('outcome', 'revoked');
   end if;
   perform from ai.keys k where k.id = revoke_key.key_id and k.workspace_id = workspace;
   return jsonb_build_object('outcome', case when found then 'revoked' else 'not_found' end);
+end
+$$;
+
+-- Stores a new key and returns its id. The caller has generated the key's text and shows it once, and passes only the
+-- lookup part and the SHA-256 hash. Not granted to any API role, because this function does not check whether the
+-- caller may create a key.
+create or replace function ai.create_key(
+  workspace_id uuid,
+  created_by uuid,
+  name text,
+  lookup text,
+  secret_hash bytea,
+  environment text default 'production',
+  allowed_models text[] default null,
+  requests_per_minute integer default null,
+  tokens_per_minute bigint default null,
+  monthly_budget_usd numeric default null,
+  expires_at timestamptz default null,
+  entity_id text default null
+) returns uuid
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  key_id uuid := gen_random_uuid();
+begin
+  perform from ai.key_approvals a where a.workspace_id = create_key.workspace_id;
+  if not found then
+    raise exception 'the workspace has no approval to create keys' using errcode = 'insufficient_privilege';
+  end if;
+  if ai.unknown_models(allowed_models) is not null then
+    raise exception 'unknown models: %', array_to_string(ai.unknown_models(allowed_models), ', ')
+      using errcode = 'invalid_parameter_value';
+  end if;
+
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, lookup, secret_hash, environment, allowed_models,
+    requests_per_minute, tokens_per_minute, expires_at, entity_id
+  )
+  values (
+    key_id, key_id, create_key.workspace_id, create_key.created_by, create_key.name, create_key.lookup,
+    create_key.secret_hash, create_key.environment, create_key.allowed_models, create_key.requests_per_minute,
+    create_key.tokens_per_minute, create_key.expires_at, create_key.entity_id
+  );
+
+  if monthly_budget_usd is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', key_id, create_key.workspace_id, monthly_budget_usd);
+  end if;
+  return key_id;
 end
 $$;
 
@@ -12864,6 +13626,25 @@ begin
 end
 $$;
 
+-- Returns a run's content and the time of its deletion, but only if the workspace's current policy still keeps the
+-- content. The result does not depend on when the sweep last ran. Not granted to any role.
+create or replace function ai.retained_content(workspace uuid, run_id uuid) returns table (content ai.run_content, deleted_from timestamptz)
+  language sql stable security invoker set search_path = ''
+as $$
+  select c, c.run_created_at + make_interval(days => w.content_retention_days)
+  from (
+    -- The id is a UUIDv7, which contains the time of its creation.
+    select to_timestamp(('x' || substr(replace(retained_content.run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+      as moment
+  ) as run_time
+  join ai.run_content c on c.run_created_at >= run_time.moment - interval '1 second'
+    and c.run_created_at < run_time.moment + interval '1 second'
+  join ai.workspace_policies w on w.workspace_id = c.workspace_id and w.content_capture
+  where c.workspace_id = workspace
+    and c.run_id = retained_content.run_id
+    and c.run_created_at >= now() - make_interval(days => w.content_retention_days)
+$$;
+
 -- Deletes content that the workspace's current policy no longer keeps, content of closed workspaces, and expired
 -- idempotency keys. The limit applies separately to runs and to keys. Returns the number of runs whose content it
 -- deleted. Returns 0 if another call is in progress.
@@ -12872,7 +13653,7 @@ create or replace function ai.delete_expired_content(most integer default 1000) 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0)) then
     return 0;
@@ -12904,9 +13685,9 @@ begin
   delete from ai.run_content c
   using over o
   where c.run_created_at = o.run_created_at and c.run_id = o.run_id;
-  get diagnostics swept = row_count;
+  get diagnostics deleted_count = row_count;
   perform private.delete_expired_rows('ai.idempotency_keys', 'expires_at', '0', most);
-  return swept;
+  return deleted_count;
 end
 $$;
 
@@ -12936,8 +13717,8 @@ as $$
   select r
   from ai.runs r,
     -- The id is a UUIDv7, which contains the time of its creation and so determines the partition.
-    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
-  where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
+    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as run_time
+  where r.id = run_id and r.created_at >= run_time - interval '1 second' and r.created_at < run_time + interval '1 second'
 $$;
 
 -- Returns a run's summary for its workspace's members. servedTier, provider and costUsd are null if the policy hides
@@ -12988,7 +13769,7 @@ as $$
 $$;
 
 -- Returns whether a run made a request to a provider.
-create or replace function ai.asked_provider(steps jsonb) returns boolean
+create or replace function ai.has_provider_call(steps jsonb) returns boolean
   language sql immutable security invoker parallel safe
 as $$
   select jsonb_path_exists(coalesce(steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")')
@@ -13065,7 +13846,7 @@ begin
         case when visible then r.served_tier end, r.marks, trim_scale(r.billed_credits)::text,
         trim_scale(r.unmetered_credits)::text, case when visible then trim_scale(r.cost_usd)::text end, r.first_byte_ms,
         r.latency_ms, r.cache_write_1h_tokens, r.exempt, r.swept, r.idempotency_key is not null,
-        ai.asked_provider(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
+        ai.has_provider_call(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
         case when visible then trim_scale(r.markup)::text end, case when visible then r.route end,
         case when visible then ai.charged_routes(r.routes, r.route, r.attempts)::text end,
         case when visible then r.attempts end
@@ -13314,7 +14095,7 @@ create or replace function ai.read_usage(
   language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 30);
+  report_window record := ai.usage_window(given_from, given_to, 30);
   by_member boolean := 'member' = any (group_by);
   by_label boolean := 'label' = any (group_by);
   visible boolean := ai.cost_visible(workspace);
@@ -13322,12 +14103,12 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if report_window.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', report_window.fault);
   end if;
   return (
     with parts as materialized (
-      select * from ai.usage_between(workspace, asked.window_from, asked.window_to, by_member)
+      select * from ai.usage_between(workspace, report_window.window_from, report_window.window_to, by_member)
     ), grouped as (
       select
         array[
@@ -13353,18 +14134,18 @@ begin
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
         sum(l.requests), sum(l.failed), sum(l.input_tokens), sum(l.output_tokens), sum(l.cost_usd), sum(l.billed_credits),
         sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed)
-      from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
+      from ai.label_usage_between(workspace, report_window.window_from, report_window.window_to) l
       where by_label
       group by 1
       having sum(l.requests) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
       'previous', jsonb_build_object(
-        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
-        'to', ai.utc_text_microseconds(asked.window_from)
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
       ),
       'totals', (
         select ai.usage_sums(
@@ -13375,7 +14156,7 @@ begin
           'otherDeductions', trim_scale(d.credits)::text,
           'usedCredits', trim_scale(d.credits + coalesce(sum(u.billed_credits), 0))::text
         )
-        from (select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits) d
+        from (select ai.unlinked_deductions(member_id, workspace, report_window.window_from, report_window.window_to) as credits) d
         left join parts u on true
         group by d.credits
       ),
@@ -13442,162 +14223,6 @@ create or replace function ai.latency_mark(ms integer) returns numeric
 as $$
   -- Concatenates text only: || with a number is not immutable, so Postgres would not inline the function.
   select ('1e' || (12 * ai.latency_bucket(ms))::text)::numeric
-$$;
-
--- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account.
--- With of_provider (a result of ai.billing_provider), returns only that provider's usage, also grouped by workspace and
--- day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.
--- Without of_provider, workspace_id and day are null. Not granted to any role.
-create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
-  returns table (
-    workspace_id uuid, day date, provider_id text, billing_name text, billing_account text, requests numeric, failed numeric,
-    input_tokens numeric, output_tokens numeric, cost_usd numeric, estimated_runs numeric, closed_runs numeric
-  )
-  language plpgsql stable security invoker set search_path = ''
-  -- Days are in UTC. A custom plan is required, because a generic plan would read all daily sums.
-  set timezone = 'UTC' set plan_cache_mode = force_custom_plan
-as $$
-#variable_conflict use_column
-declare
-  detailed boolean := of_provider is not null;
-  summed record := ai.summed_range(first_day, last_day + 1, detailed);
-  range_start timestamptz := first_day;
-  range_end timestamptz := last_day + 1;
-begin
-  return query
-    with parts as (
-      -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
-      select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
-        u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
-        sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
-        sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
-      from ai.usage_daily u
-      where u.day >= summed.first_day and u.day < summed.end_day
-        and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
-      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
-      union all
-      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
-        c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
-        sum(c.estimated_runs), sum(c.closed_runs)
-      from ai.usage_changes c
-      where c.run_created_at >= summed.first_moment and c.run_created_at < summed.end_moment
-        and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
-      group by 1, 2, c.provider_id, c.billing_name, c.billing_account
-      union all
-      select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
-        u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
-        sum(u.estimated_runs), sum(u.closed_runs)
-      from (
-        select * from ai.runs b where b.created_at >= range_start and b.created_at < summed.first_moment
-        union all
-        select * from ai.runs a where a.created_at >= summed.end_moment and a.created_at < range_end
-      ) as r
-      cross join lateral ai.run_usage(r) u
-      where not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider
-      group by 1, 2, u.provider_id, u.billing_name, u.billing_account
-    )
-    select p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account, sum(p.requests), sum(p.failed),
-      sum(p.input_tokens), sum(p.output_tokens), sum(p.cost_usd), sum(p.estimated_runs), sum(p.closed_runs)
-    from parts p
-    group by p.workspace_id, p.day, p.provider_id, p.billing_name, p.billing_account
-    having sum(p.requests) > 0;
-end
-$$;
-
--- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
--- decimals. notes_use: the request counts as a use of the key.
--- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
--- the request.
-create or replace function ai.report_usage(call jsonb) returns json
-  language plpgsql volatile security definer set search_path = ''
-  -- Days of the report are UTC days.
-  set timezone = 'UTC'
-  -- Sorts a year's groups in memory, and plans the query only once per connection.
-  set work_mem = '32MB' set plan_cache_mode = force_generic_plan
-as $$
-declare
-  caller ai.caller := ai.app_caller(call);
-  asked record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
-begin
-  if caller.refused is not null then
-    return ai.refusal(caller.refused);
-  end if;
-  if asked.fault is not null then
-    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
-  end if;
-  if (call -> 'notes_use')::boolean then
-    perform ai.record_key_use(array[caller.key_id]);
-  end if;
-  return (
-    select json_build_object(
-      'currency', 'USD',
-      'source', 'platform_ai_metering',
-      'workspaceId', caller.workspace_id,
-      'appId', caller.app_id,
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
-      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, asked.window_from) then json_build_object(
-        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
-        'to', ai.utc_text_microseconds(asked.window_from)
-      ) end,
-      'rows', coalesce(json_agg(d), '[]')
-    )
-    from (
-      select
-        u.day,
-        u.model_id as model,
-        u.feature,
-        u.execution_mode as "executionMode",
-        trim_scale(sum(u.cost_usd)) as "amountUsd",
-        sum(u.requests) as requests,
-        sum(u.failed) as failed,
-        sum(u.input_tokens) as "inputTokens",
-        sum(u.output_tokens) as "outputTokens",
-        trim_scale(sum(u.billed_credits)) as "billedCredits",
-        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
-      from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
-      where u.app_id = caller.app_id
-      group by u.day, u.model_id, u.feature, u.execution_mode
-      having sum(u.requests) > 0
-      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
-    ) as d
-  );
-end
-$$;
-
--- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
--- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
--- no sums exist.
-create or replace function ai.usage_mark() returns timestamptz
-  language sql stable security invoker set search_path = ''
-as $$
-  select case
-    when p.summed_until > statement_timestamp() - interval '30 seconds'
-      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
-    else coalesce(p.summed_until, '-infinity')
-  end
-  from (select) as always
-  left join ai.usage_progress p on true
-$$;
-
--- Returns the caller of a request that a registered app sends. The credential must be an app's token or a key that is
--- bound to an app, and the request must name the workspace. The app is derived only from the credential. refused is the
--- reason why the call is refused, or null. Not granted to any role.
-create or replace function ai.app_caller(call jsonb) returns ai.caller
-  language plpgsql stable security invoker set search_path = ''
-as $$
-declare
-  caller ai.caller := ai.find_caller(call);
-begin
-  if caller.source is null then
-    caller.refused := 'invalid_api_key';
-  elsif caller.source = 'session' or caller.app_id is null then
-    caller.refused := 'credential_not_bound';
-  elsif caller.refused is null and call ->> 'workspace' is null then
-    caller.refused := 'workspace_header_required';
-  end if;
-  return caller;
-end
 $$;
 
 -- Advances the mark and adds changed runs to the sums, in steps. Also sums again older days whose sums lack details.
@@ -13677,6 +14302,21 @@ begin
   -- The clock may have been set back. Another 30 seconds allow for small steps of the clock.
   return case when progress.marked_at <= now() then progress.marked_at - interval '1 minute' else '-infinity' end;
 end
+$$;
+
+-- Returns the time up to which runs are summed. The stored mark cannot be used if the clock was set back beyond it,
+-- because runs before it may have changed without a record; returns the start of yesterday then. Returns -infinity if
+-- no sums exist.
+create or replace function ai.usage_mark() returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when p.summed_until > statement_timestamp() - interval '30 seconds'
+      then date_trunc('day', statement_timestamp() - interval '24 hours', 'UTC')
+    else coalesce(p.summed_until, '-infinity')
+  end
+  from (select) as always
+  left join ai.usage_progress p on true
 $$;
 
 -- Returns the mark. Sets it to the first day of all runs if it is -infinity, which builds all sums again. Sets it back by
@@ -14144,6 +14784,37 @@ begin
 end
 $$;
 
+-- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
+-- first_day to before end_day. Days that are only partly in the window are read from runs, except that the sums of the
+-- mark's day end at the mark. If detailed, days whose sums lack members and labels are read from runs too. Returns an
+-- empty range at the window's end if no sums can be used.
+-- This function has no SET clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.summed_range(window_from timestamptz, window_to timestamptz, detailed boolean)
+  returns table (first_moment timestamptz, end_moment timestamptz, first_day date, end_day date)
+  language sql stable security invoker
+as $$
+  select
+    r.first_moment, r.end_moment, (r.first_moment at time zone 'UTC')::date,
+    case
+      when r.first_moment < r.end_moment then ((r.end_moment - interval '1 microsecond') at time zone 'UTC')::date + 1
+      else '-infinity'
+    end
+  from (
+    select
+      case when b.first_moment < b.end_moment then b.first_moment else window_to end as first_moment,
+      case when b.first_moment < b.end_moment then b.end_moment else window_to end as end_moment
+    from (
+      select
+        greatest(
+          date_trunc('day', window_from + interval '23:59:59.999999', 'UTC'),
+          case when detailed then (select p.detailed_from::timestamp at time zone 'UTC' from ai.usage_progress p) end
+        ) as first_moment,
+        case when window_to < m.mark then date_trunc('day', window_to, 'UTC') else m.mark end as end_moment
+      from (select ai.usage_mark() as mark offset 0) m
+    ) b
+  ) r
+$$;
+
 -- Returns the details of the invitation with this token, or null if there is none. token_hash is the token's SHA-256 in
 -- hexadecimal. Returns { workspaceId, workspaceName, role, email, invitedBy, expiresAt, state: open | accepted |
 -- expired | withdrawn, forYou }.
@@ -14238,7 +14909,7 @@ declare
   -- Read first, because somebody who has left has no permission.
   manages_keys constant boolean :=
     remove_workspace_member.workspace_id in (select private.my_workspace_ids_with_permission('manage_ai_keys'));
-  ended record;
+  revoked_key record;
 begin
   if not private.account_required_mfa_satisfied() then
     raise exception 'not allowed' using errcode = 'PT403';
@@ -14254,7 +14925,7 @@ begin
   if not manages_keys then
     return;
   end if;
-  for ended in
+  for revoked_key in
     update ai.keys k set revoked_at = now()
     where k.workspace_id = remove_workspace_member.workspace_id
       and k.created_by = remove_workspace_member.user_id
@@ -14264,7 +14935,7 @@ begin
     returning k.id, k.name
   loop
     perform private.log_workspace_change(
-      remove_workspace_member.workspace_id, 'key.revoked', ended.id, ended.name
+      remove_workspace_member.workspace_id, 'key.revoked', revoked_key.id, revoked_key.name
     );
   end loop;
 end
@@ -14439,16 +15110,16 @@ as $$
   select other.*
   from public.workspace_members m
   join public.workspaces w on w.id = m.workspace_id
-  join public.workspace_roles mine on mine.id = m.role_id
+  join public.workspace_roles own_role on own_role.id = m.role_id
   join public.workspace_roles other on other.workspace_id = m.workspace_id
   where m.user_id = assignable_roles.user_id
     and w.deleted_at is null
     and (
-      mine.is_owner
+      own_role.is_owner
       or (
-        'manage_members'::public.workspace_permission = any (mine.permissions)
+        'manage_members'::public.workspace_permission = any (own_role.permissions)
         and not other.is_owner
-        and other.permissions <@ mine.permissions
+        and other.permissions <@ own_role.permissions
       )
     )
 $$;
@@ -14512,7 +15183,7 @@ declare
     '\u00b6-\u00b9\u00bb-\u00bf\u2000-\u206f\u3000-\u3006\u3008-\u303f]+';
   latin constant text := '[A-Za-z\u00aa\u00ba\u00c0-\u02af\u1d00-\u1d7f\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff]';
   -- Greek, Coptic, Cyrillic, Armenian, Cherokee, Canadian syllabics, Tifinagh, Lisu, and old scripts.
-  alike constant text := '[\u0370-\u058f\u13a0-\u167f\u1c80-\u1c8f\u1f00-\u1fff\u2c80-\u2cff\u2d30-\u2d7f\u2de0-\u2dff'
+  similar_scripts constant text := '[\u0370-\u058f\u13a0-\u167f\u1c80-\u1c8f\u1f00-\u1fff\u2c80-\u2cff\u2d30-\u2d7f\u2de0-\u2dff'
     '\ua4d0-\ua4ff\ua640-\ua69f\uab70-\uabbf\U00010280-\U000104ff]';
   shown text;
   word text;
@@ -14558,7 +15229,7 @@ begin
     loop
       plain := regexp_replace(plain, lookalikes, letter, 'g');
     end loop;
-    if word ~ latin and word ~ alike
+    if word ~ latin and word ~ similar_scripts
       or lower(word) not in ('owner', 'admin', 'member')
         and replace(replace(lower(plain), 'rn', 'm'), 'vv', 'w') in ('owner', 'admin', 'member') then
       raise check_violation using message = 'the name is not recognizable', constraint = 'recognizable_name';
@@ -14571,6 +15242,19 @@ $$;
 create or replace trigger revoke_resource_credentials after update of resource_url on private.apps
   for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
   execute function private.revoke_resource_credentials();
+
+-- Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.
+create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
+  for each row
+  when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
+  execute function private.queue_revoked_login('handoff_id');
+
+-- Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes
+-- the notice.
+create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
+  for each row
+  when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
+  execute function private.queue_revoked_login('id');
 
 do $guard$
 begin
@@ -14633,7 +15317,7 @@ $guard$;
 do $guard$
 begin
   if to_regclass('auth.mfa_amr_claims') is not null then
--- Every account change is recorded and emailed, even if it was made without our server (accounts/account-events.sql).
+-- Every account change is recorded and emailed, even if it was made without our server (activity/account-events.sql).
 create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
   for each row execute function private.record_sign_in();
   end if;
@@ -14788,19 +15472,6 @@ create or replace trigger reject_cost_import_change before update or delete on a
 -- Rejects TRUNCATE for every role, including the table's owner.
 create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
   for each statement execute function ai.reject_cost_import_change();
-
--- Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.
-create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
-  for each row
-  when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
-  execute function private.queue_revoked_login('handoff_id');
-
--- Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes
--- the notice.
-create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
-  for each row
-  when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
-  execute function private.queue_revoked_login('id');
 
 create or replace trigger end_unauthorized_connections after update of state or delete on ai.agent_access
   for each row when (old.state = 'approved') execute function ai.end_unauthorized_connections();
@@ -14977,12 +15648,12 @@ from (
 
 -- Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only
 -- security definer functions can call it.
-create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
+create or replace function private.export_whole_part(subject_id uuid, part text, is_included boolean) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(r.record order by r.place), '[]')
   from private.export_account_part(subject_id, part, page_size => null) with ordinality as r (record, place)
-  where wanted
+  where is_included
 $$;
 
 -- Returns the metadata for a newly confirmed account: the data of an identity whose provider verified the email, and
@@ -15017,40 +15688,29 @@ as $$
       > now() - interval '1 hour'
 $$;
 
--- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
--- registration currently have, and the gateway's error code if the gateway refuses the token. Returns no row if the
--- token is unknown, expired or revoked. For definers; not granted to any role.
-create or replace function ai.find_app_token(token_hash bytea)
-  returns table (
-    token_id uuid,
-    app_id uuid,
-    user_id uuid,
-    workspace_id uuid,
-    scopes text[],
-    refused text
-  )
-  language sql stable security invoker
+-- Queues a notice for each live login of an account. If a session or factor is given, includes only logins that depend
+-- on it. Call it before the change that ends the logins. For definers; not granted to any role.
+create or replace function private.queue_logouts(
+  subject_id uuid, session_id uuid default null, factor_id uuid default null
+) returns void
+  language sql volatile security invoker set search_path = ''
 as $$
-  select
-    t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
-    case
-      when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
-      when p.standing = 'mfa_required' then 'MFA_REQUIRED'
-      when p.standing <> 'good' then 'invalid_api_key'
-      when not exists (select from private.memberships_since(t.user_id, t.workspace_id, t.handed_over_at))
-        then 'app_not_allowed'
-      else r.refused
-    end
-  from ai.app_tokens t
-  join private.apps a on a.id = t.app_id
-  cross join lateral private.proof_statuses(t.proof) as p (standing)
-  cross join lateral (
-    select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
-  ) as s
-  cross join lateral private.gateway_refusal(a, t.workspace_id, s.in_force) as r
-  where t.token_hash = find_app_token.token_hash
-    and t.revoked_at is null
-    and t.expires_at > now()
+  insert into private.logout_notices (app_id, user_id, sid)
+  select l.app_id, subject_id, l.sid
+  from (
+    select s.app_id, s.handoff_id as sid, s.proof
+    from private.app_sessions s
+    where s.user_id = subject_id and s.audience = 'app' and s.revoked_at is null and s.expires_at > now()
+    union all
+    select g.app_id, g.id, g.proof
+    from private.openid_grants g
+    where g.user_id = subject_id and g.revoked_at is null and g.ends_at > now()
+  ) as l
+  join private.apps a on a.id = l.app_id
+  where a.backchannel_logout_uri is not null
+    and (queue_logouts.session_id is null or (l.proof).session_id = queue_logouts.session_id)
+    and (queue_logouts.factor_id is null or (l.proof).factor_id = queue_logouts.factor_id)
+    and private.is_proof_intact(l.proof)
 $$;
 
 -- Returns a page of the registry, sorted by name. Each app includes its first 50 linked workspaces, but no secret
@@ -15406,14 +16066,6 @@ as $$
   left join public.workspaces w on w.id = r.workspace_id
 $$;
 
--- Returns the normalized provider name under which a run is compared with imported costs and invoices. Uses the run's
--- billing name, or the provider's id if the run has no billing name.
-create or replace function ai.billing_provider(billing_name text, provider_id text) returns text
-  language sql immutable security invoker
-as $$
-  select ai.provider_name(coalesce(billing_name, provider_id, 'unknown'))
-$$;
-
 -- Returns the imported and invoiced costs that count in a book. An imported cost is one row with its UTC day. An
 -- invoice has one row for each month that it covers, with the first day of the month and the amount for the month's
 -- days (ai.invoice_days). Replaced invoices do not count.
@@ -15541,23 +16193,6 @@ as $$
     ai.book_refusal(member_id, workspace),
     ai.app_refusal(workspace, app),
     ai.describe_cost_file(workspace, app, ai.read_cost_document(document))
-  )
-$$;
-
--- Stores a cost file. Returns the result of ai.store_cost_file, ai.book_refusal or ai.app_refusal. For the platform's
--- book, the change is { reason, requestId, ip }, which the audit log records.
--- Definer: the service role cannot check who may use a book.
-create or replace function ai.import_cost_file(
-  member_id uuid, workspace uuid, app uuid, document jsonb, state text, change jsonb default '{}'
-) returns jsonb
-  language sql volatile security definer set search_path = ''
-as $$
-  select coalesce(
-    ai.book_refusal(member_id, workspace),
-    ai.app_refusal(workspace, app),
-    ai.store_cost_file(
-      workspace, app, ai.read_cost_document(document), state, change || jsonb_build_object('actor', member_id)
-    )
   )
 $$;
 
@@ -15919,6 +16554,15 @@ as $$
   end
 $$;
 
+-- Rearms the warnings for levels that no longer apply after a top-up.
+create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  update ai.credit_alerts k
+  set level = ai.credit_level(account, k.threshold), posted_at = coalesce(k.posted_at, now())
+  where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
+$$;
+
 -- Returns the monthly budgets that can refuse a caller's calls, narrowest first. Leaves out the amounts if the
 -- workspace hides provider cost.
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
@@ -15992,62 +16636,31 @@ as $$
   )
 $$;
 
--- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another
--- user. Includes a mobile approval only if the claims prove that the browser holds the approval's cookie.
-create or replace function private.session_facts(claims jsonb)
-  returns table (
-    user_id uuid,
-    session_id uuid,
-    not_after timestamptz,
-    email text,
-    banned boolean,
-    deleted boolean,
-    app_metadata jsonb,
-    has_verified_factor boolean,
-    session_factor_verified boolean,
-    session_factor_id uuid,
-    approval_second bigint,
-    approval_factor_id uuid,
-    approval_valid_until timestamptz
-  )
+-- Returns a member's membership in a workspace if the member's coding agents may have keys for it, so that a query can
+-- join it. Called when a key is created and on each request with the key.
+create or replace function ai.agent_memberships(member_id uuid, workspace uuid) returns setof public.workspace_members
   language sql stable security invoker
 as $$
-  select
-    u.id,
-    s.id,
-    s.not_after,
-    u.email::text,
-    coalesce(u.banned_until > now(), false),
-    u.deleted_at is not null,
-    u.raw_app_meta_data,
-    exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
-    exists (
-      select from auth.mfa_factors f where f.id = s.factor_id and f.user_id = u.id and f.status = 'verified'
-    ),
-    s.factor_id,
-    floor(extract(epoch from a.second_factor_at))::bigint,
-    a.approver_factor_id,
-    a.valid_until
-  from auth.sessions s
-  join auth.users u on u.id = s.user_id
-  left join lateral (
-    select c.second_factor_at, c.approver_factor_id, c.valid_until
-    from private.login_challenges c
-    join auth.mfa_factors f on f.id = c.approver_factor_id
-    where c.bound_session_id = s.id
-      and c.user_id = u.id
-      and c.kind = 'mfa_mobile'
-      and c.status = 'bound'
-      and c.valid_until > now()
-      and private.is_approval_proven(c, claims ->> 'approval_proof')
-      and f.user_id = u.id
-      and f.status = 'verified'
-    order by c.second_factor_at desc
-    limit 1
-  ) a on true
-  where s.id = private.uuid_or_null(claims ->> 'session_id')
-    and u.id = private.uuid_or_null(claims ->> 'sub')
-    and (s.not_after is null or s.not_after > now())
+  select m.* from private.memberships_with_permission(member_id, workspace, 'manage_ai_keys') m
+  union
+  select m.*
+  from private.memberships_with_permission(member_id, workspace, 'use_ai_studio') m
+  join ai.agent_access a on a.workspace_id = m.workspace_id and a.user_id = m.user_id and a.state = 'approved'
+$$;
+
+-- Returns a login that has not ended and may have keys, as at most one row, so that a query can join it. Does not check
+-- the login's MFA proof.
+create or replace function ai.live_agent_logins(login_id uuid) returns setof private.openid_grants
+  language sql stable security invoker
+as $$
+  select g.*
+  from private.openid_grants g
+  join private.apps a on a.id = g.app_id and a.enabled
+  cross join lateral private.allowed_openid_scopes(a.id, g.scopes, null) as s
+  where g.id = login_id
+    and g.revoked_at is null
+    and g.ends_at > now()
+    and 'studio:keys' = any (s.scopes)
 $$;
 
 -- Stores an authorization request for ten minutes. parameters are in form encoding. The web server has checked them.
@@ -16080,31 +16693,6 @@ as $$
   where r.handle_hash = read_authorization_request.handle_hash and r.expires_at > now()
 $$;
 
--- Returns the scopes of private.allowed_openid_scopes.
-create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
-  returns text[]
-  language sql stable security invoker set search_path = ''
-as $$
-  select s.scopes from private.allowed_openid_scopes(app_id, requested, resource_id) s
-$$;
-
--- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
--- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
-create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
-  language sql immutable security invoker set search_path = ''
-as $$
-  select exists (
-    select
-    from unnest(client.redirect_uris) as r (registered)
-    where r.registered = uri
-      or (
-        client.is_public
-        and private.loopback_without_port(r.registered, client.registration <> 'operator')
-          = private.loopback_without_port(uri, client.registration <> 'operator')
-      )
-  )
-$$;
-
 -- Returns whether a person has already consented to all these scopes for the client. Always false if the client is
 -- public and the redirect URI leads to a program on the person's own device.
 create or replace function private.has_openid_consent(
@@ -16126,6 +16714,14 @@ as $$
         and c.resource_id is not distinct from has_openid_consent.resource_id
         and c.scopes @> has_openid_consent.scopes
     )
+$$;
+
+-- Returns the scopes of private.allowed_openid_scopes.
+create or replace function private.openid_scopes(app_id uuid, requested text[], resource_id uuid default null)
+  returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.scopes from private.allowed_openid_scopes(app_id, requested, resource_id) s
 $$;
 
 -- Returns the scopes that a person has to consent to: the granted scopes, and the registered scopes of the claims that the
@@ -16181,6 +16777,23 @@ as $$
     )
 $$;
 
+-- Returns whether a redirect URI is exactly one of the client's registered URIs. A public client may use any port on a
+-- loopback address (RFC 8252 section 7.3), and a client that registered itself also on localhost, as editors do.
+create or replace function private.is_openid_redirect_uri(client private.openid_clients, uri text) returns boolean
+  language sql immutable security invoker set search_path = ''
+as $$
+  select exists (
+    select
+    from unnest(client.redirect_uris) as r (registered)
+    where r.registered = uri
+      or (
+        client.is_public
+        and private.loopback_without_port(r.registered, client.registration <> 'operator')
+          = private.loopback_without_port(uri, client.registration <> 'operator')
+      )
+  )
+$$;
+
 -- Returns an OpenID client with its version, or null. A request to change the client must name the version that was
 -- read, so that a concurrent change is detected.
 create or replace function private.read_openid_client(client_id text) returns jsonb
@@ -16189,31 +16802,6 @@ as $$
   select private.describe_openid_client(a.id) || jsonb_build_object('version', private.app_version(a.name))
   from private.apps a
   where a.name = client_id and a.kind = 'openid'
-$$;
-
--- Queues a notice for each live login of an account. If a session or factor is given, includes only logins that depend
--- on it. Call it before the change that ends the logins. For definers; not granted to any role.
-create or replace function private.queue_logouts(
-  subject_id uuid, session_id uuid default null, factor_id uuid default null
-) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  insert into private.logout_notices (app_id, user_id, sid)
-  select l.app_id, subject_id, l.sid
-  from (
-    select s.app_id, s.handoff_id as sid, s.proof
-    from private.app_sessions s
-    where s.user_id = subject_id and s.audience = 'app' and s.revoked_at is null and s.expires_at > now()
-    union all
-    select g.app_id, g.id, g.proof
-    from private.openid_grants g
-    where g.user_id = subject_id and g.revoked_at is null and g.ends_at > now()
-  ) as l
-  join private.apps a on a.id = l.app_id
-  where a.backchannel_logout_uri is not null
-    and (queue_logouts.session_id is null or (l.proof).session_id = queue_logouts.session_id)
-    and (queue_logouts.factor_id is null or (l.proof).factor_id = queue_logouts.factor_id)
-    and private.is_proof_intact(l.proof)
 $$;
 
 -- Returns the published keys, newest first: [{kid, publicJwk, sealedPrivateJwk, sealingKeyId, signs}]. signs is true
@@ -16282,101 +16870,98 @@ as $$
     and private.resource_refusal(g.resource_id, null) is null
 $$;
 
--- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
--- refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. Without
--- page_size, returns all sessions.
--- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_sessions(
-  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
-)
+-- Finds a ttr_app_ token by its SHA-256. Returns its person and workspace, the scopes that both the token and the app's
+-- registration currently have, and the gateway's error code if the gateway refuses the token. Returns no row if the
+-- token is unknown, expired or revoked. For definers; not granted to any role.
+create or replace function ai.find_app_token(token_hash bytea)
   returns table (
-    id uuid,
-    created_at timestamptz,
-    last_seen_at timestamptz,
-    ip text,
-    user_agent text,
-    device text,
-    place text,
-    method text,
-    aal text,
-    refreshed_at timestamptz
+    token_id uuid,
+    app_id uuid,
+    user_id uuid,
+    workspace_id uuid,
+    scopes text[],
+    refused text
   )
-  language sql stable security definer set search_path = ''
-as $$
-  select
-    s.id,
-    s.created_at,
-    -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
-    -- session in use refreshes about once an hour.
-    greatest(s.refreshed, e.last_event_at),
-    s.record ->> 'ip',
-    -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
-    -- agent.
-    coalesce(e.user_agent, s.record ->> 'userAgent'),
-    e.device,
-    e.place,
-    e.method,
-    s.record ->> 'aal',
-    s.refreshed
-  from (
-    select l.user_id, l.id, l.created_at, l.last_used_at as refreshed, l.record
-    from private.account_credentials l
-    where l.user_id = subject_id
-      and l.kind = 'session'
-      and l.is_live
-      and (
-        before is null
-        or l.id is distinct from first_session_id
-          and (l.last_used_at, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
-      )
-    order by l.id is not distinct from first_session_id desc, l.last_used_at desc, l.id desc
-    limit page_size
-  ) s
-  left join lateral (
-    select
-      max(v.created_at) as last_event_at,
-      (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
-      (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
-      (array_agg(v.place order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as place,
-      (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
-    from public.security_events v
-    where v.user_id = s.user_id and v.session_id = s.id
-  ) e on true
-  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
-$$;
-
--- Returns the number of an account's current sessions, up to the limit `most`.
--- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
-  language sql stable security definer set search_path = ''
-as $$
-  select count(*)
-  from (
-    select
-    from private.account_credentials c
-    where c.user_id = subject_id and c.kind = 'session' and c.is_live
-    limit most
-  ) as counted
-$$;
-
--- Returns a member's membership in a workspace if the member's coding agents may have keys for it, so that a query can
--- join it. Called when a key is created and on each request with the key.
-create or replace function ai.agent_memberships(member_id uuid, workspace uuid) returns setof public.workspace_members
   language sql stable security invoker
 as $$
-  select m.* from private.memberships_with_permission(member_id, workspace, 'manage_ai_keys') m
-  union
-  select m.*
-  from private.memberships_with_permission(member_id, workspace, 'use_ai_studio') m
-  join ai.agent_access a on a.workspace_id = m.workspace_id and a.user_id = m.user_id and a.state = 'approved'
+  select
+    t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
+    case
+      when p.proof_status = 'unavailable' then 'AUTH_UNAVAILABLE'
+      when p.proof_status = 'mfa_required' then 'MFA_REQUIRED'
+      when p.proof_status <> 'good' then 'invalid_api_key'
+      when not exists (select from private.memberships_since(t.user_id, t.workspace_id, t.handed_over_at))
+        then 'app_not_allowed'
+      else r.refused
+    end
+  from ai.app_tokens t
+  join private.apps a on a.id = t.app_id
+  cross join lateral private.proof_statuses(t.proof) as p (proof_status)
+  cross join lateral (
+    select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
+  ) as s
+  cross join lateral private.gateway_refusal(a, t.workspace_id, s.in_force) as r
+  where t.token_hash = find_app_token.token_hash
+    and t.revoked_at is null
+    and t.expires_at > now()
 $$;
 
--- Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check the
--- login's MFA proof.
-create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
-  language sql stable security invoker set search_path = ''
+-- Returns the current facts about a token's session. Returns no row if the session has ended or belongs to another
+-- user. Includes a mobile approval only if the claims prove that the browser holds the approval's cookie.
+create or replace function private.session_facts(claims jsonb)
+  returns table (
+    user_id uuid,
+    session_id uuid,
+    not_after timestamptz,
+    email text,
+    banned boolean,
+    deleted boolean,
+    app_metadata jsonb,
+    has_verified_factor boolean,
+    session_factor_verified boolean,
+    session_factor_id uuid,
+    approval_second bigint,
+    approval_factor_id uuid,
+    approval_valid_until timestamptz
+  )
+  language sql stable security invoker
 as $$
-  select l.ends_at from ai.live_agent_logins(login_id) l
+  select
+    u.id,
+    s.id,
+    s.not_after,
+    u.email::text,
+    coalesce(u.banned_until > now(), false),
+    u.deleted_at is not null,
+    u.raw_app_meta_data,
+    exists (select from auth.mfa_factors f where f.user_id = u.id and f.status = 'verified'),
+    exists (
+      select from auth.mfa_factors f where f.id = s.factor_id and f.user_id = u.id and f.status = 'verified'
+    ),
+    s.factor_id,
+    floor(extract(epoch from a.second_factor_at))::bigint,
+    a.approver_factor_id,
+    a.valid_until
+  from auth.sessions s
+  join auth.users u on u.id = s.user_id
+  left join lateral (
+    select c.second_factor_at, c.approver_factor_id, c.valid_until
+    from private.login_challenges c
+    join auth.mfa_factors f on f.id = c.approver_factor_id
+    where c.bound_session_id = s.id
+      and c.user_id = u.id
+      and c.kind = 'mfa_mobile'
+      and c.status = 'bound'
+      and c.valid_until > now()
+      and private.is_approval_proven(c, claims ->> 'approval_proof')
+      and f.user_id = u.id
+      and f.status = 'verified'
+    order by c.second_factor_at desc
+    limit 1
+  ) a on true
+  where s.id = private.uuid_or_null(claims ->> 'session_id')
+    and u.id = private.uuid_or_null(claims ->> 'sub')
+    and (s.not_after is null or s.not_after > now())
 $$;
 
 -- Queues an email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so that
@@ -16386,7 +16971,7 @@ $$;
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql volatile security definer set search_path = ''
 as $$
-  with posted as (
+  with marked as (
     update ai.credit_alerts k
     set
       posted_at = now(),
@@ -16399,15 +16984,15 @@ as $$
       and k.crossed_at = (alert ->> 'crossedAt')::timestamptz
       and k.posted_at is null
     returning a.workspace_id, a.user_id, k.level
-  ), kept as (
+  ), queued as (
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_credit_alert_mails.subject, queue_credit_alert_mails.body, now()
-    from posted p
+    from marked p
     cross join lateral ai.credit_recipients(p.workspace_id, p.user_id) as r (email)
     where p.level = (alert ->> 'level')::ai.credit_level
     returning id
   )
-  select count(*)::integer from kept
+  select count(*)::integer from queued
 $$;
 
 -- Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records the
@@ -16449,15 +17034,6 @@ as $$
   where excluded.level > k.level or excluded.threshold <> k.threshold
 $$;
 
--- Rearms the warnings for levels that no longer apply after a top-up.
-create or replace function ai.reset_credit_alert(account ai.credit_accounts) returns void
-  language sql volatile security invoker set search_path = ''
-as $$
-  update ai.credit_alerts k
-  set level = ai.credit_level(account, k.threshold), posted_at = coalesce(k.posted_at, now())
-  where k.account_id = (account).id and ai.credit_level(account, k.threshold) < k.level
-$$;
-
 -- Returns ai.key_approval_state (whether the workspace is approved, and its latest request) for a member with
 -- manage_ai_keys, or { outcome: not_allowed }.
 -- Definer: the service role cannot read a member's permissions.
@@ -16468,16 +17044,6 @@ as $$
     when private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then ai.key_approval_state(workspace)
     else jsonb_build_object('outcome', 'not_allowed')
   end
-$$;
-
--- Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent's login
--- ends, or null if the login has already ended. Returns null if no agent renews the key.
-create or replace function ai.agent_of_key(key ai.keys) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
-  from ai.agent_connections c
-  where c.id = (key).connection_id
 $$;
 
 -- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed
@@ -16508,7 +17074,7 @@ as $$
     'exempt', (run).exempt,
     'swept', (run).swept,
     'idempotent', (run).idempotency_key is not null,
-    'askedProvider', ai.asked_provider((run).steps),
+    'askedProvider', ai.has_provider_call((run).steps),
     'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
   ) || case when cost_visible then jsonb_build_object(
     'markup', trim_scale((run).markup)::text,
@@ -16517,656 +17083,6 @@ as $$
     'routes', ai.charged_routes((run).routes, (run).route, (run).attempts),
     'attempts', coalesce((run).attempts, '[]')
   ) else '{}' end)
-$$;
-
--- Returns the part of a window that is read from sums: from first_moment to end_moment, and the days of these sums from
--- first_day to before end_day. Days that are only partly in the window are read from runs, except that the sums of the
--- mark's day end at the mark. If detailed, days whose sums lack members and labels are read from runs too. Returns an
--- empty range at the window's end if no sums can be used.
--- This function has no SET clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.summed_range(window_from timestamptz, window_to timestamptz, detailed boolean)
-  returns table (first_moment timestamptz, end_moment timestamptz, first_day date, end_day date)
-  language sql stable security invoker
-as $$
-  select
-    r.first_moment, r.end_moment, (r.first_moment at time zone 'UTC')::date,
-    case
-      when r.first_moment < r.end_moment then ((r.end_moment - interval '1 microsecond') at time zone 'UTC')::date + 1
-      else '-infinity'
-    end
-  from (
-    select
-      case when b.first_moment < b.end_moment then b.first_moment else window_to end as first_moment,
-      case when b.first_moment < b.end_moment then b.end_moment else window_to end as end_moment
-    from (
-      select
-        greatest(
-          date_trunc('day', window_from + interval '23:59:59.999999', 'UTC'),
-          case when detailed then (select p.detailed_from::timestamp at time zone 'UTC' from ai.usage_progress p) end
-        ) as first_moment,
-        case when window_to < m.mark then date_trunc('day', window_to, 'UTC') else m.mark end as end_moment
-      from (select ai.usage_mark() as mark offset 0) m
-    ) b
-  ) r
-$$;
-
--- Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential.
--- Not granted to any role, because it does not check that the id is the caller's.
-create or replace function private.user_has_workspace_permission(
-  user_id uuid,
-  workspace_id uuid,
-  permission public.workspace_permission
-) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select exists (
-    select from private.memberships_with_permission(
-      user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
-    )
-  )
-$$;
-
--- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
--- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
--- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
--- device's login have one entry each. ways contains at most most_sessions sessions: the calling session, then the most
--- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
--- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
--- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
--- a session that began with a password reset or recovery, only confirmations by such sessions count. device and address
--- are null if no event records where the entry was added.
--- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_access(
-  subject_id uuid, actor_session_id uuid, most_sessions integer default null
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  with account as (
-    select
-      u.id,
-      u.email,
-      u.created_at,
-      l.confirmed_at,
-      coalesce(l.confirmed_at, u.created_at) as since
-    from auth.users u
-    left join private.access_confirmations c on c.user_id = u.id
-    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
-    -- who knew the password could have confirmed their own additions in any other session.
-    cross join lateral (
-      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
-        as confirmed_at
-    ) l
-    where u.id = subject_id and u.deleted_at is null
-  ),
-  ways as (
-    select
-      c.listed_as as key,
-      split_part(c.listed_as, ':', 1) as kind,
-      nullif(split_part(c.listed_as, ':', 2), '') as id,
-      -- A client may act for the account at several resources.
-      string_agg(distinct c.name, ', ') as name,
-      null::text as user_agent,
-      null::text as address,
-      max(c.provider) as provider,
-      -- An app that was connected several times counts as added at its latest connection.
-      max(case
-        -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
-        when c.kind = 'identity' and c.added_at < a.created_at + interval '500 milliseconds' then a.created_at
-        else c.added_at
-      end) as added_at,
-      max(case when c.kind = 'password' then (
-        select max(v.created_at)
-        from public.security_events v
-        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
-      ) else c.last_used_at end) as last_used_at,
-      (array_agg(case
-        when c.kind = 'password' then (
-          select v.id
-          from public.security_events v
-          where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
-          order by v.created_at desc, v.id
-          limit 1
-        )
-        when c.kind = 'identity' then private.addition_event(a.id, c.id, 'identity_linked')
-        when c.kind = 'passkey' then private.addition_event(a.id, c.id, 'passkey_added')
-        when c.kind = 'authenticator' then private.addition_event(a.id, c.id, 'authenticator_added')
-        when c.kind = 'device_request' then private.addition_event(a.id, c.id, 'device_approved')
-        when c.session_id is null then private.addition_event(a.id, c.source_id, 'device_approved')
-        else private.sign_in_event(a.id, c.session_id)
-      end order by c.added_at desc, c.id))[1] as event_id
-    from account a
-    join private.account_credentials c on c.user_id = a.id
-    where c.kind <> 'session'
-      and c.is_live
-      and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
-      -- An approval of the calling session is part of that session.
-      and (c.kind <> 'phone_approval' or c.session_id is distinct from actor_session_id)
-    group by c.listed_as
-
-    union all
-    select
-      'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
-      private.sign_in_event(a.id, s.id)
-    from account a
-    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
-  )
-  select jsonb_build_object(
-    'listedAt', now(),
-    'confirmedAt', a.confirmed_at,
-    'email', a.email,
-    'ways', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'key', w.key,
-        'kind', w.kind,
-        'id', w.id,
-        'name', case w.kind
-          when 'device' then w.name || coalesce(' (' || (e.details ->> 'requester') || ')', '')
-          else w.name
-        end,
-        'userAgent', w.user_agent,
-        'provider', w.provider,
-        'addedAt', d.added_at,
-        'lastUsedAt', w.last_used_at,
-        'device', e.device,
-        'address', case when w.kind = 'session' then w.address else host(e.ip) end,
-        'bySession', e.session_id,
-        'isNew', d.added_at > a.since,
-        'unconfirmed', n.target_id is not null
-      ) order by array_position(array[
-        'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
-        'phone_approval', 'app', 'device', 'agent'
-      ], w.kind), d.added_at, w.id), '[]')
-      from ways w
-      left join public.security_events e on e.id = w.event_id
-      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
-      -- the visit to the provider, and a copied session's from the original sign-in.
-      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
-      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
-    ),
-    'otherSessions', (
-      select jsonb_build_object(
-        'key', 'other_sessions',
-        'count', c.sessions - least(c.sessions, most_sessions),
-        'isNew', exists (
-          select
-          from private.account_credentials c
-          where c.user_id = a.id and c.kind = 'session' and c.is_live and c.added_at > a.since
-            and c.listed_as not in (select w.key from ways w)
-        )
-      )
-      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
-    )
-  )
-  from account a
-$$;
-
--- Returns { confirmedAt, unconfirmed: [id], others }. confirmedAt is when the owner last confirmed the list that
--- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions. others is the number of
--- apps, devices and agents that act for the account and don't end with the given session.
--- Definer: row-level security hides the account's confirmations and unconfirmed additions.
-create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select jsonb_build_object(
-    'confirmedAt', (
-      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
-      from private.access_confirmations c
-      where c.user_id = subject_id
-    ),
-    'unconfirmed', (
-      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
-      from private.unconfirmed_additions n
-      where n.user_id = subject_id
-    ),
-    'others', (
-      select count(distinct c.listed_as)
-      from private.account_credentials c
-      where c.user_id = subject_id
-        and c.kind <> 'session'
-        and not c.is_method
-        and c.session_id is distinct from actor_session_id
-        and c.is_live
-    )
-  )
-$$;
-
--- Returns whether a session's authentication is strong enough to remove entries from the list of
--- private.account_access. Not granted to any role, so only security definer functions can call it.
-create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  -- Supabase Auth has the same rule: an account's authenticator must be proved in the session.
-  select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
-    or exists (
-      select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
-    )
-    or private.may_review_authenticators(subject_id, actor_session_id)
-$$;
-
--- Returns the fields of private.export_account whose size does not grow with use, and the credits with their ledger.
--- Definer: the service role may not read the identity backend's tables.
-create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select jsonb_build_object(
-    'account', jsonb_build_object(
-      'id', u.id,
-      'email', u.email,
-      'newEmail', nullif(u.email_change, ''),
-      'phone', nullif(u.phone, ''),
-      'createdAt', u.created_at,
-      'emailConfirmedAt', u.email_confirmed_at,
-      'lastSignInAt', u.last_sign_in_at,
-      'bannedUntil', u.banned_until,
-      'hasPassword', coalesce(u.encrypted_password, '') <> '',
-      'userMetadata', u.raw_user_meta_data,
-      'appMetadata', u.raw_app_meta_data
-    ),
-    'profile', (
-      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
-      from public.profiles p where p.id = u.id
-    ),
-    'linkedAccounts', private.export_whole_part(u.id, 'linkedAccounts', true),
-    'authenticators', private.export_whole_part(u.id, 'authenticators', true),
-    'recoveryCodes', private.export_whole_part(u.id, 'recoveryCodes', true),
-    'passkeys', private.export_whole_part(u.id, 'passkeys', true),
-    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
-    'unconfirmedAdditions', (
-      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
-      from private.unconfirmed_additions a where a.user_id = u.id
-    ),
-    'credits', (
-      select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
-      from ai.credit_accounts a where a.user_id = u.id
-    )
-  )
-  from auth.users u
-  where u.id = subject_id
-$$;
-
--- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
--- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
--- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
--- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
--- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
--- the client may call. session, login and consent may be null.
--- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
-create or replace function private.connected_apps(subject_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  with sessions as (
-    select
-      s.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(s.created_at),
-        'renewedAt', max(s.issued_at),
-        'endsAt', max(s.ends_at)
-      ) as held
-    from private.app_sessions s
-    left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
-    where s.user_id = subject_id
-      and s.revoked_at is null
-      and s.expires_at > now()
-      and s.ends_at > now()
-      and private.proof_status(s.proof) <> 'over'
-    group by s.app_id
-  ),
-  tokens as (
-    select
-      t.app_id,
-      t.workspace_id,
-      jsonb_build_object(
-        'workspace', max(w.name),
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(t.handed_over_at),
-        'renewedAt', max(t.created_at),
-        'endsAt', max(e.ends_at)
-      ) as held
-    from ai.app_tokens t
-    join private.apps a on a.id = t.app_id
-    -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
-    -- access token expires.
-    cross join lateral (
-      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
-    ) as e
-    -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
-    -- left it.
-    left join public.workspaces w on w.id = t.workspace_id
-      and exists (select from private.app_links(a, w.id))
-      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
-    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
-    where t.user_id = subject_id
-      and t.revoked_at is null
-      and e.ends_at > now()
-      and private.proof_status(t.proof) <> 'over'
-    group by t.app_id, t.workspace_id
-  ),
-  logins as (
-    select
-      l.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'connectedAt', min(l.created_at),
-        'renewedAt', max(coalesce(t.created_at, l.created_at)),
-        'endsAt', max(l.ends_at),
-        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
-      ) as held
-    from private.openid_grants l
-    left join private.openid_tokens t on t.grant_id = l.id
-    left join private.apps r on r.id = l.resource_id
-    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
-    where l.user_id = subject_id
-      and l.revoked_at is null
-      and l.ends_at > now()
-      and private.proof_status(l.proof) <> 'over'
-    group by l.app_id
-  ),
-  consents as (
-    select
-      c.app_id,
-      jsonb_build_object(
-        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
-        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
-        'grantedAt', max(c.granted_at)
-      ) as held
-    from private.openid_consents c
-    join private.apps a on a.id = c.app_id and a.enabled
-    left join private.apps r on r.id = c.resource_id
-    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
-    where c.user_id = subject_id
-    group by c.app_id
-  )
-  select coalesce(jsonb_agg(jsonb_build_object(
-    'name', a.name,
-    'displayName', a.display_name,
-    'origins', (
-      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
-    ),
-    'session', s.held,
-    'login', l.held,
-    'consent', c.held,
-    'tokens', (
-      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
-      from tokens t
-      where t.app_id = a.id
-    )
-  ) order by lower(a.display_name), a.name), '[]')
-  from private.apps a
-  left join sessions s on s.app_id = a.id
-  left join logins l on l.app_id = a.id
-  left join consents c on c.app_id = a.id
-  where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
-$$;
-
--- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
--- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
--- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
--- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
--- account, as private.account_access lists it. Contains no secret.
--- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.account_overview(subject_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', u.id,
-    'email', u.email,
-    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
-    'singleSignOn', u.is_sso_user,
-    'createdAt', u.created_at,
-    'confirmedAt', u.email_confirmed_at,
-    'lastSignInAt', u.last_sign_in_at,
-    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
-    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
-    'methods', private.list_sign_in_methods(u.id),
-    'factors', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', c.id,
-        'name', c.name,
-        'type', c.record -> 'type',
-        'verified', c.is_active,
-        'createdAt', c.created_at,
-        'lastUsedAt', c.last_used_at
-      ) order by c.created_at, c.id), '[]')
-      from private.account_credentials c
-      where c.user_id = u.id and c.kind = 'authenticator'
-    ),
-    'sessions', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'id', s.id,
-        'createdAt', s.created_at,
-        'lastSeenAt', s.last_seen_at,
-        'ip', s.ip,
-        'device', s.device,
-        'userAgent', s.user_agent,
-        'method', s.method,
-        'aal', s.aal
-      ) order by s.last_seen_at desc, s.id), '[]')
-      from private.account_sessions(u.id, page_size => 50) s
-    ),
-    'sessionCount', private.count_account_sessions(u.id),
-    'others', (
-      select coalesce(jsonb_agg(w order by w ->> 'addedAt' desc, w ->> 'key'), '[]')
-      from jsonb_array_elements(private.account_access(u.id, null, 0) -> 'ways') as w
-      where w ->> 'kind' not in ('password', 'identity', 'passkey', 'authenticator')
-    )
-  )
-  from auth.users u
-  where u.id = subject_id and u.deleted_at is null
-$$;
-
--- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
--- outcome: read, invoice, recorded, comparison }, { outcome: not_found } or ai.book_refusal.
--- Definer: the service role cannot check who may use a book.
-create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select coalesce(ai.book_refusal(member_id, workspace), (
-    select jsonb_build_object(
-      'outcome', 'read',
-      'invoice', ai.invoice_summary(i),
-      'recorded', ai.invoice_recorder(i),
-      'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(i), i.id)
-    )
-    from ai.invoice_book_entries i
-    where i.id = invoice_id and i.book_id = workspace
-  ), '{"outcome": "not_found"}')
-$$;
-
--- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter
--- (ai.invoice_matches) has a month, each invoice also has its share of that month (ai.invoice_share), and the total is
--- the sum of these shares. Returns { outcome: listed, … } or ai.book_refusal.
--- Definer: the service role cannot check who may use a book.
-create or replace function ai.list_provider_invoices(
-  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}',
-  token_hash bytea default null
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select coalesce(ai.book_refusal(member_id, workspace, token_hash), jsonb_build_object(
-    'outcome', 'listed',
-    'totals', (
-      select jsonb_build_object(
-        'amountUsd', trim_scale(coalesce(sum(ai.invoice_amount(i, m.days)) filter (where r.by_reference is null), 0))::text,
-        'records', count(*),
-        'replacedRecords', count(r.by_reference)
-      )
-      from ai.invoice_book_entries i
-      cross join lateral (select ai.month_days(filter ->> 'month') as days) m
-      cross join lateral (select ai.invoice_replacement(i) as by_reference) r
-      where i.book_id = workspace and ai.invoice_matches(i, filter)
-    ),
-    'records', (
-      select coalesce(jsonb_agg(
-        ai.invoice_summary(p) || coalesce(ai.invoice_share(p, filter ->> 'month'), '{}')
-        order by p.issued_on desc, p.id desc
-      ), '[]')
-      from (
-        select *
-        from ai.invoice_book_entries i
-        where i.book_id = workspace
-          and ai.invoice_matches(i, filter)
-          and (
-            before is null
-            or (i.issued_on, i.id) < (((before ->> 'createdAt')::timestamptz at time zone 'UTC')::date, (before ->> 'id')::uuid)
-          )
-        order by i.issued_on desc, i.id desc
-        limit page_size
-      ) p
-    )
-  ))
-$$;
-
--- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
--- Definer: see ai.list_provider_invoices.
-create or replace function private.list_provider_invoices_by_app_session(
-  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.list_provider_invoices(null, workspace_id, before, page_size, token_hash => token_hash)
-$$;
-
--- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
--- not granted to any role.
-create or replace function private.add_openid_tokens(
-  login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
-) returns jsonb
-  language sql volatile security invoker set search_path = ''
-as $$
-  insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
-  values (
-    login.id,
-    add_openid_tokens.scopes,
-    add_openid_tokens.access_hash,
-    least(now() + case when login.resource_id is null then interval '1 hour' else interval '10 minutes' end, login.ends_at),
-    -- Otherwise the only scope that allows a refresh token (OpenID Connect Core 1.0 section 11). Resources don't ask
-    -- for that scope (MCP 2026-07-28, Refresh Tokens), and their access tokens are short.
-    case when login.resource_id is not null or 'offline_access' = any (login.scopes)
-      then add_openid_tokens.refresh_hash
-    end
-  )
-  returning private.describe_openid_tokens(login, t)
-$$;
-
--- Returns a valid access token for the platform with its login and the scopes that the client's registration still
--- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
--- functions; not granted to any role.
-create or replace function private.live_openid_token(access_hash bytea)
-  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
-  language sql stable security invoker set search_path = ''
-as $$
-  select l.login, l.token, l.scopes
-  from private.live_token_of_any_audience(live_openid_token.access_hash) l
-  where (l.login).resource_id is null
-$$;
-
--- Returns whether a member's coding agents may have keys for a workspace.
-create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select exists (select from ai.agent_memberships(member_id, workspace))
-$$;
-
--- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
--- current UTC month and includes the keys that this key replaced. For an agent's key, the last use is the latest use of
--- any key of the agent.
-create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
-    'id', (key).id,
-    'name', (key).name,
-    'prefix', 'ttr_ai_' || (key).lookup,
-    'environment', (key).environment,
-    'createdAt', (key).created_at,
-    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
-    'lastUsedAt', case
-      when (key).connection_id is null then (key).last_used_at
-      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
-    end,
-    'expiresAt', (key).expires_at,
-    'revokedAt', (key).revoked_at,
-    'replacedBy', (key).replaced_by,
-    'state', case
-      when (key).revoked_at is not null then 'revoked'
-      when (key).connection_id is not null
-        then case when ai.agent_of_key(key) ->> 'endsAt' is null then 'expired' else 'active' end
-      when (key).expires_at <= now() then 'expired'
-      when (key).replaced_by is not null then 'replaced'
-      else 'active'
-    end,
-    'allowedModels', to_jsonb((key).allowed_models),
-    'allowedAddresses', to_jsonb((key).allowed_addresses),
-    'strict', (key).is_strict,
-    'entityId', (key).entity_id,
-    'requestsPerMinute', (key).requests_per_minute,
-    'tokensPerMinute', (key).tokens_per_minute,
-    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
-    'agent', ai.agent_of_key(key),
-    'externalApp', (
-      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
-      from private.apps a where a.id = (key).external_app_id
-    ),
-    'budget', (
-      select jsonb_build_object(
-        'limitUsd', trim_scale(b.limit_usd)::text,
-        'spentUsd', case
-          when not ai.cost_visible(b.workspace_id) then null
-          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
-          else '0'
-        end
-      )
-      from ai.budgets b
-      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
-        and b.limit_usd is not null
-    )
-  )
-$$;
-
--- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
--- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
--- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
-create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
-  language sql stable security invoker set search_path = ''
-as $$
-  select jsonb_build_object(
-    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
-    'steps', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
-      ) order by s.step), '[]')
-      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
-    ),
-    'attempts', case when cost_visible then (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'route', a.route,
-        'provider', a.provider,
-        'model', a.model,
-        'status', a.status,
-        'failure', a.failure,
-        'upstreamRequestId', a.upstream_request_id,
-        'mayHaveCharged', coalesce(a.may_have_charged, false),
-        'latencyMs', a.latency_ms
-      ) order by a.position), '[]')
-      from rows from (jsonb_to_recordset((run).attempts) as (
-        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
-        may_have_charged boolean, latency_ms integer
-      )) with ordinality as a (
-        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
-      )
-    ) end,
-    'ledger', (
-      select coalesce(jsonb_agg(jsonb_build_object(
-        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
-      ) order by l.id), '[]')
-      from ai.credit_ledger l
-      where l.run_id = (run).id
-    ),
-    'answeredBy', case when cost_visible then
-      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
-    end
-  )
 $$;
 
 -- Returns a workspace's usage in a half-open window, in rows that callers group. Reads the sums of days that are in the
@@ -17263,35 +17179,296 @@ as $$
     )
 $$;
 
--- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
--- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
--- Definer: the functions that it calls are not granted to any role.
-create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
-  language sql stable security definer set search_path = ''
+-- Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential.
+-- Not granted to any role, because it does not check that the id is the caller's.
+create or replace function private.user_has_workspace_permission(
+  user_id uuid,
+  workspace_id uuid,
+  permission public.workspace_permission
+) returns boolean
+  language sql stable security invoker set search_path = ''
 as $$
-  select private.export_account_proper(subject_id, with_parts) || (
-    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
-    from unnest(array[
-      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
-    ]) as p (part)
+  select exists (
+    select from private.memberships_with_permission(
+      user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
+    )
   )
 $$;
 
--- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
--- account. Includes what the workspace hides from its members. Returns null if the run does not exist.
--- Definer: reads accounts and apps, which the service role cannot read.
-create or replace function private.read_run(run_id uuid) returns jsonb
+-- Returns { confirmedAt, unconfirmed: [id], others }. confirmedAt is when the owner last confirmed the list that
+-- private.account_access returns. unconfirmed contains the ids of the unconfirmed additions. others is the number of
+-- apps, devices and agents that act for the account and don't end with the given session.
+-- Definer: row-level security hides the account's confirmations and unconfirmed additions.
+create or replace function private.access_state(subject_id uuid, actor_session_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select ai.run_detail(r, true) || jsonb_build_object(
-    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
-    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
-    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
+  select jsonb_build_object(
+    'confirmedAt', (
+      select case when private.began_by_mail(subject_id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+      from private.access_confirmations c
+      where c.user_id = subject_id
+    ),
+    'unconfirmed', (
+      select coalesce(jsonb_agg(n.target_id order by n.created_at, n.target_id), '[]')
+      from private.unconfirmed_additions n
+      where n.user_id = subject_id
+    ),
+    'others', (
+      select count(distinct c.listed_as)
+      from private.account_credentials c
+      where c.user_id = subject_id
+        and c.kind <> 'session'
+        and not c.is_method
+        and c.session_id is distinct from actor_session_id
+        and c.is_live
+    )
   )
-  from ai.find_run(run_id) as r
-  left join public.workspaces w on w.id = r.workspace_id
-  where r.id is not null
+$$;
+
+-- Returns whether a session's authentication is strong enough to remove entries from the list of
+-- private.account_access. Not granted to any role, so only security definer functions can call it.
+create or replace function private.may_change_access(subject_id uuid, actor_session_id uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  -- Supabase Auth has the same rule: an account's authenticator must be proved in the session.
+  select not exists (select from auth.mfa_factors f where f.user_id = subject_id and f.status = 'verified')
+    or exists (
+      select from auth.sessions s where s.id = actor_session_id and s.user_id = subject_id and s.aal = 'aal2'
+    )
+    or private.may_review_authenticators(subject_id, actor_session_id)
+$$;
+
+-- Returns a page of an account's current sessions. The session first_session_id comes first, then the most recently
+-- refreshed. before is { createdAt, id }: the refreshed_at and the id of the last session on the previous page. Without
+-- page_size, returns all sessions.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_sessions(
+  subject_id uuid, first_session_id uuid default null, before jsonb default null, page_size integer default null
+)
+  returns table (
+    id uuid,
+    created_at timestamptz,
+    last_seen_at timestamptz,
+    ip text,
+    user_agent text,
+    device text,
+    place text,
+    method text,
+    aal text,
+    refreshed_at timestamptz
+  )
+  language sql stable security definer set search_path = ''
+as $$
+  select
+    s.id,
+    s.created_at,
+    -- The time of the session's last refresh, or of the owner's last event in the session if that event is later. A
+    -- session in use refreshes about once an hour.
+    greatest(s.refreshed, e.last_event_at),
+    s.record ->> 'ip',
+    -- Prefers the user agent of the sign-in event. For a sign-in on our pages, Supabase Auth records our server's user
+    -- agent.
+    coalesce(e.user_agent, s.record ->> 'userAgent'),
+    e.device,
+    e.place,
+    e.method,
+    s.record ->> 'aal',
+    s.refreshed
+  from (
+    select l.user_id, l.id, l.created_at, l.last_used_at as refreshed, l.record
+    from private.account_credentials l
+    where l.user_id = subject_id
+      and l.kind = 'session'
+      and l.is_live
+      and (
+        before is null
+        or l.id is distinct from first_session_id
+          and (l.last_used_at, l.id) < ((before ->> 'createdAt')::timestamptz, (before ->> 'id')::uuid)
+      )
+    order by l.id is not distinct from first_session_id desc, l.last_used_at desc, l.id desc
+    limit page_size
+  ) s
+  left join lateral (
+    select
+      max(v.created_at) as last_event_at,
+      (array_agg(v.user_agent order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as user_agent,
+      (array_agg(v.device order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as device,
+      (array_agg(v.place order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as place,
+      (array_agg(v.method order by v.created_at desc) filter (where v.kind = 'sign_in'))[1] as method
+    from public.security_events v
+    where v.user_id = s.user_id and v.session_id = s.id
+  ) e on true
+  order by s.id is not distinct from first_session_id desc, s.refreshed desc, s.id desc
+$$;
+
+-- Returns the number of an account's current sessions, up to the limit `most`.
+-- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.count_account_sessions(subject_id uuid, max_rows integer default 1001) returns bigint
+  language sql stable security definer set search_path = ''
+as $$
+  select count(*)
+  from (
+    select
+    from private.account_credentials c
+    where c.user_id = subject_id and c.kind = 'session' and c.is_live
+    limit max_rows
+  ) as counted
+$$;
+
+-- Returns the apps that hold a person's live credentials or consent: [{name, displayName, origins, session, login,
+-- consent, tokens}]. session summarizes the app sessions, login summarizes the OpenID Connect logins, and each entry of
+-- tokens summarizes the tokens for one workspace. A summary is {scopes, connectedAt, renewedAt, endsAt}, with the
+-- scopes that are currently in force. An entry of tokens also has workspace, which is the name, or null if the gateway
+-- refuses the tokens. consent is {scopes, grantedAt}. login and consent also have resources: the names of the apps that
+-- the client may call. session, login and consent may be null.
+-- Definer: reads the identity backend's tables and the registry, and calls functions that are not granted to any role.
+create or replace function private.connected_apps(subject_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with sessions as (
+    select
+      s.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(s.created_at),
+        'renewedAt', max(s.issued_at),
+        'endsAt', max(s.ends_at)
+      ) as access
+    from private.app_sessions s
+    left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
+    where s.user_id = subject_id
+      and s.revoked_at is null
+      and s.expires_at > now()
+      and s.ends_at > now()
+      and private.proof_status(s.proof) <> 'over'
+    group by s.app_id
+  ),
+  tokens as (
+    select
+      t.app_id,
+      t.workspace_id,
+      jsonb_build_object(
+        'workspace', max(w.name),
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(t.handed_over_at),
+        'renewedAt', max(t.created_at),
+        'endsAt', max(e.ends_at)
+      ) as access
+    from ai.app_tokens t
+    join private.apps a on a.id = t.app_id
+    -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
+    -- access token expires.
+    cross join lateral (
+      select case when t.refreshed_at is null then t.refresh_expires_at else t.expires_at end as ends_at
+    ) as e
+    -- Hides the workspace's name and the token's scopes if the app can no longer act in the workspace or the person has
+    -- left it.
+    left join public.workspaces w on w.id = t.workspace_id
+      and exists (select from private.app_links(a, w.id))
+      and exists (select from private.memberships_since(subject_id, w.id, t.handed_over_at))
+    left join lateral unnest(t.scopes) as g (scope) on w.id is not null and g.scope = any (private.gateway_scopes(a))
+    where t.user_id = subject_id
+      and t.revoked_at is null
+      and e.ends_at > now()
+      and private.proof_status(t.proof) <> 'over'
+    group by t.app_id, t.workspace_id
+  ),
+  logins as (
+    select
+      l.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'connectedAt', min(l.created_at),
+        'renewedAt', max(coalesce(t.created_at, l.created_at)),
+        'endsAt', max(l.ends_at),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
+      ) as access
+    from private.openid_grants l
+    left join private.openid_tokens t on t.grant_id = l.id
+    left join private.apps r on r.id = l.resource_id
+    left join lateral unnest(private.openid_scopes(l.app_id, l.scopes, l.resource_id)) as g (scope) on true
+    where l.user_id = subject_id
+      and l.revoked_at is null
+      and l.ends_at > now()
+      and private.proof_status(l.proof) <> 'over'
+    group by l.app_id
+  ),
+  consents as (
+    select
+      c.app_id,
+      jsonb_build_object(
+        'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
+        'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
+        'grantedAt', max(c.granted_at)
+      ) as access
+    from private.openid_consents c
+    join private.apps a on a.id = c.app_id and a.enabled
+    left join private.apps r on r.id = c.resource_id
+    left join lateral unnest(private.openid_scopes(c.app_id, c.scopes, c.resource_id)) as g (scope) on true
+    where c.user_id = subject_id
+    group by c.app_id
+  )
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'name', a.name,
+    'displayName', a.display_name,
+    'origins', (
+      select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
+    ),
+    'session', s.access,
+    'login', l.access,
+    'consent', c.access,
+    'tokens', (
+      select coalesce(jsonb_agg(t.access order by t.access ->> 'workspace', t.workspace_id), '[]')
+      from tokens t
+      where t.app_id = a.id
+    )
+  ) order by lower(a.display_name), a.name), '[]')
+  from private.apps a
+  left join sessions s on s.app_id = a.id
+  left join logins l on l.app_id = a.id
+  left join consents c on c.app_id = a.id
+  where coalesce(s.app_id, l.app_id, c.app_id) is not null or exists (select from tokens t where t.app_id = a.id)
+$$;
+
+-- Returns the fields of private.export_account whose size does not grow with use, and the credits with their ledger.
+-- Definer: the service role may not read the identity backend's tables.
+create or replace function private.export_account_proper(subject_id uuid, with_parts boolean) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', jsonb_build_object(
+      'id', u.id,
+      'email', u.email,
+      'newEmail', nullif(u.email_change, ''),
+      'phone', nullif(u.phone, ''),
+      'createdAt', u.created_at,
+      'emailConfirmedAt', u.email_confirmed_at,
+      'lastSignInAt', u.last_sign_in_at,
+      'bannedUntil', u.banned_until,
+      'hasPassword', coalesce(u.encrypted_password, '') <> '',
+      'userMetadata', u.raw_user_meta_data,
+      'appMetadata', u.raw_app_meta_data
+    ),
+    'profile', (
+      select jsonb_build_object('displayName', p.display_name, 'avatarUrl', p.avatar_url, 'createdAt', p.created_at)
+      from public.profiles p where p.id = u.id
+    ),
+    'linkedAccounts', private.export_whole_part(u.id, 'linkedAccounts', true),
+    'authenticators', private.export_whole_part(u.id, 'authenticators', true),
+    'recoveryCodes', private.export_whole_part(u.id, 'recoveryCodes', true),
+    'passkeys', private.export_whole_part(u.id, 'passkeys', true),
+    'accessConfirmedAt', (select a.confirmed_at from private.access_confirmations a where a.user_id = u.id),
+    'unconfirmedAdditions', (
+      select coalesce(jsonb_agg(jsonb_build_object('kind', a.kind, 'createdAt', a.created_at) order by a.created_at), '[]')
+      from private.unconfirmed_additions a where a.user_id = u.id
+    ),
+    'credits', (
+      select jsonb_build_object('balance', a.balance::text, 'ledger', private.export_whole_part(u.id, 'ledger', with_parts))
+      from ai.credit_accounts a where a.user_id = u.id
+    )
+  )
+  from auth.users u
+  where u.id = subject_id
 $$;
 
 -- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
@@ -17337,6 +17514,78 @@ as $$
   having sum(s.runs) > 0 or count(s.imported) > 0 or count(s.invoiced) > 0
 $$;
 
+-- Returns one invoice of a book, with its recorder (ai.invoice_recorder) and its comparison (ai.invoice_comparison): {
+-- outcome: read, invoice, recorded, comparison }, { outcome: not_found } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_provider_invoice(member_id uuid, workspace uuid, invoice_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(ai.book_refusal(member_id, workspace), (
+    select jsonb_build_object(
+      'outcome', 'read',
+      'invoice', ai.invoice_summary(i),
+      'recorded', ai.invoice_recorder(i),
+      'comparison', ai.invoice_comparison(workspace, ai.invoice_summary(i), i.id)
+    )
+    from ai.invoice_book_entries i
+    where i.id = invoice_id and i.book_id = workspace
+  ), '{"outcome": "not_found"}')
+$$;
+
+-- Returns a page of a book's invoices, latest issued first, and the total of the invoices that count. If the filter
+-- (ai.invoice_matches) has a month, each invoice also has its share of that month (ai.invoice_share), and the total is
+-- the sum of these shares. Returns { outcome: listed, … } or ai.book_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_provider_invoices(
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, filter jsonb default '{}',
+  token_hash bytea default null
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(ai.book_refusal(member_id, workspace, token_hash), jsonb_build_object(
+    'outcome', 'listed',
+    'totals', (
+      select jsonb_build_object(
+        'amountUsd', trim_scale(coalesce(sum(ai.invoice_amount(i, m.days)) filter (where r.by_reference is null), 0))::text,
+        'records', count(*),
+        'replacedRecords', count(r.by_reference)
+      )
+      from ai.invoice_book_entries i
+      cross join lateral (select ai.month_days(filter ->> 'month') as days) m
+      cross join lateral (select ai.invoice_replacement(i) as by_reference) r
+      where i.book_id = workspace and ai.invoice_matches(i, filter)
+    ),
+    'records', (
+      select coalesce(jsonb_agg(
+        ai.invoice_summary(p) || coalesce(ai.invoice_share(p, filter ->> 'month'), '{}')
+        order by p.issued_on desc, p.id desc
+      ), '[]')
+      from (
+        select *
+        from ai.invoice_book_entries i
+        where i.book_id = workspace
+          and ai.invoice_matches(i, filter)
+          and (
+            before is null
+            or (i.issued_on, i.id) < (((before ->> 'createdAt')::timestamptz at time zone 'UTC')::date, (before ->> 'id')::uuid)
+          )
+        order by i.issued_on desc, i.id desc
+        limit page_size
+      ) p
+    )
+  ))
+$$;
+
+-- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
+-- Definer: see ai.list_provider_invoices.
+create or replace function private.list_provider_invoices_by_app_session(
+  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.list_provider_invoices(null, workspace_id, before, page_size, token_hash => token_hash)
+$$;
+
 -- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),
 -- or of a person's own calls, or of a person's calls through an app. Includes open runs. A run counts in the month in
 -- which it began.
@@ -17360,18 +17609,63 @@ as $$
   group by m.month
 $$;
 
--- Returns the details of a workspace's keys, newest first.
-create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
+-- Returns whether a member's coding agents may have keys for a workspace.
+create or replace function ai.may_connect_agents(member_id uuid, workspace uuid) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
-  from unnest(listed) as k
-  left join (
-    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
-    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
-    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
-    group by u.key_lineage_id
-  ) c on c.key_lineage_id = k.lineage_id
+  select exists (select from ai.agent_memberships(member_id, workspace))
+$$;
+
+-- Returns the time at which a login ends, or null if the login has ended or may no longer have keys. Does not check the
+-- login's MFA proof.
+create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select l.ends_at from ai.live_agent_logins(login_id) l
+$$;
+
+-- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
+-- not granted to any role.
+create or replace function private.add_openid_tokens(
+  login private.openid_grants, scopes text[], access_hash bytea, refresh_hash bytea
+) returns jsonb
+  language sql volatile security invoker set search_path = ''
+as $$
+  insert into private.openid_tokens as t (grant_id, scopes, access_hash, access_expires_at, refresh_hash)
+  values (
+    login.id,
+    add_openid_tokens.scopes,
+    add_openid_tokens.access_hash,
+    least(now() + case when login.resource_id is null then interval '1 hour' else interval '10 minutes' end, login.ends_at),
+    -- Otherwise the only scope that allows a refresh token (OpenID Connect Core 1.0 section 11). Resources don't ask
+    -- for that scope (MCP 2026-07-28, Refresh Tokens), and their access tokens are short.
+    case when login.resource_id is not null or 'offline_access' = any (login.scopes)
+      then add_openid_tokens.refresh_hash
+    end
+  )
+  returning private.describe_openid_tokens(login, t)
+$$;
+
+-- Returns a valid access token for the platform with its login and the scopes that the client's registration still
+-- allows. Never returns a token for another resource. Does not check the login's proof. Called only by security definer
+-- functions; not granted to any role.
+create or replace function private.live_openid_token(access_hash bytea)
+  returns table (login private.openid_grants, token private.openid_tokens, scopes text[])
+  language sql stable security invoker set search_path = ''
+as $$
+  select l.login, l.token, l.scopes
+  from private.live_token_of_any_audience(live_openid_token.access_hash) l
+  where (l.login).resource_id is null
+$$;
+
+-- Returns the coding agent that renews a key: { tool, host, endsAt }. endsAt is the time at which the agent's login
+-- ends, or null if the login has already ended. Returns null if no agent renews the key.
+create or replace function ai.agent_of_key(key ai.keys) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object('tool', c.tool, 'host', c.host, 'endsAt', ai.agent_login_end(c.login_id))
+  from ai.agent_connections c
+  where c.id = (key).connection_id
 $$;
 
 -- Returns a range's sums (the argument of ai.overview_sums), grouped by ai.usage_key or by label. The row with a null key
@@ -17429,6 +17723,342 @@ as $$
   group by 1, o.place
 $$;
 
+-- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
+-- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
+-- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end
+  )
+$$;
+
+-- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
+-- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
+-- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
+-- device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then the most
+-- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
+-- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
+-- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
+-- a session that began with a password reset or recovery, only confirmations by such sessions count. device and address
+-- are null if no event records where the entry was added.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(
+  subject_id uuid, actor_session_id uuid, max_sessions integer default null
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
+    -- who knew the password could have confirmed their own additions in any other session.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      c.listed_as as key,
+      split_part(c.listed_as, ':', 1) as kind,
+      nullif(split_part(c.listed_as, ':', 2), '') as id,
+      -- A client may act for the account at several resources.
+      string_agg(distinct c.name, ', ') as name,
+      null::text as user_agent,
+      null::text as address,
+      max(c.provider) as provider,
+      -- An app that was connected several times counts as added at its latest connection.
+      max(case
+        -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
+        when c.kind = 'identity' and c.added_at < a.created_at + interval '500 milliseconds' then a.created_at
+        else c.added_at
+      end) as added_at,
+      max(case when c.kind = 'password' then (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) else c.last_used_at end) as last_used_at,
+      (array_agg(case
+        when c.kind = 'password' then (
+          select v.id
+          from public.security_events v
+          where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+          order by v.created_at desc, v.id
+          limit 1
+        )
+        when c.kind = 'identity' then private.addition_event(a.id, c.id, 'identity_linked')
+        when c.kind = 'passkey' then private.addition_event(a.id, c.id, 'passkey_added')
+        when c.kind = 'authenticator' then private.addition_event(a.id, c.id, 'authenticator_added')
+        when c.kind = 'device_request' then private.addition_event(a.id, c.id, 'device_approved')
+        when c.session_id is null then private.addition_event(a.id, c.source_id, 'device_approved')
+        else private.sign_in_event(a.id, c.session_id)
+      end order by c.added_at desc, c.id))[1] as event_id
+    from account a
+    join private.account_credentials c on c.user_id = a.id
+    where c.kind <> 'session'
+      and c.is_live
+      and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
+      -- An approval of the calling session is part of that session.
+      and (c.kind <> 'phone_approval' or c.session_id is distinct from actor_session_id)
+    group by c.listed_as
+
+    union all
+    select
+      'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => max_sessions) s
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', w.key,
+        'kind', w.kind,
+        'id', w.id,
+        'name', case w.kind
+          when 'device' then w.name || coalesce(' (' || (e.details ->> 'requester') || ')', '')
+          else w.name
+        end,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', d.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then w.address else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', d.added_at > a.since,
+        'unconfirmed', n.target_id is not null
+      ) order by array_position(array[
+        'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
+        'phone_approval', 'app', 'device', 'agent'
+      ], w.kind), d.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
+      -- the visit to the provider, and a copied session's from the original sign-in.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+    ),
+    'otherSessions', (
+      select jsonb_build_object(
+        'key', 'other_sessions',
+        'count', c.sessions - least(c.sessions, max_sessions),
+        'isNew', exists (
+          select
+          from private.account_credentials c
+          where c.user_id = a.id and c.kind = 'session' and c.is_live and c.added_at > a.since
+            and c.listed_as not in (select w.key from ways w)
+        )
+      )
+      from private.count_account_sessions(a.id, max_sessions + 1001) as c (sessions)
+    )
+  )
+  from account a
+$$;
+
+-- Returns everything stored about an account except its AI runs, without secrets, hashes or codes. Returns null if the
+-- account doesn't exist. If with_parts is false, the lists that private.export_account_part can return are empty.
+-- Definer: the functions that it calls are not granted to any role.
+create or replace function private.export_account(subject_id uuid, with_parts boolean default true) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select private.export_account_proper(subject_id, with_parts) || (
+    select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
+    from unnest(array[
+      'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
+    ]) as p (part)
+  )
+$$;
+
+-- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
+-- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
+-- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
+-- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
+-- account, as private.account_access lists it. Contains no secret.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_overview(subject_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', u.id,
+    'email', u.email,
+    'displayName', (select p.display_name from public.profiles p where p.id = u.id),
+    'singleSignOn', u.is_sso_user,
+    'createdAt', u.created_at,
+    'confirmedAt', u.email_confirmed_at,
+    'lastSignInAt', u.last_sign_in_at,
+    'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'methods', private.list_sign_in_methods(u.id),
+    'factors', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id,
+        'name', c.name,
+        'type', c.record -> 'type',
+        'verified', c.is_active,
+        'createdAt', c.created_at,
+        'lastUsedAt', c.last_used_at
+      ) order by c.created_at, c.id), '[]')
+      from private.account_credentials c
+      where c.user_id = u.id and c.kind = 'authenticator'
+    ),
+    'sessions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id,
+        'createdAt', s.created_at,
+        'lastSeenAt', s.last_seen_at,
+        'ip', s.ip,
+        'device', s.device,
+        'userAgent', s.user_agent,
+        'method', s.method,
+        'aal', s.aal
+      ) order by s.last_seen_at desc, s.id), '[]')
+      from private.account_sessions(u.id, page_size => 50) s
+    ),
+    'sessionCount', private.count_account_sessions(u.id),
+    'others', (
+      select coalesce(jsonb_agg(w order by w ->> 'addedAt' desc, w ->> 'key'), '[]')
+      from jsonb_array_elements(private.account_access(u.id, null, 0) -> 'ways') as w
+      where w ->> 'kind' not in ('password', 'identity', 'passkey', 'authenticator')
+    )
+  )
+  from auth.users u
+  where u.id = subject_id and u.deleted_at is null
+$$;
+
+-- Returns ai.run_detail of a run in any workspace, with the workspace, the member's email address and the billing
+-- account. Includes what the workspace hides from its members. Returns null if the run does not exist.
+-- Definer: reads accounts and apps, which the service role cannot read.
+create or replace function private.read_run(run_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.run_detail(r, true) || jsonb_build_object(
+    'workspace', jsonb_build_object('id', r.workspace_id, 'name', w.name),
+    'billing', jsonb_build_object('name', r.billing_name, 'account', r.billing_account),
+    'memberEmail', (select u.email from auth.users u where u.id = r.actor_id)
+  )
+  from ai.find_run(run_id) as r
+  left join public.workspaces w on w.id = r.workspace_id
+  where r.id is not null
+$$;
+
+-- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
+-- current UTC month and includes the keys that this key replaced. For an agent's key, the last use is the latest use of
+-- any key of the agent.
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (key).id,
+    'name', (key).name,
+    'prefix', 'ttr_ai_' || (key).lookup,
+    'environment', (key).environment,
+    'createdAt', (key).created_at,
+    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'lastUsedAt', case
+      when (key).connection_id is null then (key).last_used_at
+      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
+    end,
+    'expiresAt', (key).expires_at,
+    'revokedAt', (key).revoked_at,
+    'replacedBy', (key).replaced_by,
+    'state', case
+      when (key).revoked_at is not null then 'revoked'
+      when (key).connection_id is not null
+        then case when ai.agent_of_key(key) ->> 'endsAt' is null then 'expired' else 'active' end
+      when (key).expires_at <= now() then 'expired'
+      when (key).replaced_by is not null then 'replaced'
+      else 'active'
+    end,
+    'allowedModels', to_jsonb((key).allowed_models),
+    'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
+    'entityId', (key).entity_id,
+    'requestsPerMinute', (key).requests_per_minute,
+    'tokensPerMinute', (key).tokens_per_minute,
+    'spentThisMonthUsd', case when ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text end,
+    'agent', ai.agent_of_key(key),
+    'externalApp', (
+      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
+      from private.apps a where a.id = (key).external_app_id
+    ),
+    'budget', (
+      select jsonb_build_object(
+        'limitUsd', trim_scale(b.limit_usd)::text,
+        'spentUsd', case
+          when not ai.cost_visible(b.workspace_id) then null
+          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
+          else '0'
+        end
+      )
+      from ai.budgets b
+      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.limit_usd is not null
+    )
+  )
+$$;
+
+-- Returns the details of a workspace's keys, newest first.
+create or replace function ai.key_summaries(workspace uuid, listed ai.keys[]) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(ai.key_summary(k, c.cost_usd) order by k.created_at desc, k.id desc), '[]')
+  from unnest(listed) as k
+  left join (
+    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
+    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
+    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
+    group by u.key_lineage_id
+  ) c on c.key_lineage_id = k.lineage_id
+$$;
+
 comment on view ai.cost_book_entries is
   'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';
 
@@ -17458,13 +18088,13 @@ revoke delete, insert, update on table ai.usage_progress from service_role;
 
 grant execute on function ai.answer_agent_access(uuid, uuid, uuid, timestamp with time zone, text) to service_role;
 
-grant execute on function ai.asked_provider(jsonb) to service_role;
-
 grant execute on function ai.change_budget(uuid, uuid, text, uuid, text, text, text) to service_role;
 
 grant execute on function ai.charged_routes(jsonb, smallint, jsonb) to service_role;
 
 grant execute on function ai.find_run(uuid) to service_role;
+
+grant execute on function ai.has_provider_call(jsonb) to service_role;
 
 grant execute on function ai.import_cost_file(uuid, uuid, uuid, jsonb, text, jsonb) to service_role;
 

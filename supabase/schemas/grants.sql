@@ -426,7 +426,7 @@ grant execute on function
   ai.find_run(uuid),
   ai.list_run_filters(uuid, uuid),
   ai.run_summary(ai.runs, boolean),
-  ai.asked_provider(jsonb),
+  ai.has_provider_call(jsonb),
   ai.charged_routes(jsonb, smallint, jsonb),
   ai.run_detail(ai.runs, boolean),
   ai.describe_run_content(uuid, uuid, uuid),

@@ -62,12 +62,12 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
  */
 export function connect(
   store: Store,
-  { tool, workspace: wanted, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
+  { tool, workspace: requested, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
 ): Promise<{ workspaceName: string; file: string; isChanged: boolean; models: string[] }> {
   return withLock(store.folder, async () => {
     const login = await requireLogin(store);
-    const known = (await store.readConnections())[tool];
-    const workspace = await chooseWorkspace(login, { wanted, known: known?.workspaceId });
+    const previous = (await store.readConnections())[tool];
+    const workspace = await chooseWorkspace(login, { requested, connectedId: previous?.workspaceId });
     const token = login.accessToken;
     const agents = agentsUrl(login, workspace.id);
     const host = hostname().slice(0, 64) || "computer";
@@ -99,7 +99,7 @@ export function connect(
       connectionId: answer.connection.id,
       gatewayUrl: key.gatewayUrl,
       keyExpiresAt: Date.parse(key.expiresAt),
-      configuration: known?.configuration ?? null,
+      configuration: previous?.configuration ?? null,
     };
     await store.writeKey(tool, key.secret);
     await store.writeConnection(tool, connection);
@@ -110,10 +110,10 @@ export function connect(
       model,
       models: offered,
     };
-    const { isChanged, ...configuration } = await configure(tool, { facts, earlier: connection.configuration });
+    const { isChanged, ...configuration } = await configure(tool, { facts, previous: connection.configuration });
     await store.writeConnection(tool, { ...connection, configuration });
-    if (known && known.url === login.url && known.connectionId !== connection.connectionId) {
-      await revoke(login, known).catch(() => {});
+    if (previous && previous.url === login.url && previous.connectionId !== connection.connectionId) {
+      await revoke(login, previous).catch(() => {});
     }
     return { workspaceName: workspace.name, file: configuration.file, isChanged, models: names };
   });
@@ -124,21 +124,21 @@ export function connect(
  * expires.
  * @throws Failure if the agent is not connected, the connection was revoked, or the sign-in has ended
  */
-export function readToken(store: Store, asked: Tool | undefined): Promise<string> {
+export function readToken(store: Store, requestedTool: Tool | undefined): Promise<string> {
   return withLock(store.folder, async () => {
     const connections = await store.readConnections();
-    const tool = asked ?? onlyTool(Object.keys(connections) as Tool[]);
+    const tool = requestedTool ?? onlyTool(Object.keys(connections) as Tool[]);
     const connection = connections[tool];
     if (!connection) throw notConnected(tool);
     const key = await store.readKey(tool);
-    const left = connection.keyExpiresAt - Date.now();
+    const remainingMs = connection.keyExpiresAt - Date.now();
     try {
       const login = await requireLogin(store);
       await requireConnected(store, { tool, connection, login });
-      if (key && left > renewBeforeMs[tool]) return key;
+      if (key && remainingMs > renewBeforeMs[tool]) return key;
       return await renew(store, { tool, connection, login });
     } catch (error) {
-      if (key && left > 0 && error instanceof Failure && error.kind === "unreachable") return key;
+      if (key && remainingMs > 0 && error instanceof Failure && error.kind === "unreachable") return key;
       throw error;
     }
   });

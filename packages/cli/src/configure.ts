@@ -11,27 +11,33 @@ type Configuration = NonNullable<Connection["configuration"]>;
 
 /**
  * Writes an agent's configuration and keeps everything else in the file. A second call changes nothing.
- * @param options.earlier the file and undo information that an earlier call returned
+ * @param options.previous the file and undo information that an earlier call returned
  * @returns the file and undo information of this call, and whether the file changed
  * @throws Failure if the file cannot be parsed; it is unchanged then
  */
 export async function configure(
   tool: Tool,
-  { facts, earlier }: { facts: AgentFacts; earlier: Configuration | null },
+  { facts, previous }: { facts: AgentFacts; previous: Configuration | null },
 ): Promise<Configuration & { isChanged: boolean }> {
   const settings = agentSettings(tool, facts, { exists: existsSync });
   const { file } = settings;
   const source = (await readText(file)) ?? "";
-  const known = earlier?.file === file ? earlier.undo : undefined;
-  const { text, undo } = understood(file, () => {
+  const previousUndo = previous?.file === file ? previous.undo : undefined;
+  const { text, undo } = withFileName(file, () => {
     if (settings.format === "json") {
-      return applyJsonEdits(source, { edits: settings.edits, ...withEarlier(jsonUndo.safeParse(known).data) });
+      return applyJsonEdits(source, {
+        edits: settings.edits,
+        ...optionalPrevious(jsonUndo.safeParse(previousUndo).data),
+      });
     }
     const inline = ["model_providers", ...Object.keys(settings.edits.tables)].find((name) =>
       hasInlineTable(source, name),
     );
     if (inline !== undefined) throw new SyntaxError(`${inline} has no header of its own`);
-    return applyTomlEdits(source, { edits: settings.edits, ...withEarlier(tomlUndo.safeParse(known).data) });
+    return applyTomlEdits(source, {
+      edits: settings.edits,
+      ...optionalPrevious(tomlUndo.safeParse(previousUndo).data),
+    });
   });
   const isChanged = text !== source;
   if (isChanged) await writeText(file, text);
@@ -46,17 +52,17 @@ export async function unconfigure({ file, undo }: Configuration): Promise<void> 
   const source = await readText(file);
   if (source === null) return;
   const [json, toml] = [jsonUndo.safeParse(undo).data, tomlUndo.safeParse(undo).data];
-  const text = understood(file, () =>
+  const text = withFileName(file, () =>
     json ? undoJsonEdits(source, json) : toml ? undoTomlEdits(source, toml) : source,
   );
   if (text !== source) await writeText(file, text);
 }
 
-function withEarlier<Undo>(earlier: Undo | undefined): { earlier?: Undo } {
-  return earlier === undefined ? {} : { earlier };
+function optionalPrevious<Undo>(previous: Undo | undefined): { previous?: Undo } {
+  return previous === undefined ? {} : { previous };
 }
 
-function understood<Result>(file: string, work: () => Result): Result {
+function withFileName<Result>(file: string, work: () => Result): Result {
   try {
     return work();
   } catch (error) {

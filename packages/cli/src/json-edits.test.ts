@@ -30,7 +30,7 @@ describe("edits of a JSON text", () => {
     const first = applyJsonEdits(source, { edits });
     const value = parseJson(first.text).value as { env: object };
     expect(value).toMatchObject({ apiKeyHelper: "node helper", env: { ANTHROPIC_BASE_URL: "https://ai.example.com" } });
-    expect(applyJsonEdits(first.text, { edits, earlier: first.undo })).toEqual(first);
+    expect(applyJsonEdits(first.text, { edits, previous: first.undo })).toEqual(first);
     const undone = undoJsonEdits(first.text, first.undo);
     expect(parseJson(undone).value).toEqual(parseJson(source || "{}").value);
   });
@@ -62,7 +62,10 @@ describe("edits of a JSON text", () => {
   test("applying newer JSON edits replaces the earlier edits, and undoing them restores the original text", () => {
     const source = '{\n  "apiKeyHelper": "mine"\n}\n';
     const first = applyJsonEdits(source, { edits });
-    const next = applyJsonEdits(first.text, { edits: [{ path: ["apiKeyHelper"], value: "new" }], earlier: first.undo });
+    const next = applyJsonEdits(first.text, {
+      edits: [{ path: ["apiKeyHelper"], value: "new" }],
+      previous: first.undo,
+    });
     expect(next.text).toBe('{\n  "apiKeyHelper": "new"\n}\n');
     expect(undoJsonEdits(next.text, next.undo)).toBe(source);
   });

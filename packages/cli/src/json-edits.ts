@@ -23,15 +23,15 @@ export type JsonUndo = z.infer<typeof jsonUndo>;
 
 /**
  * Sets values in a JSON text and keeps everything else as it is written, including comments.
- * @param options.earlier how to undo edits that an earlier call made to this text; the result then undoes both calls
+ * @param options.previous how to undo edits that an earlier call made to this text; the result then undoes both calls
  * @throws SyntaxError if the text is not JSON, or a path leads through something other than an object
  */
 export function applyJsonEdits(
   source: string,
-  { edits, earlier = [] }: { edits: readonly JsonEdit[]; earlier?: JsonUndo },
+  { edits, previous = [] }: { edits: readonly JsonEdit[]; previous?: JsonUndo },
 ): { text: string; undo: JsonUndo } {
   // Earlier edits are undone first, so that a value of ours is never recorded as one of the user's.
-  let text = undoJsonEdits(source, earlier);
+  let text = undoJsonEdits(source, previous);
   const undo = edits.map(({ path, value }) => {
     const before = find(text, path);
     const existing = path.findIndex((_, depth) => !find(text, path.slice(0, depth + 1)));
@@ -39,7 +39,7 @@ export function applyJsonEdits(
     return { path: [...path], value, existing, ...(before !== undefined && { before: before.value }) };
   });
   const unchanged = edits.every(({ path, value }) => isDeepStrictEqual(find(source, path)?.value, value));
-  return { text: unchanged && earlier.length === edits.length ? source : text, undo };
+  return { text: unchanged && previous.length === edits.length ? source : text, undo };
 }
 
 /**
@@ -83,7 +83,7 @@ function setMember(source: string, { path, value }: JsonEdit): string {
     }
     if (last) {
       const { start, end } = found.node;
-      return text.slice(0, start) + written(value, { text, depth: depth + 1 }) + text.slice(end);
+      return text.slice(0, start) + serialize(value, { text, depth: depth + 1 }) + text.slice(end);
     }
     if (!found.node.members) throw new SyntaxError(`${path.slice(0, depth + 1).join(".")} is not an object`);
     parent = found.node;
@@ -96,7 +96,7 @@ function insertMember(
   { parent, key, value, depth }: { parent: JsonNode; key: string; value: unknown; depth: number },
 ): string {
   const indent = indentOf(text);
-  const member = `${JSON.stringify(key)}: ${written(value, { text, depth })}`;
+  const member = `${JSON.stringify(key)}: ${serialize(value, { text, depth })}`;
   const last = parent.members?.at(-1);
   const line = `\n${indent.repeat(depth)}`;
   if (!last) {
@@ -135,10 +135,10 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   const before = source.slice(0, member.start).trimEnd();
   // Keeps a line break, so that the text that follows does not become part of a line comment.
   const needsBreak = /\/\/[^\n]*$/.test(before) && !/^[ \t]*\r?\n/.test(rest);
-  const kept = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
-  if (members.length === 1) return isBlankObject(kept, parent.start) ? emptied(source, parent) : kept;
+  const remaining = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
+  if (members.length === 1) return isBlankObject(remaining, parent.start) ? emptyObject(source, parent) : remaining;
   const dangling = previous && comma === undefined ? commaAfter(source, previous.node.end) : undefined;
-  return dangling === undefined ? kept : kept.slice(0, dangling) + kept.slice(dangling + 1);
+  return dangling === undefined ? remaining : remaining.slice(0, dangling) + remaining.slice(dangling + 1);
 }
 
 /** Returns the position of the comma after a member, skipping blanks and comments; undefined if there is none. */
@@ -147,7 +147,7 @@ function commaAfter(text: string, end: number): number | undefined {
   return text[at] === "," ? at : undefined;
 }
 
-function emptied(text: string, { start, end }: JsonNode): string {
+function emptyObject(text: string, { start, end }: JsonNode): string {
   return `${text.slice(0, start)}{}${text.slice(end)}`;
 }
 
@@ -155,7 +155,7 @@ function isBlankObject(text: string, start: number): boolean {
   return matchAt(/\{\s*\}/y, { text, at: start }) > 0;
 }
 
-function written(value: unknown, { text, depth }: { text: string; depth: number }): string {
+function serialize(value: unknown, { text, depth }: { text: string; depth: number }): string {
   const indent = indentOf(text);
   return JSON.stringify(value, null, indent).replaceAll("\n", `\n${indent.repeat(depth)}`);
 }

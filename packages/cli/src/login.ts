@@ -37,26 +37,26 @@ export async function signIn(
   store: Store,
   { url: typed, clientId, print }: { url: string | undefined; clientId: string; print: Print },
 ): Promise<Login> {
-  const known = await store.readLogin();
-  const address = typed ?? process.env.GATEHOUSE_URL ?? known?.url;
+  const savedLogin = await store.readLogin();
+  const address = typed ?? process.env.GATEHOUSE_URL ?? savedLogin?.url;
   if (!address) throw new Failure("usage", "Name the platform: gatehouse login --url https://app.example.com");
   const url = readPlatformUrl(address);
-  const begun = await postForm(`${url}/oauth/device_authorization`, {
+  const authorization = await postForm(`${url}/oauth/device_authorization`, {
     form: { client_id: clientId, scope },
     schema: device,
   });
-  if ("error" in begun) throw refusedClient(begun.error, { url, clientId });
-  const { answer } = begun;
+  if ("error" in authorization) throw refusedClient(authorization.error, { url, clientId });
+  const { answer } = authorization;
   print(`Open ${answer.verification_uri_complete ?? answer.verification_uri}`);
   print(`and check that it shows the code ${answer.user_code}.`);
-  const login = await pollForTokens({ url, clientId, begun: answer });
+  const login = await pollForTokens({ url, clientId, authorization: answer });
   const person = await callApi(`${url}/oauth/userinfo`, { token: login.accessToken, schema: userinfo });
   const signedIn = { ...login, account: person.email ?? person.name ?? person.sub };
   // Holds the lock. Otherwise, an agent that fails to refresh the earlier login could delete the new login.
   await withLock(store.folder, async () => {
-    const earlier = await store.readLogin();
+    const previousLogin = await store.readLogin();
     // Without this, the earlier login would stay valid for 30 days.
-    if (earlier) await revoke(earlier).catch(() => {});
+    if (previousLogin) await revoke(previousLogin).catch(() => {});
     await store.writeLogin(signedIn);
   });
   return signedIn;
@@ -65,17 +65,17 @@ export async function signIn(
 async function pollForTokens({
   url,
   clientId,
-  begun,
+  authorization,
 }: {
   url: string;
   clientId: string;
-  begun: z.output<typeof device>;
+  authorization: z.output<typeof device>;
 }): Promise<Omit<Login, "account">> {
-  const deadline = Date.now() + begun.expires_in * 1000;
-  let intervalMs = begun.interval * 1000;
+  const deadline = Date.now() + authorization.expires_in * 1000;
+  let intervalMs = authorization.interval * 1000;
   while (Date.now() < deadline) {
     await delay(intervalMs);
-    const polled = await poll(url, { clientId, deviceCode: begun.device_code });
+    const polled = await poll(url, { clientId, deviceCode: authorization.device_code });
     if ("answer" in polled) return loginOf(polled.answer, { url, clientId });
     // RFC 8628 section 3.5: slow down by 5 seconds, also after a connection that timed out.
     if (polled.error === "slow_down" || polled.error === "unreachable") intervalMs += 5000;

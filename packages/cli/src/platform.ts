@@ -53,7 +53,7 @@ export async function postForm<Schema extends z.ZodType>(
 ): Promise<{ answer: z.output<Schema> } | { error: string }> {
   const response = await send(url, { method: "POST", body: new URLSearchParams(form) });
   const body = await readJson(response);
-  if (response.ok) return { answer: understood(url, schema, body) };
+  if (response.ok) return { answer: parseAnswer(url, schema, body) };
   const { data } = oauthError.safeParse(body);
   if (response.status >= 500 || response.status === 429 || !data) throw unavailable(url);
   return { error: data.error };
@@ -73,7 +73,7 @@ export async function callApi<Schema extends z.ZodType>(
     ...(body && { body: JSON.stringify(body) }),
   });
   const answer = response.status === 204 ? null : await readJson(response);
-  if (response.ok) return understood(url, schema, answer);
+  if (response.ok) return parseAnswer(url, schema, answer);
   if (response.status >= 500 || response.status === 429) throw unavailable(url);
   if (response.status === 401) throw signedOut("Your sign-in has ended.");
   const detail = problem.safeParse(answer).data?.detail ?? `${new URL(url).host} refused this (${response.status}).`;
@@ -98,7 +98,7 @@ async function readJson(response: Response): Promise<unknown> {
   }
 }
 
-function understood<Schema extends z.ZodType>(url: string, schema: Schema, body: unknown): z.output<Schema> {
+function parseAnswer<Schema extends z.ZodType>(url: string, schema: Schema, body: unknown): z.output<Schema> {
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   throw new Failure("refused", `${new URL(url).host} gave an answer that this version doesn’t understand.`);

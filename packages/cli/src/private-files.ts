@@ -79,8 +79,8 @@ async function takeLock(lock: string): Promise<boolean> {
     if (!hasCode(error, "EEXIST")) throw error;
   }
   const holder = await readFile(lock, "utf8").catch(() => "");
-  const taken = await stat(lock).catch(() => null);
-  if (!taken || !(hasEnded(holder) || Date.now() - taken.mtimeMs > staleLockMs)) return false;
+  const lockStat = await stat(lock).catch(() => null);
+  if (!lockStat || !(hasEnded(holder) || Date.now() - lockStat.mtimeMs > staleLockMs)) return false;
   // Only one of several waiting commands can rename this lock. If it has renamed a newer one, it puts that back.
   const removed = `${lock}.${randomUUID()}`;
   await rename(lock, removed).catch(() => {});

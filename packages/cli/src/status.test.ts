@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { durationText, moneyWords } from "./status.ts";
+import { describeSpending, durationText } from "./status.ts";
 
 const budget = { scope: "key", limitUsd: 20, remainingUsd: 18.75 };
 
@@ -12,7 +12,7 @@ test.each([
   ],
   [{ spent: { costUsd: null }, budgets: [{ ...budget, remainingUsd: null }] }, ["budget amounts are hidden"]],
 ])("shows the costs and budgets %j as %j", (answer, words) => {
-  expect(moneyWords(answer)).toEqual(words);
+  expect(describeSpending(answer)).toEqual(words);
 });
 
 test.each([

@@ -33,7 +33,7 @@ async function factsOf(
   if (keyExpiresAt <= now) return "the key has expired; the next call gets a new one.";
   try {
     const answer = await callApi(`${gatewayUrl}/v1/key`, { token: key, schema: described });
-    return `${[...moneyWords(answer), `key expires in ${durationText(keyExpiresAt - now)}`].join("; ")}.`;
+    return `${[...describeSpending(answer), `key expires in ${durationText(keyExpiresAt - now)}`].join("; ")}.`;
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     if (error.kind === "signed-out") return `the key was revoked. Run: gatehouse connect ${tool}`;
@@ -42,15 +42,15 @@ async function factsOf(
 }
 
 /** Describes the costs of this UTC month and the remaining budgets. Amounts are null if the workspace hides them. */
-export function moneyWords({ spent, budgets }: Described): string[] {
-  const left = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
+export function describeSpending({ spent, budgets }: Described): string[] {
+  const remaining = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
     limitUsd === null || remainingUsd === null
       ? []
       : [`${usd(Math.max(0, remainingUsd))} of ${usd(limitUsd)} left (${scope} budget)`],
   );
   return [
     spent.costUsd === null ? "" : `${usd(spent.costUsd)} spent this month`,
-    ...(left.length > 0 ? left : [budgets.length > 0 ? "budget amounts are hidden" : "no budget"]),
+    ...(remaining.length > 0 ? remaining : [budgets.length > 0 ? "budget amounts are hidden" : "no budget"]),
   ].filter(Boolean);
 }
 

@@ -51,7 +51,7 @@ args = ["a", "b"]
     ["\n\n# only comments"],
   ])("TOML edits can be undone, and change nothing when repeated: %j", (source) => {
     const first = applyTomlEdits(source, { edits });
-    expect(applyTomlEdits(first.text, { edits, earlier: first.undo })).toEqual(first);
+    expect(applyTomlEdits(first.text, { edits, previous: first.undo })).toEqual(first);
     expect(undoTomlEdits(first.text, first.undo).trimEnd()).toBe(source.trimEnd());
   });
 
@@ -68,7 +68,7 @@ args = ["a", "b"]
   ])("reapplying or undoing TOML edits keeps tables that were added below the edits: %j", (added) => {
     const { text, undo } = applyTomlEdits("", { edits });
     const grown = `${text}\n${added}`;
-    expect(applyTomlEdits(grown, { edits, earlier: undo }).text).toContain(added);
+    expect(applyTomlEdits(grown, { edits, previous: undo }).text).toContain(added);
     expect(undoTomlEdits(grown, undo).trim()).toBe(added.trim());
   });
 

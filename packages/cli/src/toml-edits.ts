@@ -23,13 +23,13 @@ type Table = Span & { keys: string[] };
 
 /**
  * Sets top-level values and tables, and leaves all other lines as they are.
- * @param options.earlier how to undo edits that an earlier call made to this text
+ * @param options.previous how to undo edits that an earlier call made to this text
  */
 export function applyTomlEdits(
   source: string,
-  { edits, earlier = noUndo }: { edits: TomlEdits; earlier?: TomlUndo },
+  { edits, previous = noUndo }: { edits: TomlEdits; previous?: TomlUndo },
 ): { text: string; undo: TomlUndo } {
-  let text = undoTomlEdits(source, earlier);
+  let text = undoTomlEdits(source, previous);
   const undo: TomlUndo = { values: {}, tables: {} };
   for (const [name, body] of Object.entries(edits.tables)) {
     const written = `[${name}]\n${body.trimEnd()}\n`;
@@ -96,8 +96,8 @@ function replace(
   }
   if (!written) return { text, before: null };
   if (kind === "values") return { text: written + text, before: null };
-  const ended = text === "" || text.endsWith("\n") ? text : `${text}\n`;
-  return { text: `${ended}${ended === "" ? "" : "\n"}${written}`, before: null };
+  const head = text === "" || text.endsWith("\n") ? text : `${text}\n`;
+  return { text: `${head}${head === "" ? "" : "\n"}${written}`, before: null };
 }
 
 /** Splits a text into lines with their line breaks. */

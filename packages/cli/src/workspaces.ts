@@ -18,21 +18,22 @@ export type Workspace = z.infer<typeof page>["workspaces"][number];
  */
 export async function chooseWorkspace(
   login: Login,
-  { wanted, known }: { wanted: string | undefined; known: string | undefined },
+  { requested, connectedId }: { requested: string | undefined; connectedId: string | undefined },
 ): Promise<Workspace> {
   const workspaces = await listWorkspaces(login);
   const names = workspaces.map(({ name }) => name).join(", ");
-  if (wanted === undefined) {
-    const only = workspaces.find(({ id }) => id === known) ?? (workspaces.length === 1 ? workspaces[0] : undefined);
+  if (requested === undefined) {
+    const only =
+      workspaces.find(({ id }) => id === connectedId) ?? (workspaces.length === 1 ? workspaces[0] : undefined);
     if (only) return only;
     throw new Failure("usage", `Name the workspace with --workspace. You’re a member of: ${names}.`);
   }
-  const name = wanted.trim().toLowerCase();
+  const name = requested.trim().toLowerCase();
   const found = workspaces.filter((one) => one.id === name || one.name.toLowerCase() === name);
   const [first, second] = found;
-  if (first && second) throw new Failure("usage", `Several workspaces are called ${wanted}. Name one by its ID.`);
+  if (first && second) throw new Failure("usage", `Several workspaces are called ${requested}. Name one by its ID.`);
   if (first) return first;
-  throw new Failure("usage", `You have no workspace “${wanted}”. You’re a member of: ${names}.`);
+  throw new Failure("usage", `You have no workspace “${requested}”. You’re a member of: ${names}.`);
 }
 
 /** More workspaces than anybody has. A platform whose pages never end would keep the command busy. */

@@ -7,13 +7,13 @@ import type { Step } from "./service.ts";
  */
 export async function runInOrder(steps: readonly Step[], start: (step: Step) => Promise<void>): Promise<void> {
   const byName = new Map(steps.map((step) => [step.name, step]));
-  const begun = new Map<string, Promise<void>>();
+  const runningSteps = new Map<string, Promise<void>>();
   let failed = false;
 
   function begin(step: Step, path: readonly string[]): Promise<void> {
     if (path.includes(step.name)) throw new Error(`Steps wait for each other: ${[...path, step.name].join(" → ")}`);
-    const known = begun.get(step.name);
-    if (known) return known;
+    const memo = runningSteps.get(step.name);
+    if (memo) return memo;
     const needed = step.dependsOn
       .map((name) => byName.get(name))
       .filter((other) => other !== undefined)
@@ -27,7 +27,7 @@ export async function runInOrder(steps: readonly Step[], start: (step: Step) => 
         throw error;
       }
     });
-    begun.set(step.name, running);
+    runningSteps.set(step.name, running);
     return running;
   }
 
@@ -39,8 +39,8 @@ export function stopRounds(steps: readonly Step[]): string[][] {
   const byName = new Map(steps.map((step) => [step.name, step]));
   const depths = new Map<string, number>();
   function depthOf(name: string): number {
-    const known = depths.get(name);
-    if (known !== undefined) return known;
+    const memo = depths.get(name);
+    if (memo !== undefined) return memo;
     const needed = byName.get(name)?.dependsOn.filter((other) => byName.has(other)) ?? [];
     const depth = needed.length === 0 ? 0 : 1 + Math.max(...needed.map(depthOf));
     depths.set(name, depth);

@@ -19,11 +19,11 @@ async function checkOnce(health: HealthCheck): Promise<void> {
  */
 export async function waitUntilHealthy(
   health: HealthCheck,
-  options: { limitMs: number; stillRuns: () => boolean; listens: () => boolean },
+  options: { limitMs: number; isRunning: () => boolean; listens: () => boolean },
 ): Promise<string | undefined> {
   const deadline = performance.now() + options.limitMs;
   let failure = "was not asked";
-  while (options.stillRuns() && performance.now() < deadline) {
+  while (options.isRunning() && performance.now() < deadline) {
     try {
       await checkOnce(health);
       if (options.listens()) return undefined;

@@ -6,21 +6,21 @@ import { styleText } from "node:util";
 
 const colours = ["cyan", "magenta", "blue", "green", "yellow", "gray"] as const;
 const nameWidth = 10;
-const keptLines = 12;
-const alarming = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
+const maxRecentLines = 12;
+const alertPattern = /\b(warn(ing)?|error|fatal|panic|uncaught|exception)\b/i;
 
 /**
  * Reports whether a service's line is shown on the terminal. Structured lines are judged by their level, others by the
  * words in them.
  */
-export function isLoud(line: string, loud: RegExp = alarming): boolean {
-  if (!line.startsWith("{")) return loud.test(line);
+export function isAlert(line: string, alerts: RegExp = alertPattern): boolean {
+  if (!line.startsWith("{")) return alerts.test(line);
   try {
     const { level } = JSON.parse(line) as { level?: unknown };
     if (typeof level === "number") return level >= 40;
-    return typeof level === "string" && loud.test(level);
+    return typeof level === "string" && alerts.test(level);
   } catch {
-    return loud.test(line);
+    return alerts.test(line);
   }
 }
 
@@ -28,14 +28,14 @@ export type Terminal = NodeJS.WritableStream & { isTTY?: boolean };
 
 export type Log = {
   /** Logs a line of the runner itself. */
-  say: (name: string, text: string) => void;
+  print: (name: string, text: string) => void;
   /** Copies a service's output to its log file and, if important, to the terminal. */
-  follow: (name: string, stream: Readable, loud?: RegExp) => void;
+  follow: (name: string, stream: Readable, alerts?: RegExp) => void;
   /** Returns the last lines that a service wrote. */
   tail: (name: string) => string[];
   fileOf: (name: string) => string;
   /** Sets whether the lines of services go only to their log files. */
-  hush: (on: boolean) => void;
+  mute: (on: boolean) => void;
 };
 
 /**
@@ -46,14 +46,14 @@ export function createLog(options: { directory: string; terminal: Terminal; verb
   const { directory, terminal, verbose } = options;
   const files = new Map<string, WriteStream>();
   const tails = new Map<string, string[]>();
-  let hushed = false;
+  let isMuted = false;
   mkdirSync(directory, { recursive: true, mode: 0o700 });
 
   const fileOf = (name: string) => path.join(directory, `${name}.log`);
 
   function open(name: string): WriteStream {
-    const known = files.get(name);
-    if (known) return known;
+    const openFile = files.get(name);
+    if (openFile) return openFile;
     try {
       renameSync(fileOf(name), `${fileOf(name)}.1`);
     } catch {
@@ -72,22 +72,22 @@ export function createLog(options: { directory: string; terminal: Terminal; verb
   }
 
   return {
-    say: print,
-    follow(name, stream, loud) {
+    print,
+    follow(name, stream, alerts) {
       const file = open(name);
       const lines = tails.get(name) ?? [];
       tails.set(name, lines);
       createInterface({ input: stream }).on("line", (line) => {
         file.write(`${new Date().toISOString()} ${line}\n`);
         lines.push(line);
-        if (lines.length > keptLines) lines.shift();
-        if (!hushed && (verbose || isLoud(line, loud))) print(name, line);
+        if (lines.length > maxRecentLines) lines.shift();
+        if (!isMuted && (verbose || isAlert(line, alerts))) print(name, line);
       });
     },
     tail: (name) => [...(tails.get(name) ?? [])],
     fileOf,
-    hush(on) {
-      hushed = on;
+    mute(on) {
+      isMuted = on;
     },
   };
 }

@@ -51,16 +51,16 @@ export function liveRun(dataDir: string): { pid: number; url: string } | undefin
 
 /** Removes the record of a run that has ended. If another start has just written a new record, restores that record. */
 function clearRecord(dataDir: string): void {
-  const aside = path.join(dataDir, `run.${process.pid}.old.json`);
+  const movedFile = path.join(dataDir, `run.${process.pid}.old.json`);
   try {
-    renameSync(fileIn(dataDir), aside);
+    renameSync(fileIn(dataDir), movedFile);
   } catch (error) {
     if (codeOf(error) === "ENOENT") return;
     throw error;
   }
-  const content = read(aside);
-  if (content && isAlive(content)) linkSync(aside, fileIn(dataDir));
-  rmSync(aside, { force: true });
+  const content = read(movedFile);
+  if (content && isAlive(content)) linkSync(movedFile, fileIn(dataDir));
+  rmSync(movedFile, { force: true });
 }
 
 /**
@@ -87,10 +87,10 @@ export async function takeDataDir(options: {
           "Stop it first (Ctrl-C there), or start another with its own data: npm start -- --data-dir <directory>",
       );
     }
-    const left = read(fileIn(dataDir));
-    if (left) {
-      const ended = await endGroups([...left.services].reverse(), leftoverLimitMs);
-      if (ended.length > 0) onLeftover(ended.map((one) => `${one.name} (${one.pid})`));
+    const leftover = read(fileIn(dataDir));
+    if (leftover) {
+      const endedServices = await endGroups([...leftover.services].reverse(), leftoverLimitMs);
+      if (endedServices.length > 0) onLeftover(endedServices.map((one) => `${one.name} (${one.pid})`));
     }
     clearRecord(dataDir);
     const draft = write();

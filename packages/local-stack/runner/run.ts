@@ -41,8 +41,8 @@ export function createRun(options: {
   let stopped: Promise<void> | undefined;
 
   const adopted = new Map<number, OwnedProcess>();
-  const begun: Promise<void>[] = [];
-  log.hush(false);
+  const startedSteps: Promise<void>[] = [];
+  log.mute(false);
 
   const processes = () =>
     [...supervised.values()].map((one) => one.owned()).filter((one): one is OwnedProcess => one !== undefined);
@@ -99,11 +99,11 @@ export function createRun(options: {
     else await supervised.get(step.name)?.start();
     const seconds = ((performance.now() - since) / 1000).toFixed(1);
     if (!stopped)
-      log.say(step.name, step.kind === "task" ? `done in ${seconds} s` : `up on ${step.ports[0].port}, ${seconds} s`);
+      log.print(step.name, step.kind === "task" ? `done in ${seconds} s` : `up on ${step.ports[0].port}, ${seconds} s`);
   }
 
   async function stopAll(): Promise<void> {
-    log.hush(true);
+    log.mute(true);
     await endGroups([...adopted.values()], taskLimitMs);
     for (const round of stopRounds(steps)) {
       await Promise.all(round.map((name) => supervised.get(name)?.stop()));
@@ -114,11 +114,11 @@ export function createRun(options: {
   return {
     start: () =>
       runInOrder(steps, (step) => {
-        const done = startStep(step);
-        begun.push(done);
-        return done;
+        const start = startStep(step);
+        startedSteps.push(start);
+        return start;
       }),
-    settle: async () => void (await Promise.allSettled(begun)),
+    settle: async () => void (await Promise.allSettled(startedSteps)),
     processes,
     stop() {
       stopped ??= stopAll();

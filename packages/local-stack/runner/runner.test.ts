@@ -6,12 +6,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, test } from "vitest";
 import { holdFreePort } from "../ports.ts";
 import { runInOrder, stopRounds } from "./graph.ts";
-import { createLog, isLoud } from "./log.ts";
+import { createLog, isAlert } from "./log.ts";
 import { endGroups, isAlive, startOf } from "./processes.ts";
 import { createRun } from "./run.ts";
 import { takeDataDir } from "./run-record.ts";
 import type { Service, Step } from "./service.ts";
-import { recentDeaths, restartWindowMs } from "./supervise.ts";
+import { countRecentExits, restartWindowMs } from "./supervise.ts";
 
 const port = await holdFreePort();
 afterAll(port.release);
@@ -68,7 +68,7 @@ test("stops a service before the services that it depends on directly or through
 
 test("counts a service's crashes within one minute", () => {
   const now = 1_000_000;
-  expect(recentDeaths([now - restartWindowMs, now - restartWindowMs + 1, now], now)).toBe(2);
+  expect(countRecentExits([now - restartWindowMs, now - restartWindowMs + 1, now], now)).toBe(2);
 });
 
 test.each([
@@ -79,8 +79,8 @@ test.each([
   ['{"level":"warning","msg":"x"}', true],
   ['{"level":50,"msg":"x"}', true],
   ["{ not json, an error", true],
-])("shows a service's output on the terminal if it is a warning or an error: %s → %s", (line, loud) => {
-  expect(isLoud(line)).toBe(loud);
+])("shows a service's output on the terminal if it is a warning or an error: %s → %s", (line, isAlertLine) => {
+  expect(isAlert(line)).toBe(isAlertLine);
 });
 
 test("ends leftover processes, even if they ignore SIGTERM, but not another process that reuses a pid", async () => {

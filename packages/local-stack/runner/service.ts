@@ -25,7 +25,7 @@ export type Service = {
   /** The time limit for a stop, after which the service is killed. */
   stopLimitMs: number;
   /** Selects the service's lines that are shown on the terminal. All lines go to its log file. */
-  loud?: RegExp;
+  alerts?: RegExp;
   /** Runs before every start, including restarts after a crash. */
   beforeStart?: () => Promise<void>;
   /** Advice to print if the service does not stay up. */

@@ -36,19 +36,19 @@ type Deps = {
   onGiveUp: (error: Error) => void;
 };
 
-/** Returns how many of these deaths (times in milliseconds) are within the window. */
-export function recentDeaths(deathsAtMs: readonly number[], nowMs: number): number {
-  return deathsAtMs.filter((at) => nowMs - at < restartWindowMs).length;
+/** Returns how many of these exit times (in milliseconds) are within the window. */
+export function countRecentExits(exitsAtMs: readonly number[], nowMs: number): number {
+  return exitsAtMs.filter((at) => nowMs - at < restartWindowMs).length;
 }
 
 /** Keeps one service running. */
 export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: Deps): Supervised {
   let child: ChildProcess | undefined;
   let owned: OwnedProcess | undefined;
-  let gone: Promise<void> = Promise.resolve();
+  let exited: Promise<void> = Promise.resolve();
   let stopping = false;
   let started = false;
-  const deaths: number[] = [];
+  const exitTimes: number[] = [];
   const numbers = service.ports.map(({ port }) => port);
 
   function launch(): void {
@@ -72,10 +72,10 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
       : undefined;
     owned = identity;
     if (identity) onSpawn(identity);
-    log.follow(service.name, launched.stdout, service.loud);
-    log.follow(service.name, launched.stderr, service.loud);
-    gone = new Promise((resolve) => {
-      const ended = (how: string) => {
+    log.follow(service.name, launched.stdout, service.alerts);
+    log.follow(service.name, launched.stderr, service.alerts);
+    exited = new Promise((resolve) => {
+      const onEnd = (cause: string) => {
         if (child !== launched) return;
         child = undefined;
         owned = undefined;
@@ -84,11 +84,11 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
           onExit(identity);
         }
         resolve();
-        if (!stopping) deaths.push(Date.now());
-        if (!stopping && started) void revive(how);
+        if (!stopping) exitTimes.push(Date.now());
+        if (!stopping && started) void revive(cause);
       };
-      launched.once("error", (error) => ended(messageOf(error)));
-      launched.once("exit", (code, signal) => ended(signal ? `was ended by ${signal}` : `exited with code ${code}`));
+      launched.once("error", (error) => onEnd(messageOf(error)));
+      launched.once("exit", (code, signal) => onEnd(signal ? `was ended by ${signal}` : `exited with code ${code}`));
     });
   }
 
@@ -108,26 +108,26 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     launch();
     const launched = child;
     const group = owned;
-    const stillRuns = () => child === launched && !stopping;
+    const isRunning = () => child === launched && !stopping;
     const failure = await waitUntilHealthy(service.health, {
       limitMs: service.startLimitMs,
-      stillRuns,
+      isRunning,
       listens: () => groupListens(launched?.pid ?? 0, numbers),
     });
-    started = failure === undefined && stillRuns();
+    started = failure === undefined && isRunning();
     if (started || stopping) return;
-    const tooLate = stillRuns();
-    if (tooLate) {
+    const timedOut = isRunning();
+    if (timedOut) {
       signalGroup(launched?.pid ?? 0, "SIGKILL");
-      await gone;
+      await exited;
     }
     await refuseLostPort(group);
-    if (tooLate) {
+    if (timedOut) {
       throw new StackError(
         describe(`did not answer within ${service.startLimitMs / 1000} s of its start (${failure}).`),
       );
     }
-    const recent = recentDeaths(deaths, Date.now());
+    const recent = countRecentExits(exitTimes, Date.now());
     if (recent > restartLimit) throw new StackError(describe("does not stay up."));
     await sleep(100 * 2 ** recent);
   }
@@ -150,17 +150,17 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
     ].join("\n");
   }
 
-  async function revive(how: string): Promise<void> {
+  async function revive(cause: string): Promise<void> {
     started = false;
     try {
-      const recent = recentDeaths(deaths, Date.now());
+      const recent = countRecentExits(exitTimes, Date.now());
       if (recent > restartLimit) {
-        throw new StackError(describe(`${how}, and died ${recent} times in ${restartWindowMs / 1000} s. Giving up.`));
+        throw new StackError(describe(`${cause}, and died ${recent} times in ${restartWindowMs / 1000} s. Giving up.`));
       }
-      log.say(service.name, `${how}, starting it again`);
+      log.print(service.name, `${cause}, starting it again`);
       await sleep(50);
       await bringUp();
-      if (!stopping) log.say(service.name, "is back");
+      if (!stopping) log.print(service.name, "is back");
     } catch (error) {
       if (!stopping) onGiveUp(errorOf(error));
     }
@@ -176,10 +176,10 @@ export function supervise(service: Service, { log, onSpawn, onExit, onGiveUp }: 
       if (pid === undefined) return;
       signalGroup(pid, service.stopSignal);
       const late = setTimeout(() => {
-        log.say(service.name, `did not stop within ${service.stopLimitMs / 1000} s, killing it`);
+        log.print(service.name, `did not stop within ${service.stopLimitMs / 1000} s, killing it`);
         signalGroup(pid, "SIGKILL");
       }, service.stopLimitMs);
-      await gone;
+      await exited;
       clearTimeout(late);
     },
     kill() {

@@ -25,23 +25,23 @@ export function startWatch(): Watch {
     started.on("exit", () => {
       if (closed) return;
       child = spawnWatchdog();
-      for (const one of owned.values()) tell({ add: one });
+      for (const one of owned.values()) notify({ add: one });
     });
     return started;
   }
 
-  function tell(message: { add: OwnedProcess } | { remove: number }): void {
+  function notify(message: { add: OwnedProcess } | { remove: number }): void {
     child.stdin?.write(`${JSON.stringify(message)}\n`);
   }
 
   return {
     add(one) {
       owned.set(one.pid, one);
-      tell({ add: one });
+      notify({ add: one });
     },
     remove(pid) {
       owned.delete(pid);
-      tell({ remove: pid });
+      notify({ remove: pid });
     },
     identity() {
       const startedAt = child.pid === undefined ? undefined : startOf(child.pid);

@@ -47,20 +47,20 @@ export function readSettings(options: SatelliteOptions = {}): Settings {
   const faults = Object.keys(env)
     .filter((name) => backendKey.test(name) && env[name])
     .map((name) => `${name} must not be set: a satellite holds nothing that opens the platform's data.`);
-  const given = (value: string | undefined, variable: string) => value || env[variable] || "";
+  const optionOrEnv = (value: string | undefined, variable: string) => value || env[variable] || "";
 
-  const appName = given(options.appName, "APP_NAME");
+  const appName = optionOrEnv(options.appName, "APP_NAME");
   if (!appName) faults.push("APP_NAME is missing: set it, or appName, to the app's registered name, such as notes.");
   else if (!appNamePattern.test(appName))
     faults.push("APP_NAME is not valid: it must be the app's registered name, such as notes.");
 
-  const appSecret = given(options.appSecret, "APP_SECRET");
+  const appSecret = optionOrEnv(options.appSecret, "APP_SECRET");
   const fromRegistration = "the secret that `npm run gatehouse -- app add` or the console showed";
   if (!appSecret) faults.push(`APP_SECRET is missing: set it, or appSecret, to ${fromRegistration}.`);
   else if (appSecret.length < minSecretLength) faults.push(`APP_SECRET is not valid: it must be ${fromRegistration}.`);
 
   function origin(value: string | undefined, variable: string, option: string): string {
-    const text = given(value, variable);
+    const text = optionOrEnv(value, variable);
     if (!text) {
       faults.push(`${variable} is missing: set it, or ${option}, to an origin such as https://notes.example.com.`);
       return "";
@@ -74,7 +74,7 @@ export function readSettings(options: SatelliteOptions = {}): Settings {
   if (own.startsWith("http:") && !loopback.test(new URL(own).hostname))
     faults.push("BASE_URL is not valid: use https, because session cookies must not travel over plain http.");
   const platformUrl = origin(options.platformUrl, "CENTRAL_URL", "platformUrl");
-  const apiUrl = given(options.platformApiUrl, "CENTRAL_API_URL");
+  const apiUrl = optionOrEnv(options.platformApiUrl, "CENTRAL_API_URL");
   const platformApiUrl = apiUrl ? origin(apiUrl, "CENTRAL_API_URL", "platformApiUrl") : platformUrl;
   if (own && own === platformUrl) faults.push("CENTRAL_URL is not valid: it must differ from this app's origin.");
 

@@ -1,13 +1,13 @@
 import { dayText } from "../../http/date-text.ts";
 import { Usd } from "../../ui/money.tsx";
-import { type Cause, causeWords, workspacesOf } from "./causes.ts";
+import { type Cause, describeCause, workspacesOf } from "./causes.ts";
 
 /** Lists the likely causes of a difference, most likely first. Each says what to do and which workspaces to check. */
 export function CauseList({ causes }: { causes: readonly Cause[] }) {
   return (
     <ol className="divide-y divide-line">
       {causes.map((cause) => {
-        const { what, next } = causeWords(cause);
+        const { what, next } = describeCause(cause);
         const workspaces = workspacesOf(cause);
         return (
           <li key={keyOf(cause)} className="flex flex-wrap justify-between gap-x-6 gap-y-1 py-4 first:pt-0 last:pb-0">
@@ -16,7 +16,7 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
               <p className="max-w-prose text-muted">{next}</p>
               {workspaces.length > 0 ? (
                 <ul className="flex flex-wrap gap-x-4 text-small">
-                  {workspaces.slice(0, linksShown).map(({ workspaceId, name }) =>
+                  {workspaces.slice(0, maxLinks).map(({ workspaceId, name }) =>
                     name === null ? null : (
                       <li key={workspaceId}>
                         <a className="link" href={`/admin/workspaces/${workspaceId}`}>
@@ -54,7 +54,7 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
   );
 }
 
-const linksShown = 10;
+const maxLinks = 10;
 
 function keyOf(cause: Cause): string {
   return `${cause.kind} ${"workspaceId" in cause ? cause.workspaceId : ""} ${"accountId" in cause ? cause.accountId : ""}`;

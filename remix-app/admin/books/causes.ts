@@ -31,13 +31,13 @@ export const causeSchema = z.discriminatedUnion("kind", [
 export type Cause = z.output<typeof causeSchema>;
 
 /** A cause in words: what is wrong, and what to do about it. */
-export interface CauseWords {
+export interface CauseDescription {
   what: string;
   next: string;
 }
 
 /** Describes a cause and what to do about it, in a sentence or two each. */
-export function causeWords(cause: Cause): CauseWords {
+export function describeCause(cause: Cause): CauseDescription {
   switch (cause.kind) {
     case "workspace_costs_above_metered":
       return {
@@ -46,12 +46,12 @@ export function causeWords(cause: Cause): CauseWords {
       };
     case "workspace_runs_estimated":
       return {
-        what: `${counted(cause.runs, "run")} of ${nameOf(cause)} ${cause.runs === 1 ? "has" : "have"} an estimated cost: the provider sent no token counts.`,
+        what: `${countText(cause.runs, "run")} of ${nameOf(cause)} ${cause.runs === 1 ? "has" : "have"} an estimated cost: the provider sent no token counts.`,
         next: "The provider’s own counts may differ. Compare the workspace’s daily costs with the provider’s usage page.",
       };
     case "workspace_runs_closed":
       return {
-        what: `${counted(cause.runs, "run")} of ${nameOf(cause)} ended without a result, so what the provider charged for ${cause.runs === 1 ? "it" : "them"} isn’t known.`,
+        what: `${countText(cause.runs, "run")} of ${nameOf(cause)} ended without a result, so what the provider charged for ${cause.runs === 1 ? "it" : "them"} isn’t known.`,
         next: "The provider may have charged for these. Look for them in the provider’s usage on the same days.",
       };
     case "account_not_metered":
@@ -66,9 +66,10 @@ export function causeWords(cause: Cause): CauseWords {
       };
     case "account_differs":
       return {
-        what: `The provider charged ${accountOf(cause)} ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than was metered. ${usedBy(cause.workspaces)}`,
+        what: `The provider charged ${accountOf(cause)} ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than was metered. ${describeUsers(cause.workspaces)}`,
         next:
-          suspectOf(cause) ?? "Compare the days below, and check the prices of the models that these workspaces use.",
+          describeSuspect(cause) ??
+          "Compare the days below, and check the prices of the models that these workspaces use.",
       };
     case "days_not_metered":
       return {
@@ -114,24 +115,24 @@ function moreOrLess(amount: string): string {
  * Names the workspace most likely to be missing runs. This workspace has no runs on days when the provider charged more
  * than was metered.
  */
-function suspectOf({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
+function describeSuspect({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
   return `${nameOf(first)} has no runs${duringDays(first.daysWithoutRuns)}, when the provider charged more than was metered. Check this workspace for requests that bypass the gateway on those days.`;
 }
 
-function usedBy(users: readonly { workspaceId: string; name: string | null }[]): string {
-  const names = users.slice(0, namesShown).map(nameOf);
+function describeUsers(users: readonly { workspaceId: string; name: string | null }[]): string {
+  const names = users.slice(0, maxNames).map(nameOf);
   const others = users.length - names.length;
-  return `Used by ${joined([...names, ...(others > 0 ? [counted(others, "other workspace")] : [])])}.`;
+  return `Used by ${joinList([...names, ...(others > 0 ? [countText(others, "other workspace")] : [])])}.`;
 }
 
-function counted(number: number, noun: string): string {
+function countText(number: number, noun: string): string {
   return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-const namesShown = 3;
-const spansShown = 4;
+const maxNames = 3;
+const maxSpans = 4;
 
 /**
  * Formats days as " from 3 Oct 2026 to 9 Oct 2026", or " on 3 Oct 2026, from 5 Oct 2026 to 9 Oct 2026 and on 3 other
@@ -140,16 +141,16 @@ const spansShown = 4;
 function duringDays(list: readonly string[]): string {
   if (list.length === 0) return "";
   const spans = spansOf(list);
-  const shown = spans.slice(0, spansShown);
-  const others = spans.slice(spansShown).reduce((sum, { days: many }) => sum + many, 0);
-  const rest = others > 0 ? [counted(others, "other day")] : [];
-  if (shown.every(({ days: many }) => many === 1)) {
-    return ` on ${joined([...shown.map(({ first }) => dayText(first)), ...rest])}`;
+  const listedSpans = spans.slice(0, maxSpans);
+  const others = spans.slice(maxSpans).reduce((sum, { days: many }) => sum + many, 0);
+  const rest = others > 0 ? [countText(others, "other day")] : [];
+  if (listedSpans.every(({ days: many }) => many === 1)) {
+    return ` on ${joinList([...listedSpans.map(({ first }) => dayText(first)), ...rest])}`;
   }
-  const texts = shown.map(({ first, last, days: many }) =>
+  const texts = listedSpans.map(({ first, last, days: many }) =>
     many === 1 ? `on ${dayText(first)}` : `from ${daysInWords(first, last)}`,
   );
-  return ` ${joined([...texts, ...rest.map((days) => `on ${days}`)])}`;
+  return ` ${joinList([...texts, ...rest.map((days) => `on ${days}`)])}`;
 }
 
 /** Begins a sentence with the days: "From 3 Oct 2026 to 9 Oct 2026, the", or "The" without days. */
@@ -173,6 +174,6 @@ function spansOf(list: readonly string[]): { first: string; last: string; days: 
 
 const dayMs = 24 * 60 * 60 * 1000;
 
-function joined(parts: readonly string[]): string {
+function joinList(parts: readonly string[]): string {
   return new Intl.ListFormat("en-GB", { type: "conjunction" }).format(parts);
 }

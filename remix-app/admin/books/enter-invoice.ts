@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { platformBookId } from "../../studio/costs/platform-book.ts";
 import { enterInvoice, type InvoiceEntry } from "../../studio/invoices/record-invoice.ts";
 import type { StudioMember } from "../../studio/studio-reader.ts";
-import { type FailedChange, refused, unreadable } from "../change-answer.ts";
 import { type ConsoleRefusal, confirmedChangeSchema, confirms, unavailable } from "../console-change.ts";
+import { type FailedChange, failWithErrors, failWithRefusal } from "../failed-change.ts";
 import { auditedChange } from "./platform-book.ts";
 
 /**
@@ -31,16 +31,16 @@ export async function enterPlatformInvoice(
     return entry.at === "review" ? { ...entry, failed, status } : entry;
   };
   const confirmed = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!confirmed.success) return showReview(unreadable(confirmed.error, form), 400);
+  if (!confirmed.success) return showReview(failWithErrors(confirmed.error, form), 400);
   const { reason, confirmation } = confirmed.data;
   if (!confirms(confirmation, String(form.get("reference") ?? ""))) {
     const message = "That isn’t the invoice’s reference. Nothing was recorded.";
-    return showReview(refused({ message, field: "confirmation" }, form), 400);
+    return showReview(failWithRefusal({ message, field: "confirmation" }, form), 400);
   }
   try {
     return await enterInvoice(context, { member, form, change: auditedChange(context, reason) });
   } catch (error) {
     if (!(error instanceof Response) || error.status !== unavailable.status) throw error;
-    return showReview(refused(unavailable, form), unavailable.status);
+    return showReview(failWithRefusal(unavailable, form), unavailable.status);
   }
 }

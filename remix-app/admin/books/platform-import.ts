@@ -30,11 +30,11 @@ export async function takePlatformStep(
 
 /** Returns what is wrong with the confirmation of an import, or null. */
 function confirmationErrors(form: FormData): Record<string, string> | null {
-  const given = (name: string) => String(form.get(name) ?? "").trim();
-  const reason = reasonSchema.safeParse(given("reason"));
+  const readText = (name: string) => String(form.get(name) ?? "").trim();
+  const reason = reasonSchema.safeParse(readText("reason"));
   const errors = {
     ...(reason.success ? {} : { reason: reason.error.issues[0]?.message ?? "" }),
-    ...(confirms(given("confirmation"), given("provider")) ? {} : { confirmation: typeProvider }),
+    ...(confirms(readText("confirmation"), readText("provider")) ? {} : { confirmation: typeProvider }),
   };
   return Object.keys(errors).length > 0 ? errors : null;
 }

@@ -5,7 +5,7 @@ import { selfSigned } from "@gatehouse/local-stack/contract/support/certificate"
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type DownloadOptions, downloadPrices } from "./download.ts";
 import { UnreadablePrices } from "./price-source.ts";
-import { mostSourceBytes } from "./read-source.ts";
+import { maxSourceBytes } from "./read-source.ts";
 
 const host = "prices.example.com";
 const { key, certificate } = selfSigned([host]);
@@ -132,10 +132,10 @@ test("looks up the host name of each redirect", async () => {
 });
 
 test("limits the size and duration of a download", async () => {
-  expect(await download("/fits", { mostBytes: 100 })).toHaveLength(100);
-  await expect(download("/large", { mostBytes: 100 })).rejects.toThrow("sent more than");
-  await expect(download("/silent", { withinMs: 200 })).rejects.toThrow("didn’t answer in time");
-  expect(mostSourceBytes).toBe(8 * 1024 * 1024);
+  expect(await download("/fits", { maxBytes: 100 })).toHaveLength(100);
+  await expect(download("/large", { maxBytes: 100 })).rejects.toThrow("sent more than");
+  await expect(download("/silent", { timeoutMs: 200 })).rejects.toThrow("didn’t answer in time");
+  expect(maxSourceBytes).toBe(8 * 1024 * 1024);
 });
 
 test("a connection that breaks in the middle of a file doesn't crash the server", async () => {

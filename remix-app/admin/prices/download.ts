@@ -6,31 +6,36 @@ import {
   requestPublic,
 } from "../../http/public-request.ts";
 import { UnreadablePrices } from "./price-source.ts";
-import { mostSourceBytes, mostSourceText } from "./read-source.ts";
+import { maxSourceBytes, maxSourceText } from "./read-source.ts";
 
-const withinMs = 20_000;
-const mostRedirects = 3;
+const timeoutMs = 20_000;
+const maxRedirects = 3;
 
 /** Overrides the connection and the limits in tests. */
-export type DownloadOptions = ConnectionOptions & { withinMs?: number; mostBytes?: number };
+export type DownloadOptions = ConnectionOptions & { timeoutMs?: number; maxBytes?: number };
 
 /**
  * Downloads a price file from a public https address. Redirects must meet the same condition.
  * @throws UnreadablePrices with a message that says what to do
  */
 export async function downloadPrices(url: string, options: DownloadOptions = {}): Promise<string> {
-  const { withinMs: limitMs = withinMs, mostBytes = mostSourceBytes, ...connection } = options;
+  const { timeoutMs: limitMs = timeoutMs, maxBytes = maxSourceBytes, ...connection } = options;
   const signal = AbortSignal.timeout(limitMs);
   let next = url;
-  for (let redirects = 0; redirects <= mostRedirects; redirects += 1) {
+  for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
     const address = checkAddress(next);
     try {
       const headers = { accept: "application/json" };
       const response = await requestPublic(address, { ...connection, headers, allowLoopback: false, signal });
-      const { statusCode = 0, headers: answered } = response;
-      if (statusCode >= 300 && statusCode < 400 && answered.location && URL.canParse(answered.location, address)) {
+      const { statusCode = 0, headers: responseHeaders } = response;
+      if (
+        statusCode >= 300 &&
+        statusCode < 400 &&
+        responseHeaders.location &&
+        URL.canParse(responseHeaders.location, address)
+      ) {
         response.destroy();
-        next = new URL(answered.location, address).href;
+        next = new URL(responseHeaders.location, address).href;
         continue;
       }
       if (statusCode !== 200) {
@@ -39,13 +44,13 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
           `${address.host} answered ${statusCode}. Check the URL, or download the file and use that.`,
         );
       }
-      return (await readResponse(response, { maxBytes: mostBytes })).toString();
+      return (await readResponse(response, { maxBytes })).toString();
     } catch (error) {
       throw failure(error, { host: address.host, signal });
     }
   }
   throw new UnreadablePrices(
-    `${new URL(url).host} redirects more than ${mostRedirects} times. Use the URL of the file itself.`,
+    `${new URL(url).host} redirects more than ${maxRedirects} times. Use the URL of the file itself.`,
   );
 }
 
@@ -63,8 +68,8 @@ function failure(error: unknown, { host, signal }: { host: string; signal: Abort
     return new UnreadablePrices(`${error.message}. Download the file and use that.`);
   }
   if (error instanceof ResponseTooLarge) {
-    return new UnreadablePrices(`${host} sent more than ${mostSourceText}: this isn’t a price file.`);
+    return new UnreadablePrices(`${host} sent more than ${maxSourceText}: this isn’t a price file.`);
   }
-  const why = signal.aborted ? "didn’t answer in time" : "couldn’t be reached";
-  return new UnreadablePrices(`${host} ${why}. Try again, or download the file and use that.`);
+  const reason = signal.aborted ? "didn’t answer in time" : "couldn’t be reached";
+  return new UnreadablePrices(`${host} ${reason}. Try again, or download the file and use that.`);
 }

@@ -1,7 +1,7 @@
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { count } from "../labels.ts";
 import { stepPath } from "../model-scope.ts";
-import { count } from "../words.ts";
 import { limitsQuery, limitsText } from "./limits.ts";
 import type { Proposal } from "./proposal.ts";
 

@@ -21,35 +21,35 @@ export type ProposedLimits = Limits & { model: string };
  * Proposes the limits that the catalogue does not have. If a model's routes or the sources differ, proposes the lowest
  * output limit, which every route accepts, and the largest context window, because tokens beyond it are not charged.
  * A missing default output limit is the output limit, at most 32,768.
- * @param stated the limits that the sources state for each model
+ * @param sourceLimits the limits that the sources state for each model
  */
 export function proposeLimits(
   models: readonly { model: string; limits: Limits | null }[],
-  stated: ReadonlyMap<string, readonly SourceLimits[]>,
+  sourceLimits: ReadonlyMap<string, readonly SourceLimits[]>,
 ): ProposedLimits[] {
   const catalogue = new Map(models.map(({ model, limits }) => [model, limits]));
-  return [...catalogue].flatMap(([model, known]) => {
-    const found = stated.get(model) ?? [];
-    if (!known || found.length === 0) return [];
-    const outputLimit = known.outputLimit ?? least(found.flatMap((each) => each.outputLimit ?? []));
+  return [...catalogue].flatMap(([model, catalogued]) => {
+    const offered = sourceLimits.get(model) ?? [];
+    if (!catalogued || offered.length === 0) return [];
+    const outputLimit = catalogued.outputLimit ?? minOrNull(offered.flatMap((each) => each.outputLimit ?? []));
     const proposed = {
-      contextWindow: known.contextWindow ?? largest(found.flatMap((each) => each.contextWindow ?? [])),
+      contextWindow: catalogued.contextWindow ?? maxOrNull(offered.flatMap((each) => each.contextWindow ?? [])),
       outputLimit,
       defaultOutputLimit:
         outputLimit === null
-          ? known.defaultOutputLimit
-          : Math.min(known.defaultOutputLimit ?? maxDefaultOutput, outputLimit),
+          ? catalogued.defaultOutputLimit
+          : Math.min(catalogued.defaultOutputLimit ?? maxDefaultOutput, outputLimit),
     };
-    const isNew = (Object.keys(proposed) as (keyof Limits)[]).some((name) => proposed[name] !== known[name]);
+    const isNew = (Object.keys(proposed) as (keyof Limits)[]).some((name) => proposed[name] !== catalogued[name]);
     return isNew ? [{ model, ...proposed }] : [];
   });
 }
 
-function least(values: readonly number[]): number | null {
+function minOrNull(values: readonly number[]): number | null {
   return values.length > 0 ? Math.min(...values) : null;
 }
 
-function largest(values: readonly number[]): number | null {
+function maxOrNull(values: readonly number[]): number | null {
   return values.length > 0 ? Math.max(...values) : null;
 }
 
@@ -62,16 +62,18 @@ export function readProposedLimits(query: URLSearchParams): Partial<Limits> {
 
 /** Returns the query parameters that {@link readProposedLimits} reads. */
 export function limitsQuery({ model, ...limits }: ProposedLimits): Record<string, string> {
-  const stated = Object.entries(limits).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
-  return { model, ...Object.fromEntries(stated) };
+  const entries = Object.entries(limits).flatMap(([name, value]) => (value === null ? [] : [[name, String(value)]]));
+  return { model, ...Object.fromEntries(entries) };
 }
 
 /** Describes limits: "context window 128,000, output limit 16,384, default output 16,384". */
 export function limitsText({ contextWindow, outputLimit, defaultOutputLimit }: Limits): string {
-  const named = [
+  const labelled = [
     ["context window", contextWindow],
     ["output limit", outputLimit],
     ["default output limit", defaultOutputLimit],
   ] as const;
-  return named.flatMap(([name, value]) => (value === null ? [] : `${name} ${value.toLocaleString("en")}`)).join(", ");
+  return labelled
+    .flatMap(([name, value]) => (value === null ? [] : `${name} ${value.toLocaleString("en")}`))
+    .join(", ");
 }

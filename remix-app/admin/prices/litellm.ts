@@ -61,12 +61,12 @@ export function isLiteLlm(file: Record<string, unknown>): boolean {
 }
 
 /** Reads the wanted models. A key may start with its provider (`gemini/gemini-2.5-pro`) or not (`gpt-4.1`). */
-export function readLiteLlm(file: Record<string, unknown>, wanted: ReadonlySet<string>): SourceModel[] {
+export function readLiteLlm(file: Record<string, unknown>, modelNames: ReadonlySet<string>): SourceModel[] {
   return Object.entries(file).flatMap(([key, value]) => {
     if (!hasProvider(value) || key === "sample_spec") return [];
     const provider = value.litellm_provider;
     const model = key.startsWith(`${provider}/`) ? key.slice(provider.length + 1) : key;
-    if (!wanted.has(model)) return [];
+    if (!modelNames.has(model)) return [];
     // The legacy `max_tokens` may be the limit of the input (`sample_spec`).
     const { max_input_tokens: contextWindow, max_output_tokens: outputLimit } = value;
     return [{ provider, model, ...readRecord(value), limits: readLimits({ contextWindow, outputLimit }) }];

@@ -23,7 +23,7 @@ const classes: readonly (readonly [string, PriceClass])[] = [
   ["input_audio", "audioInputUsd"],
   ["output_audio", "audioOutputUsd"],
 ];
-const known = new Set([...classes.map(([name]) => name), "reasoning", "context_over_200k", "tiers", "tier"]);
+const knownFields = new Set([...classes.map(([name]) => name), "reasoning", "context_over_200k", "tiers", "tier"]);
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
@@ -54,11 +54,11 @@ export function modelsDevProviders(file: Record<string, unknown>): Record<string
 }
 
 /** Reads the wanted models of models.dev's providers. */
-export function readModelsDev(providers: Record<string, unknown>, wanted: ReadonlySet<string>): SourceModel[] {
+export function readModelsDev(providers: Record<string, unknown>, modelNames: ReadonlySet<string>): SourceModel[] {
   return Object.entries(providers).flatMap(([id, value]) =>
     hasModels(value)
       ? Object.entries(value.models)
-          .filter(([name]) => wanted.has(name))
+          .filter(([name]) => modelNames.has(name))
           .map(([name, entry]) => ({ provider: id, model: name, ...readModel(entry), limits: limitsOf(entry) }))
       : [],
   );
@@ -109,7 +109,10 @@ function readTier(
     if (value instanceof JsonNumber) offers[asClass] = exactOffer(value);
   }
   const { reasoning } = from;
-  const apart = reasoning instanceof JsonNumber && exactOffer(reasoning).usd !== offers.outputUsd?.usd;
-  const others = Object.keys(from).filter((name) => !known.has(name));
-  return { tier: { serviceTier, aboveTokens, offers }, unpriced: [...(apart ? ["reasoning"] : []), ...others] };
+  const hasOtherReasoningPrice = reasoning instanceof JsonNumber && exactOffer(reasoning).usd !== offers.outputUsd?.usd;
+  const others = Object.keys(from).filter((name) => !knownFields.has(name));
+  return {
+    tier: { serviceTier, aboveTokens, offers },
+    unpriced: [...(hasOtherReasoningPrice ? ["reasoning"] : []), ...others],
+  };
 }

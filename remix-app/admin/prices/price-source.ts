@@ -64,36 +64,36 @@ export const serviceTierName = /^[a-z][a-z0-9_-]{0,31}$/;
 export const isTierSize = (tokens: number) => Number.isInteger(tokens) && tokens > 0 && tokens < 2_147_483_647;
 
 /** Returns the limits that a source states. Ignores values that the integer columns can't hold. */
-export function readLimits(stated: Record<keyof SourceLimits, unknown>): SourceLimits {
-  const known = Object.entries(stated).flatMap(([name, value]) => {
+export function readLimits(values: Record<keyof SourceLimits, unknown>): SourceLimits {
+  const limits = Object.entries(values).flatMap(([name, value]) => {
     const tokens = value instanceof JsonNumber ? Number(value.text) : Number.NaN;
     return isTierSize(tokens) ? [[name, tokens]] : [];
   });
-  return Object.fromEntries(known);
+  return Object.fromEntries(limits);
 }
 
 /** A price file that cannot be read. The message is for the admin. */
 export class UnreadablePrices extends Error {}
 
 /** The maximum number of decimals that a price column stores. */
-const mostDecimals = 6;
-const mostWholeDigits = 12;
+const maxDecimals = 6;
+const maxWholeDigits = 12;
 /** Maximum length of a number, to bound parsing time. */
-const longestNumber = 100;
+const maxNumberLength = 100;
 
 /**
  * Multiplies an amount in USD by a power of ten, exactly. An amount with too many decimals gets a note instead of being
  * rounded.
  */
 export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
-  const decimal = text.length <= longestNumber ? readDecimalText(text) : null;
+  const decimal = text.length <= maxNumberLength ? readDecimalText(text) : null;
   if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} isn’t a price` };
   const factor = { units: 10n ** BigInt(powerOfTen), scale: 0 };
   const usd = formatDecimal(multiply(parseDecimal(decimal), factor));
   const [whole = "", fraction = ""] = usd.replace(/^0+(?=\d)/, "").split(".");
-  if (usd.startsWith("-") || whole.length > mostWholeDigits) {
+  if (usd.startsWith("-") || whole.length > maxWholeDigits) {
     return { usd: null, note: `${usd.slice(0, 40)} isn’t a price` };
   }
-  if (fraction.length > mostDecimals) return { usd: null, note: `Can’t be used: more than ${mostDecimals} decimals` };
+  if (fraction.length > maxDecimals) return { usd: null, note: `Can’t be used: more than ${maxDecimals} decimals` };
   return { usd: fraction ? `${whole}.${fraction}` : whole };
 }

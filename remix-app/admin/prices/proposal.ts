@@ -125,19 +125,19 @@ export function proposePrices(
     }
     stated.set(model, [...(stated.get(model) ?? []), ...found.flat().flatMap(({ limits }) => limits ?? [])]);
     for (const tier of tiersOf(found)) {
-      const known = knownPrice(prices, tier);
-      const size =
-        known?.minInputTokens ??
+      const currentPrice = findCurrentPrice(prices, tier);
+      const firstToken =
+        currentPrice?.minInputTokens ??
         (tier.aboveTokens === 0 || tierIncludesItsSize(name) ? tier.aboveTokens : tier.aboveTokens + 1);
       const price: ProposedPrice = {
         model,
         displayName,
         providerId,
         serviceTier: tier.serviceTier,
-        minInputTokens: size,
-        latest: prices.find(({ minInputTokens }) => minInputTokens === size)?.latest ?? null,
-        current: known?.current ? amounts.parse(known) : null,
-        scheduled: known !== undefined && isScheduled(known),
+        minInputTokens: firstToken,
+        latest: prices.find(({ minInputTokens }) => minInputTokens === firstToken)?.latest ?? null,
+        current: currentPrice?.current ? amounts.parse(currentPrice) : null,
+        scheduled: currentPrice !== undefined && isScheduled(currentPrice),
         offered: found.map((entries) => mergeOffers(entries, tier)),
       };
       const differs = priceClasses.some((name) => isDifference(compare(price, name)));
@@ -153,9 +153,9 @@ type Tier = Pick<SourceTier, "serviceTier" | "aboveTokens">;
 function tiersOf(found: readonly (readonly SourceModel[])[]): Tier[] {
   const tiers = found.flat().flatMap((entry) => entry.tiers);
   const unique = new Map(tiers.map((tier) => [`${tier.serviceTier} ${tier.aboveTokens}`, tier]));
-  const place = ({ serviceTier }: Tier) => (serviceTier === "default" ? "" : serviceTier);
+  const sortKey = ({ serviceTier }: Tier) => (serviceTier === "default" ? "" : serviceTier);
   return [...unique.values()].toSorted((one, other) =>
-    place(one) < place(other) ? -1 : place(one) > place(other) ? 1 : one.aboveTokens - other.aboveTokens,
+    sortKey(one) < sortKey(other) ? -1 : sortKey(one) > sortKey(other) ? 1 : one.aboveTokens - other.aboveTokens,
   );
 }
 
@@ -166,10 +166,12 @@ function isScheduled({ current, from, until }: RoutePrices["prices"][number]): b
 /**
  * Finds our price that corresponds to a source's tier. Our price begins at the tier's threshold or at the next token.
  */
-function knownPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
+function findCurrentPrice(prices: RoutePrices["prices"], { serviceTier, aboveTokens }: Tier) {
   const sizes = aboveTokens === 0 ? [0] : [aboveTokens + 1, aboveTokens];
   return sizes
-    .map((size) => prices.find((price) => price.serviceTier === serviceTier && price.minInputTokens === size))
+    .map((minInputTokens) =>
+      prices.find((price) => price.serviceTier === serviceTier && price.minInputTokens === minInputTokens),
+    )
     .find((price) => price !== undefined);
 }
 
@@ -188,9 +190,9 @@ function mergeOffers(
     const each = stated.flatMap(({ entry, offers: { [name]: offer } }) => (offer ? [{ entry, offer }] : []));
     const [first] = each;
     if (!first) continue;
-    const isOne = each.every(({ offer }) => offer.usd === first.offer.usd);
+    const isUnanimous = each.every(({ offer }) => offer.usd === first.offer.usd);
     const list = each.map(({ entry, offer }) => `${entry} ${offer.usd ?? "no price"}`).join(", ");
-    merged[name] = isOne ? first.offer : { usd: null, note: `Stated twice (${list}), so it can’t be applied` };
+    merged[name] = isUnanimous ? first.offer : { usd: null, note: `Stated twice (${list}), so it can’t be applied` };
   }
   return merged;
 }
@@ -226,12 +228,12 @@ export function compare(
 ): Comparison | null {
   const stated = offered.flatMap((each) => each[name] ?? []);
   if (stated.length === 0) return null;
-  const amountsStated = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
-  if (amountsStated.size === 0) return "no usable price";
-  if (amountsStated.size > 1) return "sources disagree";
+  const statedAmounts = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
+  if (statedAmounts.size === 0) return "no usable price";
+  if (statedAmounts.size > 1) return "sources disagree";
   const now = currentUsd(current, name);
   if (now === null) return "new";
-  return amountsStated.has(plain(now)) ? "same" : "different";
+  return statedAmounts.has(plain(now)) ? "same" : "different";
 }
 
 function isDifference(comparison: Comparison | null): boolean {

@@ -4,18 +4,18 @@ import { modelsDevProviders, readModelsDev } from "./models-dev.ts";
 import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "./price-source.ts";
 
 /** The files of models.dev and LiteLLM have a few million bytes. */
-export const mostSourceBytes = 8 * 1024 * 1024;
-export const mostSourceText = "8 MiB";
+export const maxSourceBytes = 8 * 1024 * 1024;
+export const maxSourceText = "8 MiB";
 /** Real files have far fewer values. */
-const mostValues = 500_000;
+const maxValues = 500_000;
 
 export type PriceFile = { from: string; text: string };
 
 /** Reads a price file of models.dev or LiteLLM, detected by its shape. Amounts keep all their digits. */
-function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>): PriceSource {
-  if ((text.match(/[,[{]/g) ?? []).length > mostValues) {
+function readPriceSource({ from, text }: PriceFile, modelNames: ReadonlySet<string>): PriceSource {
+  if ((text.match(/[,[{]/g) ?? []).length > maxValues) {
     throw new UnreadablePrices(
-      `${from} has more than ${mostValues.toLocaleString("en")} values: this isn’t a price file.`,
+      `${from} has more than ${maxValues.toLocaleString("en")} values: this isn’t a price file.`,
     );
   }
   let file: unknown;
@@ -29,11 +29,11 @@ function readPriceSource({ from, text }: PriceFile, wanted: ReadonlySet<string>)
     );
   }
   const record = isRecord(file) ? file : {};
-  const once = (models: SourceModel[]) =>
-    models.map((model) => (isRepeated(model, repeated) ? ambiguous(model) : model));
+  const markRepeated = (models: SourceModel[]) =>
+    models.map((model) => (isRepeated(model, repeated) ? markAmbiguous(model) : model));
   const providers = modelsDevProviders(record);
-  if (providers) return { name: "models.dev", models: once(readModelsDev(providers, wanted)) };
-  if (isLiteLlm(record)) return { name: "LiteLLM", models: once(readLiteLlm(record, wanted)) };
+  if (providers) return { name: "models.dev", models: markRepeated(readModelsDev(providers, modelNames)) };
+  if (isLiteLlm(record)) return { name: "LiteLLM", models: markRepeated(readLiteLlm(record, modelNames)) };
   throw new UnreadablePrices(
     `${from} has no prices in a known form. Use models.dev’s api.json or LiteLLM’s model_prices_and_context_window.json.`,
   );
@@ -66,7 +66,7 @@ function isRepeated({ provider, model }: SourceModel, repeated: ReadonlySet<stri
   return repeated.has(model) || repeated.has(`${provider}/${model}`);
 }
 
-function ambiguous(model: SourceModel): SourceModel {
+function markAmbiguous(model: SourceModel): SourceModel {
   return { ...model, tiers: [], unpriced: ["stated twice in the file"], limits: {} };
 }
 
@@ -79,8 +79,8 @@ export function readPriceSources(
   files: readonly PriceFile[],
   routes: readonly { providerModel: string }[],
 ): PriceSource[] {
-  const wanted = new Set(routes.map(({ providerModel }) => providerModel));
-  const sources = files.map((file) => readPriceSource(file, wanted));
+  const modelNames = new Set(routes.map(({ providerModel }) => providerModel));
+  const sources = files.map((file) => readPriceSource(file, modelNames));
   const [first, second] = sources;
   if (first && first.name === second?.name) {
     throw new UnreadablePrices(`Both files are from ${first.name}. Choose one of models.dev and one of LiteLLM.`);

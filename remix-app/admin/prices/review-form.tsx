@@ -2,11 +2,11 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
-import type { FailedChange } from "../change-answer.ts";
-import { usd } from "../words.ts";
+import type { FailedChange } from "../failed-change.ts";
+import { usd } from "../labels.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
 import { compare, currentUsd, fallbackText, type ProposedPrice, plain } from "./proposal.ts";
-import { confirmation, pickField, type Shown, takeField } from "./review.ts";
+import { confirmation, pickField, type ReviewedPrices, takeField } from "./review.ts";
 
 const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
 const number = "text-right tabular-nums";
@@ -18,7 +18,7 @@ export function ReviewForm({
   draftId,
   failed,
 }: {
-  shown: Shown;
+  shown: ReviewedPrices;
   /** Identifies what the server keeps of `shown`. */
   draftId: string;
   failed: FailedChange | undefined;
@@ -83,7 +83,7 @@ export function ReviewForm({
 type TableProps = {
   price: ProposedPrice;
   row: number;
-  sources: Shown["sources"];
+  sources: ReviewedPrices["sources"];
   typed: Record<string, string>;
 };
 
@@ -135,7 +135,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
                 </span>
               </th>
               <td className={`${cell} ${number}`}>
-                {shownUsd(currentUsd(price.current, name))}
+                {formatAmount(currentUsd(price.current, name))}
                 <span className="block text-muted text-small">{fallbackText(price.current, name)}</span>
               </td>
               {sources.map((source, index) => (
@@ -203,7 +203,7 @@ function OfferCell({
     <>
       {offer.usd === null ? null : (
         <span className={choice}>
-          {shownUsd(offer.usd)}
+          {formatAmount(offer.usd)}
           {field ? (
             <input
               type="checkbox"
@@ -225,7 +225,7 @@ function hasAmount(offers: ProposedPrice["offered"][number] = {}): boolean {
 }
 
 /** Shows an amount with at least two decimals. */
-function shownUsd(amount: string | null): string {
+function formatAmount(amount: string | null): string {
   const [whole = "", fraction = ""] = plain(amount ?? "").split(".");
   return usd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);
 }

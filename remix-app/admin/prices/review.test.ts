@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ProposedPrice } from "./proposal.ts";
-import { readChoices, type Shown } from "./review.ts";
+import { type ReviewedPrices, readSelection } from "./review.ts";
 
 const none = {
   inputUsd: null,
@@ -30,8 +30,8 @@ const price = (rest: Partial<ProposedPrice> = {}): ProposedPrice => ({
   ...rest,
 });
 const choose = (fields: Record<string, string>, ...prices: ProposedPrice[]) => {
-  const shown: Shown = { sources: ["models.dev", "LiteLLM"], prices: prices.length > 0 ? prices : [price()] };
-  return readChoices(shown, new Map(Object.entries(fields)));
+  const shown: ReviewedPrices = { sources: ["models.dev", "LiteLLM"], prices: prices.length > 0 ? prices : [price()] };
+  return readSelection(shown, new Map(Object.entries(fields)));
 };
 const scope = { model: "m", providerId: "openai", serviceTier: "default", minInputTokens: 0, latest: "7" };
 

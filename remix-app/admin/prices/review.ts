@@ -11,11 +11,11 @@ import { currentUsd, type ProposedPrice, plain, proposedPriceSchema } from "./pr
 export const confirmation = "apply prices";
 
 /** The sources and prices that the review page shows. A draft keeps them until the chosen prices are applied. */
-export const shownSchema = z.object({
+export const reviewedPricesSchema = z.object({
   sources: z.array(z.enum(["models.dev", "LiteLLM"])).max(2),
   prices: z.array(proposedPriceSchema).max(maxReviewed),
 });
-export type Shown = z.output<typeof shownSchema>;
+export type ReviewedPrices = z.output<typeof reviewedPricesSchema>;
 
 export const reviewSchema = confirmedChangeSchema.extend({
   confirmation: z.string({ error: `Type ${confirmation}` }).trim(),
@@ -30,7 +30,7 @@ export const reviewSchema = confirmedChangeSchema.extend({
     ),
 });
 
-type ChosenPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | "minInputTokens" | "latest"> &
+type SelectedPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" | "minInputTokens" | "latest"> &
   Record<PriceClass, string | null>;
 
 /** Names the field that chooses the source of all prices in a row. */
@@ -43,28 +43,30 @@ export const pickField = (row: number, { name, source }: { name: PriceClass; sou
  * Reads which prices were chosen. In a changed price row, amounts that were not chosen keep their current values.
  * @returns the changed rows, or a message that says what to correct
  */
-export function readChoices(
-  { prices }: Shown,
+export function readSelection(
+  { prices }: ReviewedPrices,
   form: ReadonlyMap<string, unknown>,
-): { chosen: ChosenPrice[] } | { fault: string } {
-  const chosen: ChosenPrice[] = [];
+): { chosen: SelectedPrice[] } | { fault: string } {
+  const chosen: SelectedPrice[] = [];
   for (const [row, price] of prices.entries()) {
     const title = `${price.model} through ${price.providerId}`;
     const all = form.get(takeField(row));
-    let isChosen = false;
+    let hasSelection = false;
     const amounts = { ...price.current } as Partial<Record<PriceClass, string | null>>;
     for (const name of priceClasses) {
-      const picked = price.offered.flatMap((_, source) => (form.has(pickField(row, { name, source })) ? [source] : []));
-      if (picked.length > 1) return { fault: `${title}: choose one source for ${priceLabels[name]}.` };
-      const source = picked[0] ?? (all ? Number(all) : undefined);
+      const selected = price.offered.flatMap((_, source) =>
+        form.has(pickField(row, { name, source })) ? [source] : [],
+      );
+      if (selected.length > 1) return { fault: `${title}: choose one source for ${priceLabels[name]}.` };
+      const source = selected[0] ?? (all ? Number(all) : undefined);
       const usd = source === undefined ? undefined : price.offered[source]?.[name]?.usd;
       if (!usd) continue;
       amounts[name] = usd;
-      isChosen = true;
+      hasSelection = true;
     }
     const changed = { ...noAmounts, ...amounts };
     const isSame = priceClasses.every((name) => sameUsd(currentUsd(changed, name), currentUsd(price.current, name)));
-    if (!isChosen || isSame) continue;
+    if (!hasSelection || isSame) continue;
     if (price.scheduled) return { fault: `${title}: a later price is scheduled. Change it on the model’s page.` };
     if (changed.inputUsd === null || changed.outputUsd === null) {
       return { fault: `${title}: a new price needs an input and an output price. Choose both.` };
@@ -84,7 +86,7 @@ function sameUsd(one: string | null, other: string | null): boolean {
 /** Adds the chosen prices in one transaction. */
 export function addProposedPrices(
   context: AppLoadContext,
-  { admin, ...change }: { admin: InfrastructureAdmin; prices: ChosenPrice[]; from: string | null; reason: string },
+  { admin, ...change }: { admin: InfrastructureAdmin; prices: SelectedPrice[]; from: string | null; reason: string },
 ): Promise<ConsoleChange> {
   return actInConsole(context, { admin, name: "add_proposed_prices", change, refusals });
 }

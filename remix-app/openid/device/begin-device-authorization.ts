@@ -4,16 +4,16 @@ import { appsUnavailable, callAppFunction } from "../../apps/app-database.ts";
 import { hashOf, newOpaqueToken } from "../../apps/opaque-tokens.ts";
 import { type ClientRequest, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
-import { newUserCode, shownUserCode } from "./user-code.ts";
+import { formatUserCode, newUserCode } from "./user-code.ts";
 
 /** Number of codes to propose. The database takes the first that is not in use. */
-const candidates = 4;
+const candidateCount = 4;
 
 const refusal = z.object({
   refused: z.enum(["unauthenticated", "unauthorized_client", "scope", "limited", "unavailable"]),
   retryAfterSeconds: z.number().int().optional(),
 });
-const begun = z.object({
+const deviceAuthorization = z.object({
   userCode: z.string(),
   expiresInSeconds: z.number().int(),
   intervalSeconds: z.number().int(),
@@ -36,20 +36,20 @@ export async function beginDeviceAuthorization(
       client_id: client.id,
       secret_hash: client.secretHash,
       device_code_hash: hashOf(deviceCode),
-      user_codes: Array.from({ length: candidates }, newUserCode),
+      user_codes: Array.from({ length: candidateCount }, newUserCode),
       scopes: (form.get("scope") ?? "").split(" ").filter(Boolean),
       address: clientAddress,
       user_agent: userAgent,
       place,
     },
-    schema: z.union([refusal, begun]),
+    schema: z.union([refusal, deviceAuthorization]),
   });
   if ("refused" in answer) {
     if (answer.refused === "unauthenticated") throw await refuseClient(context, client);
     if (answer.refused === "unavailable") throw appsUnavailable(context);
-    throw refused(answer);
+    throw refusalResponse(answer);
   }
-  const code = shownUserCode(answer.userCode);
+  const code = formatUserCode(answer.userCode);
   const page = `${env.BASE_URL}/device`;
   const body = {
     device_code: deviceCode,
@@ -62,7 +62,7 @@ export async function beginDeviceAuthorization(
   return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
 }
 
-function refused({ refused: reason, retryAfterSeconds = 1 }: z.output<typeof refusal>): Response {
+function refusalResponse({ refused: reason, retryAfterSeconds = 1 }: z.output<typeof refusal>): Response {
   switch (reason) {
     case "scope":
       return oauthError("invalid_scope", { description: "Send a scope that this client is registered for" });

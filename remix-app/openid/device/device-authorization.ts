@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { guardAttempt, type RefusedAttempt } from "../../abuse/attempts.ts";
 import { deviceName } from "../../activity/device-name.ts";
-import { describedEvent } from "../../activity/record-event.ts";
+import { describeEvent } from "../../activity/record-event.ts";
 import { problem } from "../../http/problem.ts";
 import { claimsFor } from "../../session/approval-proof.ts";
 import { refusalOf } from "../../session/challenge.ts";
@@ -67,14 +67,14 @@ export async function findDeviceAuthorization(
   await attempt.settle(request ? "void" : "failed");
   if (!request) return unknownCode;
   const { userAgent, ...facts } = request;
-  return { ...facts, device: deviceName(userAgent), rights: rightsOf(facts.scopes, context.env.BRAND_NAME) };
+  return { ...facts, device: deviceName(userAgent), rights: deviceRights(facts.scopes, context.env.BRAND_NAME) };
 }
 
 /**
  * Describes the scopes of a device's login. `offline_access` has its own text, because signing out of this product does
  * not end a device's login.
  */
-function rightsOf(scopes: readonly string[], product: string): string[] {
+function deviceRights(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
   const rights = rightsOfScopes({ scopes: withoutRenewal }, product);
   return scopes.includes("offline_access") ? [...rights, "Stay signed in on the device for up to 30 days"] : rights;
@@ -119,7 +119,7 @@ export async function decideDeviceAuthorization(
       user_code: request.userCode,
       claims: claimsFor(context, session.auth.claims),
       approve,
-      event: describedEvent(context, { userId: user.id, kind: "device_approved", details }),
+      event: describeEvent(context, { userId: user.id, kind: "device_approved", details }),
     },
     schema: outcome,
   });

@@ -20,7 +20,7 @@ import {
 import { readStack } from "../../../scripts/test/stack.ts";
 import { openBrowser } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";
-import { shownUserCode } from "./user-code.ts";
+import { formatUserCode } from "./user-code.ts";
 
 const { base } = readStack();
 const warning = "Only continue if you started this on your own device";
@@ -35,7 +35,7 @@ afterAll(() => Promise.all([deletePerson(person), deleteDeviceClient(client)]));
 const pageOf = (typed: string) => `/device?${new URLSearchParams({ user_code: typed })}`;
 
 const answer = (browser: SignedInBrowser, userCode: string, decision: "approve" | "deny", accountId = person.id) =>
-  browser.post("/device", { accountId, userCode: shownUserCode(userCode), decision });
+  browser.post("/device", { accountId, userCode: formatUserCode(userCode), decision });
 
 async function stateOf(userCode: string): Promise<string> {
   const [row] = await query<{ state: string }>(
@@ -52,7 +52,7 @@ describe("the device sign-in page for a user code", () => {
     expect(status).toBe(200);
     for (const shown of [
       "Sign in to Field CLI on a device",
-      shownUserCode(userCode),
+      formatUserCode(userCode),
       "curl",
       "Porto, Portugal",
       "203.0.113.7",
@@ -78,7 +78,7 @@ describe("the device sign-in page for a user code", () => {
   test.each([
     ["in lower case without a hyphen", (code: string) => code.toLowerCase()],
     ["with spaces", (code: string) => ` ${code.slice(0, 4)} ${code.slice(4)} `],
-    ["with a hyphen", shownUserCode],
+    ["with a hyphen", formatUserCode],
   ])("the device sign-in page accepts the code typed %s", async (_, typed) => {
     const { userCode } = await askFromDevice(client);
     expect((await (await enter(person)).get(pageOf(typed(userCode)))).words).toContain(warning);
@@ -132,7 +132,7 @@ describe("answering a device's sign-in request on the page", () => {
     const browser = await enter(person);
     expect(await answer(browser, userCode, "approve")).toMatchObject({
       status: 303,
-      location: pageOf(shownUserCode(userCode)),
+      location: pageOf(formatUserCode(userCode)),
     });
     expect(await stateOf(userCode)).toBe("approved");
     expect((await browser.get(pageOf(userCode))).words).toContain("Sign-in approved");
@@ -169,7 +169,7 @@ describe("answering a device's sign-in request on the page", () => {
       expect(words.includes("we’ll ask you to confirm it’s you")).toBe(leadsTo !== null);
       const { location } = await answer(browser, userCode, "approve");
       if (leadsTo) {
-        expect(location).toBe(`/step-up?${new URLSearchParams({ returnUrl: pageOf(shownUserCode(userCode)) })}`);
+        expect(location).toBe(`/step-up?${new URLSearchParams({ returnUrl: pageOf(formatUserCode(userCode)) })}`);
       }
       expect(await stateOf(userCode)).toBe(state);
     },

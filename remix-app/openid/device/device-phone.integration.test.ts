@@ -22,7 +22,7 @@ import { readStack } from "../../../scripts/test/stack.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { codeOf } from "../../testing/authenticator-app.ts";
 import { openPhone, type Phone, unlockedPhone } from "../../testing/phone.ts";
-import { shownUserCode } from "./user-code.ts";
+import { formatUserCode } from "./user-code.ts";
 
 const { base, supabase } = readStack();
 let person: Person;
@@ -53,12 +53,12 @@ async function approvalOf(userCode: string): Promise<Record<string, unknown> | u
 describe("approving a device on a phone", () => {
   test("a phone can read a device request's app, device, place, scopes and rights without changing the request", async () => {
     const { userCode } = await askFromDevice(client);
-    for (const typed of [userCode, shownUserCode(userCode), userCode.toLowerCase()]) {
+    for (const typed of [userCode, formatUserCode(userCode), userCode.toLowerCase()]) {
       expect(await phone.get(pathOf(typed))).toEqual({
         status: 200,
         setCookies: [],
         body: {
-          userCode: shownUserCode(userCode),
+          userCode: formatUserCode(userCode),
           status: "pending",
           app: { name: client.name, displayName: "Field CLI" },
           scopes: ["openid", "profile", "workspaces:read"],
@@ -185,7 +185,7 @@ test("the command-line phone simulator shows the device's request and answers it
     const { password, email } = person;
     expect((await commandLine.run(["sign-in", email], { MOBILE_PASSWORD: password })).code).toBe(0);
     const [first, second] = [await askFromDevice(client), await askFromDevice(client)];
-    const approved = await commandLine.run(["approve-device", shownUserCode(first.userCode)]);
+    const approved = await commandLine.run(["approve-device", formatUserCode(first.userCode)]);
     expect(approved.out).toMatch(/^Field CLI asks for a sign-in on curl, Porto, Portugal, 203\.0\.113\.7, .+Z\.\n/);
     expect(approved.out).toContain("See your workspaces and your role in each");
     expect(approved.out).toMatch(/\nApproved\./);

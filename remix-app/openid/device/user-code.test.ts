@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
-import { newUserCode, readUserCode, shownUserCode } from "./user-code.ts";
+import { formatUserCode, newUserCode, readUserCode } from "./user-code.ts";
 
 test("a new user code has eight consonants and is accepted as it is displayed", () => {
   const codes = Array.from({ length: 200 }, newUserCode);
   for (const code of codes) {
     expect(code).toMatch(/^[BCDFGHJKLMNPQRSTVWXZ]{8}$/);
-    expect(readUserCode(shownUserCode(code))).toBe(code);
+    expect(readUserCode(formatUserCode(code))).toBe(code);
   }
   expect(new Set(codes).size).toBe(codes.length);
 });
 
 test("a user code is shown in two groups of four", () => {
-  expect(shownUserCode("WDJBMJHT")).toBe("WDJB-MJHT");
+  expect(formatUserCode("WDJBMJHT")).toBe("WDJB-MJHT");
 });
 
 test.each(["WDJB-MJHT", "wdjb-mjht", "WDJBMJHT", " wd jb mj ht ", "WDJB–MJHT", "WDJB\u00a0MJHT", "w-d-j-b-m-j-h-t"])(

@@ -19,6 +19,6 @@ export function readUserCode(typed: string): string | null {
 }
 
 /** Formats a user code for people: "WDJB-MJHT". */
-export function shownUserCode(code: string): string {
+export function formatUserCode(code: string): string {
   return `${code.slice(0, codeLength / 2)}-${code.slice(codeLength / 2)}`;
 }

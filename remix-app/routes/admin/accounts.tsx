@@ -5,7 +5,7 @@ import { FoundAccounts } from "../../admin/found-accounts.tsx";
 import { countApprovalRequests } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
-import { WaitingNotice } from "../../admin/workspace-table.tsx";
+import { KeyRequestNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
@@ -29,7 +29,7 @@ export default function ConsoleUsersPage() {
   const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
     <Page title="Accounts" lead="Everyone with an account.">
-      <WaitingNotice waiting={waiting} />
+      <KeyRequestNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card
         title={term ? `Accounts that match “${term}”` : "All accounts"}

@@ -1,9 +1,9 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
@@ -19,7 +19,10 @@ const list = "/admin/address-blocks";
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  return { block: await requireAddressBlock(context, params.blockId), kept: keptChange(context, { request, admin }) };
+  return {
+    block: await requireAddressBlock(context, params.blockId),
+    kept: restoreChange(context, { request, admin }),
+  };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -27,14 +30,14 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const block = await requireAddressBlock(context, params.blockId);
   const form = await readForm(request, context);
   const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const { reason, confirmation } = change.data;
   if (!confirms(confirmation, block.address)) {
     const message = "That isn’t the blocked address. Nothing was changed.";
-    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await liftAddressBlock(context, { admin, block: block.id, reason });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`${list}?${new URLSearchParams({ q: block.address.replace(/\/64$/, ""), done: "lift" })}`, 303);
 }
 

@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { AppFields, OverlapField } from "../../admin/app-fields.tsx";
 import { appSteps } from "../../admin/app-steps.ts";
 import { type AppStep, appChangeSchema, changeApp, requireApp } from "../../admin/apps.ts";
-import { keptChange } from "../../admin/change-answer.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
 import { RegistryFormPage } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -26,7 +26,7 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, app } = await requireStep(args);
   const workspace = new URL(args.request.url).searchParams.get("workspace") ?? "";
-  const kept = keptChange(args.context, { request: args.request, admin });
+  const kept = restoreChange(args.context, { request: args.request, admin });
   return { step, app, workspace, kept };
 }
 
@@ -48,7 +48,7 @@ export default function ConsoleAppChangePage() {
     <RegistryFormPage
       title={title}
       lead={`${app.displayName} (${app.name})`}
-      made={answer?.made}
+      created={answer?.created}
       pages={pages}
       effects={effects(app)}
       confirm={{ text: app.name, what: "the app’s technical name" }}

@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { approvalSteps, countApprovalRequests, listApprovalRequests } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { WaitingTable } from "../../admin/workspace-table.tsx";
+import { KeyRequestTable } from "../../admin/workspace-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -34,7 +34,7 @@ export default function ConsoleApprovalsPage() {
         lead="Oldest request first."
         action={<ButtonLink href="/admin/workspaces">Approved workspaces</ButtonLink>}
       >
-        <WaitingTable waiting={waiting} />
+        <KeyRequestTable waiting={waiting} />
         <PageNav label="Pages of requests" nextCursor={nextCursor} />
       </Card>
     </Page>

@@ -2,7 +2,7 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { AppFields, NameField } from "../../admin/app-fields.tsx";
 import { changeApp, newAppSchema } from "../../admin/apps.ts";
-import { keptChange } from "../../admin/change-answer.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
 import { RegistryFormPage } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -16,7 +16,7 @@ const pages = "/admin/apps";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);
-  return { kept: keptChange(context, { request, admin: { id } }) };
+  return { kept: restoreChange(context, { request, admin: { id } }) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -34,8 +34,8 @@ export default function ConsoleNewAppPage() {
   return (
     <RegistryFormPage
       title="Register app"
-      madeTitle="App registered"
-      made={answer?.made}
+      createdTitle="App registered"
+      created={answer?.created}
       pages={pages}
       effects={[
         "Once you confirm, people can sign in to the app with their accounts, only at its origins.",

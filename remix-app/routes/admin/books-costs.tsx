@@ -1,7 +1,7 @@
 import { data, type LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { requirePlatformBook } from "../../admin/books/platform-book.ts";
-import { count } from "../../admin/words.ts";
+import { count } from "../../admin/labels.ts";
 import { monthText } from "../../http/date-text.ts";
 import { listProviderCosts } from "../../studio/costs/book.ts";
 import { CostList } from "../../studio/costs/cost-list.tsx";

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
 import { requirePlatformBook } from "../../admin/books/platform-book.ts";
-import { count } from "../../admin/words.ts";
+import { count } from "../../admin/labels.ts";
 import { monthText } from "../../http/date-text.ts";
 import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";

@@ -1,6 +1,5 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
 import {
@@ -13,6 +12,7 @@ import {
   newReference,
   requireCreditAccount,
 } from "../../admin/credits.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -41,22 +41,22 @@ export async function loader(args: LoaderFunctionArgs) {
     effects: creditEffects(step, owner),
     lock: creditLock(admin, owner),
     reference: newReference(),
-    kept: keptChange(args.context, { request: args.request, admin }),
+    kept: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, owner } = await requireStep(args);
   const form = await readForm(args.request, args.context);
-  const asked = creditChangeSchema.safeParse(Object.fromEntries(form));
-  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
-  const { confirmation, ...change } = asked.data;
+  const parsed = creditChangeSchema.safeParse(Object.fromEntries(form));
+  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
+  const { confirmation, ...change } = parsed.data;
   if (!confirms(confirmation, owner.name)) {
     const message = "That isn’t the owner’s name. Nothing was changed.";
-    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await changeCredits(args.context, { ...change, admin, payer: owner.payer, ownerId: owner.id, step });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/credits/${owner.payer}/${owner.id}?done=${done.repeated ? "repeated" : step}`, 303);
 }
 

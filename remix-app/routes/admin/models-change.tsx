@@ -1,9 +1,9 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.tsx";
 import { requireScope } from "../../admin/model-scope.ts";
 import { changeModel, type ModelStep, modelSteps, tierPrices } from "../../admin/model-steps.ts";
@@ -43,7 +43,7 @@ export async function loader(args: LoaderFunctionArgs) {
     hidden: hiddenOf(scope),
     hasPreview,
     template: newestFirst.find(({ serviceTier }) => serviceTier === "default"),
-    kept: keptChange(args.context, { request: args.request, admin }),
+    kept: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -51,25 +51,25 @@ export async function action(args: ActionFunctionArgs) {
   const { admin, step, scope } = await requireStep(args);
   const form = await readForm(args.request, args.context);
   const typed = Object.fromEntries(form);
-  const asked = modelSteps[step].read(typed, scope);
-  if (typed.intent === "preview" && asked.success) {
-    return data({ preview: asked.preview, failed: refused({ message: "" }, form) });
+  const parsed = modelSteps[step].read(typed, scope);
+  if (typed.intent === "preview" && parsed.success) {
+    return data({ preview: parsed.preview, failed: failWithRefusal({ message: "" }, form) });
   }
   const confirmed = confirmedChangeSchema.safeParse(typed);
-  if (!(asked.success && confirmed.success)) {
+  if (!(parsed.success && confirmed.success)) {
     const missing = typed.intent === "preview" ? [] : (confirmed.error?.issues ?? []);
-    const error = new z.ZodError([...(asked.success ? [] : asked.error.issues), ...missing]);
-    return data({ preview: null, failed: unreadable(error, form) }, { status: 400 });
+    const error = new z.ZodError([...(parsed.success ? [] : parsed.error.issues), ...missing]);
+    return data({ preview: null, failed: failWithErrors(error, form) }, { status: 400 });
   }
   const id = scope.model.id || String(typed.id).trim();
   if (!confirms(confirmed.data.confirmation, id)) {
     const message = "That isn’t the model’s ID. Nothing was changed.";
-    return data({ preview: null, failed: refused({ message, field: "confirmation" }, form) }, { status: 400 });
+    return data({ preview: null, failed: failWithRefusal({ message, field: "confirmation" }, form) }, { status: 400 });
   }
-  const change = { ...asked.change, reason: confirmed.data.reason };
+  const change = { ...parsed.change, reason: confirmed.data.reason };
   const done = await changeModel(args.context, { admin, step, change });
   if (done.outcome === "refused") {
-    return data({ preview: null, failed: refused(done, form) }, { status: done.status });
+    return data({ preview: null, failed: failWithRefusal(done, form) }, { status: done.status });
   }
   const model: Record<string, string> = step === "delete" ? {} : { model: id };
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { OpenidClientFields, OverlapField } from "../../admin/app-fields.tsx";
-import { keptChange } from "../../admin/change-answer.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { clientSteps } from "../../admin/openid-client-steps.ts";
 import {
   type ClientStep,
@@ -32,7 +32,7 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, client } = await requireStep(args);
-  return { step, client, kept: keptChange(args.context, { request: args.request, admin }) };
+  return { step, client, kept: restoreChange(args.context, { request: args.request, admin }) };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -54,7 +54,7 @@ export default function ConsoleOpenidClientChangePage() {
     <RegistryFormPage
       title={title}
       lead={`${client.displayName} (${client.name})`}
-      made={answer?.made}
+      created={answer?.created}
       pages={pages}
       effects={effects(client)}
       confirm={{ text: client.name, what: "the client ID" }}

@@ -1,7 +1,7 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { NameField, OpenidClientFields } from "../../admin/app-fields.tsx";
-import { keptChange } from "../../admin/change-answer.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { changeOpenidClient, newClientSchema } from "../../admin/openid-clients.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
 import { RegistryFormPage } from "../../admin/registry-pages.tsx";
@@ -15,7 +15,7 @@ export const meta = pageTitle("Register OpenID client · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);
-  return { kept: keptChange(context, { request, admin: { id } }) };
+  return { kept: restoreChange(context, { request, admin: { id } }) };
 }
 
 const pages = "/admin/openid-clients";
@@ -49,8 +49,8 @@ export default function ConsoleNewOpenidClientPage() {
   return (
     <RegistryFormPage
       title="Register OpenID client"
-      madeTitle="OpenID client registered"
-      made={answer?.made}
+      createdTitle="OpenID client registered"
+      created={answer?.created}
       pages={pages}
       effects={[
         "Once you confirm, people can sign in to the client with their accounts, after they agree to its scopes.",

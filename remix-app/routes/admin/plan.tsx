@@ -1,8 +1,8 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { PlanFields } from "../../admin/plan-fields.tsx";
 import { editedPlanSchema, newPlanSchema, planEffects, requirePlan, savePlan } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -16,25 +16,25 @@ export const meta = pageTitle<typeof loader>((data) => `${data?.plan ? "Edit pla
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const plan = params.planId === undefined ? null : await requirePlan(context, params.planId);
-  return { plan, kept: keptChange(context, { request, admin }) };
+  return { plan, kept: restoreChange(context, { request, admin }) };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const form = await readForm(request, context);
   const fields = Object.fromEntries(form);
-  const asked =
+  const parsed =
     params.planId === undefined
       ? newPlanSchema.transform((change) => ({ ...change, seen: null })).safeParse(fields)
       : editedPlanSchema.transform((change) => ({ ...change, plan: params.planId ?? "" })).safeParse(fields);
-  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
-  const { confirmation, ...change } = asked.data;
+  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
+  const { confirmation, ...change } = parsed.data;
   if (!confirms(confirmation, change.plan)) {
     const message = "That isn’t the plan’s ID. Nothing was changed.";
-    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await savePlan(context, { ...change, admin });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect("/admin/plans?done", 303);
 }
 

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { listPlans, payerWords } from "../../admin/plans.ts";
+import { listPlans, payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -50,7 +50,7 @@ export default function ConsolePlansPage() {
                 </>
               ),
             },
-            { label: "Paid by", cell: ({ payer }) => payerWords[payer] },
+            { label: "Paid by", cell: ({ payer }) => payerLabels[payer] },
             { label: "Markup", numeric: true, small: "aside", cell: ({ markup }) => `×${markup}` },
             {
               label: "Initial credits",

@@ -1,15 +1,15 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { type FailedChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { confirms } from "../../admin/console-change.ts";
+import { type FailedChange, failWithErrors, failWithRefusal } from "../../admin/failed-change.ts";
 import { maxReviewed } from "../../admin/prices/compare-files.ts";
 import { downloadPrices } from "../../admin/prices/download.ts";
 import { Findings } from "../../admin/prices/findings.tsx";
 import { UnreadablePrices } from "../../admin/prices/price-source.ts";
-import { mostSourceBytes, mostSourceText, type PriceFile } from "../../admin/prices/read-source.ts";
-import { addProposedPrices, confirmation, readChoices, reviewSchema } from "../../admin/prices/review.ts";
+import { maxSourceBytes, maxSourceText, type PriceFile } from "../../admin/prices/read-source.ts";
+import { addProposedPrices, confirmation, readSelection, reviewSchema } from "../../admin/prices/review.ts";
+import { compareFiles, readReview, saveReview } from "../../admin/prices/review-draft.ts";
 import { ReviewForm } from "../../admin/prices/review-form.tsx";
-import { compareFiles, keepShown, readShown } from "../../admin/prices/shown-prices.ts";
 import { readNames } from "../../admin/prices/source-names.ts";
 import { UploadCard } from "../../admin/prices/upload-card.tsx";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -21,7 +21,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
 /** Allows two price files, or a row with a radio and up to 18 checkboxes for each price. */
-const limits = { maxBytes: 2 * mostSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
+const limits = { maxBytes: 2 * maxSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
 
 export const meta = pageTitle("Price proposals · Console");
 
@@ -43,7 +43,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 async function compare(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
-  const failed = (message: string) => data({ upload: refused({ message }, form) }, { status: 400 });
+  const failed = (message: string) => data({ upload: failWithRefusal({ message }, form) }, { status: 400 });
   const names = readNames(String(form.get("names") ?? ""));
   if (!names) return failed("Enter providers as ID=name, one per line, such as eu_openai=openai.");
   try {
@@ -53,7 +53,7 @@ async function compare(context: AppLoadContext, { admin, form }: { admin: Infras
     if ("error" in compared) return failed(compared.error);
     const { prices, findings } = compared;
     const shown = { sources: findings.sources, prices };
-    return data({ shown, draftId: await keepShown(context, { admin, shown }), findings });
+    return data({ shown, draftId: await saveReview(context, { admin, shown }), findings });
   } catch (error) {
     if (error instanceof UnreadablePrices) return failed(error.message);
     throw error;
@@ -69,8 +69,8 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
   const files = [form.get("first"), form.get("second")].filter((file) => file instanceof File && file.size > 0);
   return Promise.all(
     (files as File[]).map(async (file) => {
-      if (file.size > mostSourceBytes) {
-        throw new UnreadablePrices(`${file.name} has more than ${mostSourceText}: this isn’t a price file.`);
+      if (file.size > maxSourceBytes) {
+        throw new UnreadablePrices(`${file.name} has more than ${maxSourceText}: this isn’t a price file.`);
       }
       return { from: file.name, text: await file.text() };
     }),
@@ -79,23 +79,23 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
 
 async function apply(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
   const draftId = String(form.get("draft"));
-  const shown = await readShown(context, { admin, draftId });
+  const shown = await readReview(context, { admin, draftId });
   if (!shown) {
     const message = "The review has expired. Compare the prices again.";
-    return data({ upload: refused({ message }, form) }, { status: 400 });
+    return data({ upload: failWithRefusal({ message }, form) }, { status: 400 });
   }
   const failed = (review: FailedChange, status: number) => data({ shown, draftId, review }, { status });
-  const asked = reviewSchema.safeParse(Object.fromEntries(form));
-  if (!asked.success) return failed(unreadable(asked.error, form), 400);
-  const choices = readChoices(shown, new Map(form));
-  if ("fault" in choices) return failed(refused({ message: choices.fault }, form), 400);
-  if (!confirms(asked.data.confirmation, confirmation)) {
+  const parsed = reviewSchema.safeParse(Object.fromEntries(form));
+  if (!parsed.success) return failed(failWithErrors(parsed.error, form), 400);
+  const choices = readSelection(shown, new Map(form));
+  if ("fault" in choices) return failed(failWithRefusal({ message: choices.fault }, form), 400);
+  if (!confirms(parsed.data.confirmation, confirmation)) {
     const message = `Type ${confirmation}. Nothing was changed.`;
-    return failed(refused({ message, field: "confirmation" }, form), 400);
+    return failed(failWithRefusal({ message, field: "confirmation" }, form), 400);
   }
-  const { from, reason } = asked.data;
+  const { from, reason } = parsed.data;
   const done = await addProposedPrices(context, { admin, prices: choices.chosen, from, reason });
-  if (done.outcome === "refused") return failed(refused(done, form), done.status);
+  if (done.outcome === "refused") return failed(failWithRefusal(done, form), done.status);
   throw redirect("/admin/prices?done", 303);
 }
 

@@ -1,7 +1,7 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import {
   createOverride,
   defaultLifetimeDays,
@@ -22,7 +22,7 @@ export const meta = pageTitle("Create override · Console");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
-  const kept = keptChange(context, { request, admin });
+  const kept = restoreChange(context, { request, admin });
   return { email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, kept };
 }
 
@@ -31,10 +31,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const email = requireRecoveryEmail(context, request);
   const form = await readForm(request, context);
   const switches = { normalLogin: form.has("normalLogin"), recoveryEmail: form.has("recoveryEmail") };
-  const asked = overrideSchema.safeParse({ ...Object.fromEntries(form), ...switches, email });
-  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
-  const done = await createOverride(context, { ...asked.data, admin });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  const parsed = overrideSchema.safeParse({ ...Object.fromEntries(form), ...switches, email });
+  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
+  const done = await createOverride(context, { ...parsed.data, admin });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: "new" })}`, 303);
 }
 

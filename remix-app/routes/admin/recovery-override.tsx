@@ -1,8 +1,8 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import {
   findRecovery,
   recoveryLock,
@@ -40,7 +40,7 @@ async function requireOverride({
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
-  const kept = keptChange(args.context, { request: args.request, admin });
+  const kept = restoreChange(args.context, { request: args.request, admin });
   return { email, override, step, lock: recoveryLock(admin, email), kept };
 }
 
@@ -48,12 +48,12 @@ export async function action(args: ActionFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
   const form = await readForm(args.request, args.context);
   const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const { reason, confirmation } = change.data;
-  if (!confirms(confirmation, email)) return data(refused(notConfirmed, form), { status: notConfirmed.status });
+  if (!confirms(confirmation, email)) return data(failWithRefusal(notConfirmed, form), { status: notConfirmed.status });
   const act = step === "send" ? sendRecovery : revokeOverride;
   const done = await act(args.context, { admin, overrideId: override.id, reason });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: step })}`, 303);
 }
 

@@ -22,11 +22,11 @@ const doneWords: Record<string, string> = {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
-  const asked = searchParams.get("email");
+  const typedEmail = searchParams.get("email");
   const email = readRecoveryEmail(request);
   const done = searchParams.get("done") ?? "";
   return {
-    asked,
+    typedEmail,
     overview: email === null ? null : await findRecovery(context, email),
     lock: email === null ? null : recoveryLock(admin, email),
     done: Object.hasOwn(doneWords, done) ? done : null,
@@ -34,7 +34,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleRecoveryPage() {
-  const { asked, overview, lock, done } = useLoaderData<typeof loader>();
+  const { typedEmail, overview, lock, done } = useLoaderData<typeof loader>();
   return (
     <Page title="Recovery" lead="Help someone who is locked out of their account.">
       {done ? <Notice tone="good">{doneWords[done]}</Notice> : null}
@@ -45,8 +45,8 @@ export default function ConsoleRecoveryPage() {
               <EmailField
                 name="email"
                 autoComplete="off"
-                defaultValue={asked ?? ""}
-                error={asked && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
+                defaultValue={typedEmail ?? ""}
+                error={typedEmail && !overview ? "Enter a whole email address, such as name@example.com" : undefined}
               />
             </div>
             <Button variant="secondary">Search</Button>

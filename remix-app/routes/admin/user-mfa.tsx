@@ -1,8 +1,8 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../../admin/change-policy.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { openSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
@@ -32,7 +32,7 @@ export async function loader(args: LoaderFunctionArgs) {
     effects: effectsOf(step, { account, policy }),
     lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
     open: openSteps(policy).includes(step),
-    kept: keptChange(args.context, { request: args.request, admin }),
+    kept: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -41,11 +41,11 @@ export async function action(args: ActionFunctionArgs) {
   const { request, params, context } = args;
   const form = await readForm(request, context);
   const change = policyChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const subjectId = params.userId ?? "";
   await requireSubject(context, { admin, subjectId });
   const done = await takePolicyStep(context, { ...change.data, admin, step, subjectId });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/users/${subjectId}?done=${step}`, 303);
 }
 

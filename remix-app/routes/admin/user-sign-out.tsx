@@ -1,12 +1,12 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { requireSubject } from "../../admin/change-policy.ts";
 import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { count } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { count } from "../../admin/words.ts";
 import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -30,7 +30,7 @@ export async function loader(args: LoaderFunctionArgs) {
     name,
     sessions: account.sessionCount,
     oneself: account.id === admin.id,
-    kept: keptChange(args.context, { request: args.request, admin }),
+    kept: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -38,11 +38,11 @@ export async function action(args: ActionFunctionArgs) {
   const { admin, account, name } = await requireTarget(args);
   const form = await readForm(args.request, args.context);
   const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const { reason, confirmation } = change.data;
-  if (!confirms(confirmation, name)) return data(refused(notConfirmed, form), { status: notConfirmed.status });
+  if (!confirms(confirmation, name)) return data(failWithRefusal(notConfirmed, form), { status: notConfirmed.status });
   const done = await signAccountOut(args.context, { admin, subject: account.id, reason });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/users/${account.id}?done=sign-out`, 303);
 }
 

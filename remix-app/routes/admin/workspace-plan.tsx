@@ -1,9 +1,9 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirms } from "../../admin/console-change.ts";
-import { listPlans, payerWords } from "../../admin/plans.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { listPlans, payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspace } from "../../admin/workspace.ts";
 import { readForm } from "../../http/form.ts";
@@ -22,9 +22,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     requireConsoleWorkspace(context, params.workspaceId),
     listPlans(context),
   ]);
-  const asked = new URL(request.url).searchParams.get("plan");
+  const planId = new URL(request.url).searchParams.get("plan");
   const others = plans.filter(({ id }) => id !== workspace.planId);
-  const to = others.find(({ id }) => id === asked) ?? null;
+  const to = others.find(({ id }) => id === planId) ?? null;
   return {
     workspace: {
       id: workspace.id,
@@ -36,7 +36,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     to,
     effects: to ? moveEffects(workspace, to) : [],
     lock: moveLock(admin, workspace),
-    kept: keptChange(context, { request, admin }),
+    kept: restoreChange(context, { request, admin }),
   };
 }
 
@@ -44,15 +44,15 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const workspace = await requireConsoleWorkspace(context, params.workspaceId);
   const form = await readForm(request, context);
-  const asked = moveSchema.safeParse(Object.fromEntries(form));
-  if (!asked.success) return data(unreadable(asked.error, form), { status: 400 });
-  const { confirmation, ...change } = asked.data;
+  const parsed = moveSchema.safeParse(Object.fromEntries(form));
+  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
+  const { confirmation, ...change } = parsed.data;
   if (!confirms(confirmation, workspace.name)) {
     const message = "That isn’t the workspace’s name. Nothing was changed.";
-    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await moveWorkspace(context, { ...change, admin, workspace: workspace.id });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(`/admin/workspaces/${workspace.id}?done`, 303);
 }
 
@@ -79,7 +79,7 @@ export default function ConsoleWorkspacePlanPage() {
                   </a>
                 ),
               },
-              { label: "Paid by", cell: ({ payer }) => payerWords[payer] },
+              { label: "Paid by", cell: ({ payer }) => payerLabels[payer] },
               { label: "Markup", numeric: true, small: "aside", cell: ({ markup }) => `×${markup}` },
               {
                 label: "Initial credits",

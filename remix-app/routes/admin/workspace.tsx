@@ -1,8 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { payerWords } from "../../admin/plans.ts";
+import { count } from "../../admin/labels.ts";
+import { payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { count } from "../../admin/words.ts";
 import { moveLock, requireConsoleWorkspace } from "../../admin/workspace.ts";
 import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -70,7 +70,7 @@ export default function ConsoleWorkspacePage() {
         title="Credits"
         lead={
           plan?.payer === "member"
-            ? `${payerWords.member} pays from their own balance. The workspace’s balance isn’t used.`
+            ? `${payerLabels.member} pays from their own balance. The workspace’s balance isn’t used.`
             : "All requests are paid from the workspace’s balance."
         }
         action={<ButtonLink href={`/admin/credits/workspace/${id}`}>View credits</ButtonLink>}

@@ -1,9 +1,9 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
-import { keptChange, refused, unreadable } from "../../admin/change-answer.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
+import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import {
   type ApprovableWorkspace,
   type ApprovalStep,
@@ -12,8 +12,8 @@ import {
   decideApproval,
   requireApprovable,
 } from "../../admin/key-approvals.ts";
+import { count } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { count } from "../../admin/words.ts";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -40,7 +40,7 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
-  const kept = keptChange(args.context, { request: args.request, admin });
+  const kept = restoreChange(args.context, { request: args.request, admin });
   return {
     step,
     title: approvalSteps[step].title,
@@ -55,14 +55,14 @@ export async function action(args: ActionFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
   const form = await readForm(args.request, args.context);
   const change = decisionSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(unreadable(change.error, form), { status: 400 });
+  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const { reason, confirmation, requestedAt } = change.data;
   if (!confirms(confirmation, workspace.name)) {
     const message = "That isn’t the workspace’s name. Nothing was changed.";
-    return data(refused({ message, field: "confirmation" }, form), { status: 400 });
+    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
   }
   const done = await decideApproval(args.context, { admin, step, workspace, requestedAt, reason });
-  if (done.outcome === "refused") return data(refused(done, form), { status: done.status });
+  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
   throw redirect(
     requestedAt === null
       ? `/admin/workspaces?${new URLSearchParams({ q: workspace.id, done: step })}`
@@ -82,7 +82,7 @@ function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace
 /** Describes the effects of a step, such as an approval, and the workspace's current state. */
 function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[] {
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
-  const asked = request
+  const requestFacts = request
     ? [
         `${request.requestedBy ?? "A former member"} requested approval on ${timeText(request.requestedAt)}.`,
         ...(request.note ? [`Purpose: ${request.note}`] : []),
@@ -95,13 +95,13 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       return [
         `Once you confirm, members of ${name} who manage keys can create and rotate them.`,
         `Its owners: ${owners.filter(Boolean).join(", ") || "none"}. ${keys}`,
-        ...asked,
+        ...requestFacts,
         ...(request ? [`${emails} about the approval, without your reason.`] : []),
       ];
     case "decline":
       return [
         `${name} remains unapproved and may request approval again. ${keys}`,
-        ...asked,
+        ...requestFacts,
         `${emails}. They see your reason in it and on the workspace’s API keys page.`,
       ];
     case "withdraw":

@@ -3,7 +3,7 @@ import { useLoaderData } from "@remix-run/react";
 import { approvalSteps, countApprovalRequests, searchWorkspaces } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
-import { WaitingNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
+import { KeyRequestNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
@@ -26,7 +26,7 @@ export default function ConsoleWorkspacesPage() {
   return (
     <Page title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
       {done ? <Notice tone="good">{done}</Notice> : null}
-      <WaitingNotice waiting={waiting} />
+      <KeyRequestNotice waiting={waiting} />
       <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that can create keys"}

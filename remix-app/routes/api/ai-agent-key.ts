@@ -6,7 +6,7 @@ import { issueAgentKey, requireAgentLogin } from "../../studio/agents/agents.ts"
  * key.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const asked = requireAgentLogin(context, { request, params });
-  const made = await issueAgentKey(context, { ...asked, connectionId: params.connectionId });
+  const login = requireAgentLogin(context, { request, params });
+  const made = await issueAgentKey(context, { ...login, connectionId: params.connectionId });
   return Response.json(made, { status: 201 });
 }

@@ -6,7 +6,7 @@ export const handle: RouteHandle = { methods: ["DELETE"] };
 
 /** `DELETE /api/v1/workspaces/{wsId}/ai/agents/{id}`: revokes a coding agent's connection. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const asked = requireAgentLogin(context, { request, params });
-  await disconnectAgent(context, { ...asked, connectionId: params.connectionId });
+  const login = requireAgentLogin(context, { request, params });
+  await disconnectAgent(context, { ...login, connectionId: params.connectionId });
   return new Response(null, { status: 204 });
 }

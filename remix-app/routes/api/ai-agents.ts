@@ -10,7 +10,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 /** `POST` on the same URL: connects a coding agent, or requests approval if the member may not connect one. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const asked = requireAgentLogin(context, { request, params });
+  const login = requireAgentLogin(context, { request, params });
   const wanted = await readJson(request, { schema: newConnection, requestId: context.requestId });
-  return Response.json(await connectAgent(context, { ...asked, ...wanted }));
+  return Response.json(await connectAgent(context, { ...login, ...wanted }));
 }

@@ -3,7 +3,11 @@ import { readBody } from "../../http/body-limit.ts";
 import { pageAccountHeader, requirePageAccount } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { askAsMember, endpoints, type PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
+import {
+  callGatewayAsMember,
+  endpoints,
+  type PlaygroundEndpoint,
+} from "../../studio/playground/call-gateway-as-member.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["POST"] };
@@ -19,7 +23,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (pageAccount !== null) requirePageAccount(context, { request, pageAccount });
   const { workspace } = await requirePermission(context, { request, params, permission });
   if (!Object.hasOwn(endpoints, endpoint)) throw problem("NOT_FOUND", { requestId: context.requestId });
-  return askAsMember(context, {
+  return callGatewayAsMember(context, {
     path: endpoints[endpoint as PlaygroundEndpoint],
     workspaceId: workspace.id,
     body: await readBody(request, context),

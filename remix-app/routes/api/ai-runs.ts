@@ -14,7 +14,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const detail = `${String(filter.error.issues[0]?.path[0])}: This value is not valid.`;
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
   }
-  const asked = { userId: user.id, workspaceId: workspace.id, filter: filter.data, ...page };
-  const { runs, nextCursor } = await listRuns(context, asked);
+  const query = { userId: user.id, workspaceId: workspace.id, filter: filter.data, ...page };
+  const { runs, nextCursor } = await listRuns(context, query);
   return Response.json({ runs: runs.map(runBody), nextCursor });
 }

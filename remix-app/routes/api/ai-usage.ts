@@ -9,8 +9,8 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const query = readWindowQuery(request, context);
-  const asked = new URL(request.url).searchParams.get("groupBy") ?? undefined;
-  const groupBy = usageQuery.shape.groupBy.safeParse(asked);
+  const groupByParameter = new URL(request.url).searchParams.get("groupBy") ?? undefined;
+  const groupBy = usageQuery.shape.groupBy.safeParse(groupByParameter);
   if (!groupBy.success) {
     const detail = `groupBy takes any of ${usageDimensions.join(", ")}. label can only be combined with day.`;
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });

@@ -2,7 +2,7 @@ import type { ActionFunctionArgs } from "@remix-run/node";
 import { readAppRequest, requireAppClient } from "../../apps/app-client.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { validateRequest } from "../../satellites/app-calls.ts";
-import { openAppSessions, previewHandoff, proveHandoff } from "../../satellites/handoff.ts";
+import { openAppSessions, previewHandoff, verifyHandoff } from "../../satellites/handoff.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" };
 
@@ -10,7 +10,7 @@ export const handle: RouteHandle = { methods: ["POST"], authorization: "basic" }
 export async function action({ request, context }: ActionFunctionArgs) {
   const client = requireAppClient(request, context);
   const { token, preview } = await readAppRequest(request, { context, client, schema: validateRequest });
-  const handoff = await proveHandoff(context, { client, token });
+  const handoff = await verifyHandoff(context, { client, token });
   if (!handoff) return Response.json(null);
   if (preview) return Response.json(await previewHandoff(context, handoff));
   return Response.json(await openAppSessions(context, { client, handoff }));

@@ -52,8 +52,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
   const here = detour("/mfa/app", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
-    const asked = await requestApproval(context, user);
-    writeChallengeCookie(context, cookie, { key: asked, shown: asked.pairCode });
+    const approval = await requestApproval(context, user);
+    writeChallengeCookie(context, cookie, { key: approval, shown: approval.pairCode });
     throw redirect(here, 303);
   }
   const key = readChallengeCookie(context, cookie);

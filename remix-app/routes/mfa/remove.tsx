@@ -19,8 +19,8 @@ export const meta = pageTitle("Remove an authenticator app");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
   const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
-  const asked = new URL(request.url).searchParams.get("factorId");
-  const authenticator = authenticators.find(({ id }) => id === asked);
+  const factorId = new URL(request.url).searchParams.get("factorId");
+  const authenticator = authenticators.find(({ id }) => id === factorId);
   if (!authenticator) throw problem("NOT_FOUND", { requestId: context.requestId });
   return { authenticator, last: authenticators.length === 1, required: user.mfa.policy === "required" };
 }

@@ -33,7 +33,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openCodeStep(context, request);
   return {
     masked: maskEmail(user.email),
-    asked: readCodeRequest(context) === user.email,
+    codeSent: readCodeRequest(context) === user.email,
     destination,
     resent: new URL(request.url).searchParams.has("resent"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
@@ -64,7 +64,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function StepUpByCodePage() {
-  const { masked, asked, destination, resent, mailboxUrl, challenge } = useLoaderData<typeof loader>();
+  const { masked, codeSent, destination, resent, mailboxUrl, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const back = (
     <p>
@@ -73,7 +73,7 @@ export default function StepUpByCodePage() {
       </a>
     </p>
   );
-  if (asked) {
+  if (codeSent) {
     return (
       <EnterCode
         {...{ masked, mailboxUrl, challenge, lastResult }}

@@ -5,12 +5,12 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { isResumed } from "../../openid/authorization-request.ts";
 import { issueCode, prepareDecision, refuse } from "../../openid/authorize.ts";
 import { rightsOfScopes } from "../../openid/client-rights.ts";
-import { placeOf } from "../../openid/client-uris.ts";
+import { describeRedirectTarget } from "../../openid/client-uris.ts";
 import {
   type AuthorizationFault,
   type OpenAuthorization,
   openAuthorization,
-  pathOf,
+  resumePath,
 } from "../../openid/open-authorization.ts";
 import { shownAs } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
@@ -26,14 +26,16 @@ export const meta = pageTitle("Sign in to an app");
 /** The authorization endpoint: answers the client immediately if no decision is needed, otherwise asks the person. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const query = new URL(request.url).searchParams;
-  const opened = await openAuthorization(context, { request, query });
-  if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
-  const decision = await prepareDecision(context, { request, opened });
-  const { displayName, consentScopes, resource, target } = opened;
-  if ("location" in decision && isUntrusted(opened)) return stop(opened, decision.location);
+  const authorization = await openAuthorization(context, { request, query });
+  if ("fault" in authorization) return data({ kind: "fault" as const, ...authorization }, { status: 400 });
+  const decision = await prepareDecision(context, { request, authorization });
+  const { displayName, consentScopes, resource, target } = authorization;
+  if ("location" in decision && isUntrusted(authorization)) return stop(authorization, decision.location);
   if ("location" in decision || decision.page === null) {
     const address =
-      "location" in decision ? decision.location : await issueCode(context, { opened, decision, consents: false });
+      "location" in decision
+        ? decision.location
+        : await issueCode(context, { authorization, decision, consents: false });
     if (!isResumed(query)) throw redirect(address, 303);
     return data({ kind: "leave" as const, address, displayName });
   }
@@ -41,9 +43,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return data({
     kind: "ask" as const,
     displayName,
-    place: placeOf(target.redirectUri),
+    place: describeRedirectTarget(target.redirectUri),
     resource: resource?.displayName,
-    warning: warningOf(opened),
+    warning: warningOf(authorization),
     rights: rightsOfScopes(
       { scopes: consentScopes, resources: resource ? [resource.displayName] : [] },
       context.env.BRAND_NAME,
@@ -61,14 +63,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
  */
 export async function action({ request, context }: ActionFunctionArgs) {
   const query = await readForeignForm(request, context);
-  const opened = await openAuthorization(context, { request, query });
-  if ("fault" in opened) return data({ kind: "fault" as const, ...opened }, { status: 400 });
-  const { asked } = opened;
+  const authorization = await openAuthorization(context, { request, query });
+  if ("fault" in authorization) return data({ kind: "fault" as const, ...authorization }, { status: 400 });
+  const { authorizationRequest } = authorization;
   const address =
-    "error" in asked
-      ? await refuse(context, { opened, error: asked })
-      : await pathOf(context, { opened, resumed: false });
-  if ("error" in asked && isUntrusted(opened)) return stop(opened, address);
+    "error" in authorizationRequest
+      ? await refuse(context, { authorization, error: authorizationRequest })
+      : await resumePath(context, { authorization, resumed: false });
+  if ("error" in authorizationRequest && isUntrusted(authorization)) return stop(authorization, address);
   throw redirect(new URL(address, context.origin).href, 303);
 }
 
@@ -82,7 +84,10 @@ function isUntrusted({ registration }: OpenAuthorization): boolean {
  * section 4.11.2).
  */
 function stop({ displayName, target }: OpenAuthorization, address: string) {
-  return data({ kind: "stop" as const, displayName, place: placeOf(target.redirectUri), address }, { status: 400 });
+  return data(
+    { kind: "stop" as const, displayName, place: describeRedirectTarget(target.redirectUri), address },
+    { status: 400 },
+  );
 }
 
 /** Returns what the person should know about a client that chose its own name. */

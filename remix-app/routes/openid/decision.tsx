@@ -14,17 +14,17 @@ export const meta = pageTitle("Sign in to an app");
 export async function action({ request, context }: ActionFunctionArgs): Promise<Departure> {
   const { search, searchParams: query } = new URL(request.url);
   const ask = () => redirect(`/oauth/authorize${search}`, 303);
-  const opened = await openAuthorization(context, { request, query });
-  if ("fault" in opened || opened.requestUri === null) throw ask();
+  const authorization = await openAuthorization(context, { request, query });
+  if ("fault" in authorization || authorization.requestUri === null) throw ask();
   const form = await readForm(request, context);
-  const { displayName } = opened;
-  if (form.get("decision") === "cancel") return { address: await deny(context, opened), displayName };
-  const decision = await prepareDecision(context, { request, opened });
+  const { displayName } = authorization;
+  if (form.get("decision") === "cancel") return { address: await deny(context, authorization), displayName };
+  const decision = await prepareDecision(context, { request, authorization });
   if ("location" in decision) return { address: decision.location, displayName };
   // Another tab may have switched accounts since the page was rendered. A request with prompt=none never shows the
   // page.
-  if (form.get("accountId") !== decision.user.id || decision.asked.prompt.has("none")) throw ask();
-  return { address: await issueCode(context, { opened, decision, consents: true }), displayName };
+  if (form.get("accountId") !== decision.user.id || decision.authorizationRequest.prompt.has("none")) throw ask();
+  return { address: await issueCode(context, { authorization, decision, consents: true }), displayName };
 }
 
 export default function DecisionPage() {

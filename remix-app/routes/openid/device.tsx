@@ -8,7 +8,7 @@ import {
   decideDeviceAuthorization,
   findDeviceAuthorization,
 } from "../../openid/device/device-authorization.ts";
-import { shownUserCode } from "../../openid/device/user-code.ts";
+import { formatUserCode } from "../../openid/device/user-code.ts";
 import { isFresh, requireUser, shownAs, type User } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { Address } from "../../ui/address.tsx";
@@ -24,7 +24,7 @@ export const meta = pageTitle("Connect a device");
 
 const codeField = "user_code";
 
-const pathOf = (typed: string) => `/device?${new URLSearchParams({ [codeField]: typed })}`;
+const devicePath = (typed: string) => `/device?${new URLSearchParams({ [codeField]: typed })}`;
 
 /** Shows the device request that a user code belongs to. Opening a link that contains the code approves nothing. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
@@ -41,10 +41,10 @@ function shownTo(context: AppLoadContext, { user, found }: { user: User; found: 
   return {
     state,
     appName: app.displayName,
-    code: shownUserCode(userCode),
+    code: formatUserCode(userCode),
     rights,
     facts: [
-      ["Code", shownUserCode(userCode)],
+      ["Code", formatUserCode(userCode)],
       ["Device", device],
       ...(place ? [["Location", place]] : []),
       ...(address ? [["IP address", address]] : []),
@@ -54,7 +54,7 @@ function shownTo(context: AppLoadContext, { user, found }: { user: User; found: 
     accountId: user.id,
     email: shownAs(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
-    here: pathOf(userCode),
+    here: devicePath(userCode),
     fresh: isFresh(user),
   };
 }
@@ -63,7 +63,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
   const form = await readForm(request, context);
   const typed = String(form.get("userCode") ?? "");
-  const here = pathOf(typed);
+  const here = devicePath(typed);
   const decision = form.get("decision");
   // The answer counts only for the account that the page named. Another tab may have switched accounts since.
   if (form.get("accountId") !== user.id || (decision !== "approve" && decision !== "deny")) throw redirect(here, 303);

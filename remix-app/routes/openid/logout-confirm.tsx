@@ -13,12 +13,12 @@ export const meta = pageTitle("Sign out");
 /** Signs the person out after they confirm. The route takes the same query as the sign-out page. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const ask = () => redirect(`/oauth/logout${new URL(request.url).search}`, 303);
-  const asked = await openLogout(context, request);
-  if (!asked) throw ask();
+  const logout = await openLogout(context, request);
+  if (!logout) throw ask();
   await readForm(request, context);
   const user = await getUser(context);
-  if (user) await signOutForClient(context, { user, login: asked.login });
-  const { address, displayName } = asked;
+  if (user) await signOutForClient(context, { user, login: logout.login });
+  const { address, displayName } = logout;
   return address && displayName ? { address, displayName } : null;
 }
 

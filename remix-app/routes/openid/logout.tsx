@@ -17,15 +17,15 @@ export const meta = pageTitle("Sign out");
 
 /** Signs out at a client's request. Asks first, unless the ID token belongs to a login from this session. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const asked = await openLogout(context, request);
-  if (!asked) return data({ kind: "fault" as const }, { status: 400 });
-  const { displayName, address, isProven } = asked;
+  const logout = await openLogout(context, request);
+  if (!logout) return data({ kind: "fault" as const }, { status: 400 });
+  const { displayName, address, isProven } = logout;
   const user = await getUser(context);
   if (user && !isProven) {
     const action = logoutPath(new URL(request.url).searchParams).replace("/oauth/logout", "/oauth/logout/confirm");
     return data({ kind: "ask" as const, displayName, email: shownAs(user), action });
   }
-  if (user) await signOutForClient(context, { user, login: asked.login });
+  if (user) await signOutForClient(context, { user, login: logout.login });
   if (address) throw redirect(address, 303);
   return data({ kind: "done" as const });
 }

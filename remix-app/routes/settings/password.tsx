@@ -36,9 +36,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(form, { schema: changePasswordSchema });
   const hideFields = ["password", "currentPassword"];
   // Keeps asking for the same proof until it is right.
-  const asked = form.has("code") ? "code" : form.has("currentPassword") ? "currentPassword" : null;
+  const confirmationField = form.has("code") ? "code" : form.has("currentPassword") ? "currentPassword" : null;
   if (submission.status !== "success") {
-    return data({ result: submission.reply({ hideFields }), ask: asked }, { status: 400 });
+    return data({ result: submission.reply({ hideFields }), ask: confirmationField }, { status: 400 });
   }
   const first = !(await hasPassword(context, user.id));
   const outcome = await changePassword(context, { ...submission.value, user, first });
@@ -49,7 +49,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
       ...(formErrors ? { formErrors } : {}),
       ...(fieldErrors ? { fieldErrors } : {}),
     });
-    return data({ result, ask: ask ?? asked }, { status: httpStatus });
+    return data({ result, ask: ask ?? confirmationField }, { status: httpStatus });
   }
   leaveNotice(context, { card: "password", done: first ? "added" : "changed" });
   throw redirect("/settings/security#password", 303);

@@ -28,11 +28,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
   const adding = isAddAccount(request);
   if (!adding) await redirectSignedIn(context, returnUrl || null);
-  const asked = searchParams.has("other") ? null : readCodeRequest(context);
+  const requestedEmail = searchParams.has("other") ? null : readCodeRequest(context);
   return {
     returnUrl,
     adding,
-    masked: asked && maskEmail(asked),
+    masked: requestedEmail && maskEmail(requestedEmail),
     resent: searchParams.has("resent"),
     expired: searchParams.has("expired"),
     mailboxUrl: context.env.MAILBOX_URL ?? null,
@@ -48,16 +48,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const returnUrl = redirectTarget(form.get("returnUrl"), { context, fallback: "" });
   const query = returnUrl ? new URLSearchParams({ returnUrl }) : new URLSearchParams();
   const here = () => redirect(`${new URL(request.url).pathname}${query.size > 0 ? `?${query}` : ""}`);
-  const asked = readCodeRequest(context);
+  const requestedEmail = readCodeRequest(context);
   if (form.has("code")) {
-    if (!asked) {
+    if (!requestedEmail) {
       query.set("expired", "");
       throw here();
     }
-    return enterCode(context, { form, email: asked, destination: returnUrl || "/" });
+    return enterCode(context, { form, email: requestedEmail, destination: returnUrl || "/" });
   }
-  if (form.get("intent") === "resend" && asked) {
-    form.set("email", asked);
+  if (form.get("intent") === "resend" && requestedEmail) {
+    form.set("email", requestedEmail);
     query.set("resent", "");
   }
   const view = query.has("resent") ? ("enter" as const) : ("ask" as const);

@@ -5,8 +5,8 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { deadLink } from "../../recovery/dead-link.ts";
-import { emailOfLink } from "../../recovery/email-of-link.ts";
+import { findLinkEmail } from "../../recovery/find-link-email.ts";
+import { invalidLinkMessage } from "../../recovery/invalid-link.ts";
 import { recoverAccount } from "../../recovery/recover-account.ts";
 import { clearRecoveryBrowser, markRecoveryBrowser } from "../../recovery/recovery-browser.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
@@ -45,7 +45,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const page = { next: searchParams.get("next") ?? "", otherAccount: active };
   const token = searchParams.get("token");
   if (token === null) return data({ ...page, link: null, dead: false });
-  const email = await emailOfLink(context, token);
+  const email = await findLinkEmail(context, token);
   if (email === null) return data({ ...page, link: null, dead: true }, { status: 410 });
   const otherAccount = active === email.toLowerCase() ? null : active;
   return data({ ...page, otherAccount, link: { token, account: maskEmail(email) }, dead: false });
@@ -56,7 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const submission = parseWithZod(form, { schema: form.has("token") ? linkSchema : codeSchema });
   if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
   const { next, ...proof } = submission.value;
-  const email = "token" in proof ? await emailOfLink(context, proof.token) : proof.email;
+  const email = "token" in proof ? await findLinkEmail(context, proof.token) : proof.email;
   if (email !== null) requireRoomFor(context, email.toLowerCase());
   const recovery = await recoverAccount(context, proof);
   if (recovery.outcome === "failed") {
@@ -64,7 +64,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(reply, { status: recovery.status });
   }
   const destination = redirectTarget(next, { context, fallback: "/" });
-  const review = recovery.known ? accessPathBefore(destination) : destination;
+  const review = recovery.accountExisted ? accessPathBefore(destination) : destination;
   const { session } = recovery;
   const response = await completeSignIn(context, { session, method: "recovery", destination: review });
   clearRecoveryBrowser(context);
@@ -82,7 +82,7 @@ export default function AccountRecoveryPage() {
     lastResult,
     defaultValue: { next: wanted },
   });
-  const errors = dead && !lastResult ? [deadLink] : form.errors;
+  const errors = dead && !lastResult ? [invalidLinkMessage] : form.errors;
   // The form posts without the query, so the response can only show what the form sent.
   const nextField = next.initialValue ? <input type="hidden" name={next.name} value={next.initialValue} /> : null;
   return (

@@ -66,14 +66,14 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (noAmount !== null || noLabel !== null) {
     const open: OpenBudget = { key, typed, error: noAmount };
     return data(
-      { open: withLabel(open, { of, error: noLabel, standingUsd: readUsd }), meanwhile: null },
+      { open: withLabel(open, { of, error: noLabel, currentUsd: readUsd }), meanwhile: null },
       { status: 400 },
     );
   }
   const change = { userId: user.id, workspaceId: workspace.id, of, readUsd, limitUsd };
   const changed = await changeBudget(context, change);
   if (changed.outcome === "changed_meanwhile") {
-    const open = withLabel({ key, typed, error: null }, { of, error: null, standingUsd: changed.limitUsd });
+    const open = withLabel({ key, typed, error: null }, { of, error: null, currentUsd: changed.limitUsd });
     return data({ open, meanwhile: changed }, { status: 409 });
   }
   const cursor = new URL(request.url).searchParams.get("cursor") ?? "";
@@ -139,9 +139,9 @@ export default function BudgetsPage() {
 /** Adds the submitted label and its error to the open form. */
 function withLabel(
   open: OpenBudget,
-  { of, error, standingUsd }: { of: BudgetSubject; error: string | null; standingUsd: string | null },
+  { of, error, currentUsd }: { of: BudgetSubject; error: string | null; currentUsd: string | null },
 ): OpenBudget {
-  return of.scope === "label" ? { ...open, label: { typed: of.label, error, standingUsd } } : open;
+  return of.scope === "label" ? { ...open, label: { typed: of.label, error, currentUsd } } : open;
 }
 
 /** Opens the form for a new label if the submitted label is not listed. */

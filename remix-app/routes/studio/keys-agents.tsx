@@ -25,10 +25,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const asked = agentAnswerSchema.safeParse(Object.fromEntries(await readForm(request, context)));
-  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  const counted = await answerAgentAccess(context, { member, ...asked.data });
-  throw redirect(`/workspaces/${workspace.id}/ai/keys?agents=${counted ? asked.data.answer : "late"}`, 303);
+  const parsed = agentAnswerSchema.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const counted = await answerAgentAccess(context, { member, ...parsed.data });
+  throw redirect(`/workspaces/${workspace.id}/ai/keys?agents=${counted ? parsed.data.answer : "late"}`, 303);
 }
 
 export default function KeyAgentsPage() {

@@ -52,9 +52,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (shows) return data({ ...answer, errors: {} });
   const read = readKeyForm(form, choices);
   if ("errors" in read) return refused(read.errors);
-  const made = await createKey(context, { ...member, key: read.key });
-  if ("models" in made) return refused({ models: unknownModelsText(made) });
-  const { key, secret } = made;
+  const created = await createKey(context, { ...member, key: read.key });
+  if ("models" in created) return refused({ models: unknownModelsText(created) });
+  const { key, secret } = created;
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
   return data({ ...answer, issued: { secret, model }, errors: {}, typed: {} });
 }

@@ -40,9 +40,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const asked = rotation.safeParse(Object.fromEntries(await readForm(request, context)));
-  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  const { key, secret } = await rotateKey(context, { ...member, keyId: params.keyId ?? "", ...asked.data });
+  const parsed = rotation.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  const { key, secret } = await rotateKey(context, { ...member, keyId: params.keyId ?? "", ...parsed.data });
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
   return data({ secret, model }, { headers: { "Cache-Control": "private, no-store" } });
 }

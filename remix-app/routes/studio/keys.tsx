@@ -32,23 +32,25 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     listKeys(context, { ...member, limit: keysShown, cursor }),
     listAgentAccess(context, member),
   ]);
-  const asked = listed.keys.find((key) => key.id === searchParams.get("revoke"));
+  const keyToRevoke = listed.keys.find((key) => key.id === searchParams.get("revoke"));
   return {
     workspace,
     ...listed,
     agents,
     agentAnswer: agentAnswers[searchParams.get("agents") ?? ""] ?? null,
     request: listed.approval ? null : await readApproval(context, member),
-    revoking: asked ? { id: asked.id, name: asked.name, live: isLive(asked), isAgent: asked.agent !== null } : null,
+    revoking: keyToRevoke
+      ? { id: keyToRevoke.id, name: keyToRevoke.name, live: isLive(keyToRevoke), isAgent: keyToRevoke.agent !== null }
+      : null,
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
   };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission });
-  const asked = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
-  if (!asked.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: asked.data.keyId });
+  const parsed = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
+  if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+  await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: parsed.data.keyId });
   return { done: "Revoked. The key no longer works." };
 }
 

@@ -4,12 +4,12 @@ import { maxBodyBytes } from "../../http/body-limit.ts";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { searchTerm } from "../../http/search-params.ts";
-import type { PlaygroundEndpoint } from "../../studio/playground/ask-as-member.ts";
+import type { PlaygroundEndpoint } from "../../studio/playground/call-gateway-as-member.ts";
 import { ChatPanel } from "../../studio/playground/chat-panel.tsx";
 import { EmbeddingsPanel } from "../../studio/playground/embeddings-panel.tsx";
 import type { FormAnswer } from "../../studio/playground/form-answer.ts";
 import { listPlaygroundModels, type PlaygroundModel } from "../../studio/playground/list-models.ts";
-import { answerForm, keptDays } from "../../studio/playground/run-form.ts";
+import { answerForm, contentRetentionDays } from "../../studio/playground/run-form.ts";
 import { SpeechPanel } from "../../studio/playground/speech-panel.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Notice } from "../../ui/notice.tsx";
@@ -34,16 +34,16 @@ const holds = (text: string, term: string) => text.toLowerCase().includes(term.t
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const [models, kept] = await Promise.all([
+  const [models, retentionDays] = await Promise.all([
     listPlaygroundModels(context, { workspaceId: workspace.id, signal: request.signal }),
-    keptDays(context, member),
+    contentRetentionDays(context, member),
   ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
   const kind = kindOf(request);
   const term = searchTerm(request);
-  const wanted = kinds.find((each) => each.kind === kind)?.models;
-  const ofKind = models?.filter((model) => model.kind === wanted);
-  const usable = ofKind?.filter(({ isChat }) => isChat || wanted !== "chat");
+  const modelKind = kinds.find((each) => each.kind === kind)?.models;
+  const ofKind = models?.filter((model) => model.kind === modelKind);
+  const usable = ofKind?.filter(({ isChat }) => isChat || modelKind !== "chat");
   const found = usable?.filter(({ id, name }) => holds(id, term) || holds(name, term));
   return {
     workspace,
@@ -53,7 +53,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     elsewhere: ofKind?.filter((model) => !usable?.includes(model)).map(({ id }) => id) ?? [],
     models: found?.slice(0, modelsShown) ?? null,
     more: (found?.length ?? 0) > modelsShown,
-    kept,
+    retentionDays,
     gatewayUrl,
   };
 }
@@ -68,12 +68,13 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 function kindOf(request: Request): PlaygroundEndpoint {
-  const asked = new URL(request.url).searchParams.get("kind");
-  return kinds.find(({ kind }) => kind === asked)?.kind ?? "chat";
+  const kindParameter = new URL(request.url).searchParams.get("kind");
+  return kinds.find(({ kind }) => kind === kindParameter)?.kind ?? "chat";
 }
 
 export default function PlaygroundPage() {
-  const { workspace, kind, term, none, elsewhere, models, more, kept, gatewayUrl } = useLoaderData<typeof loader>();
+  const { workspace, kind, term, none, elsewhere, models, more, retentionDays, gatewayUrl } =
+    useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const panel = { workspaceId: workspace.id, gatewayUrl };
   return (
@@ -93,9 +94,10 @@ export default function PlaygroundPage() {
           </a>
         ))}
       </nav>
-      {kept === null ? null : (
+      {retentionDays === null ? null : (
         <Notice>
-          This workspace keeps the prompts and answers of each run for {kept} {kept === 1 ? "day" : "days"}.
+          This workspace keeps the prompts and answers of each run for {retentionDays}{" "}
+          {retentionDays === 1 ? "day" : "days"}.
         </Notice>
       )}
       {more || term ? (

@@ -51,7 +51,7 @@ export default function RunPage() {
       <PricingCard detail={detail} />
       <AttemptsCard detail={detail} />
       <StepsCard detail={detail} />
-      {content ? <RunContentCard kept={content} opened={opened} /> : null}
+      {content ? <RunContentCard stored={content} opened={opened} /> : null}
     </StudioPage>
   );
 }

@@ -20,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const now = new Date();
   const url = new URL(request.url);
-  const { filter, range, asked, cursor } = readRunQuery(url, { requestId: context.requestId, now });
+  const { filter, range, filterValues, cursor } = readRunQuery(url, { requestId: context.requestId, now });
   const member = { userId: user.id, workspaceId: workspace.id };
   const [{ runs, nextCursor }, options] = await Promise.all([
     listRuns(context, { ...member, filter, limit: runsShown, cursor }),
@@ -28,11 +28,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   ]);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
   const first = cursor === undefined;
-  return data({ workspace, runs, range, asked, options, older, first }, rangeStatus(range));
+  return data({ workspace, runs, range, filterValues, options, older, first }, rangeStatus(range));
 }
 
 export default function RunsPage() {
-  const { workspace, runs, range, asked, options, older, first } = useLoaderData<typeof loader>();
+  const { workspace, runs, range, filterValues, options, older, first } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const path = `/workspaces/${workspace.id}/ai/runs`;
   return (
@@ -42,12 +42,12 @@ export default function RunsPage() {
       actions={<ButtonLink href={`${path}.csv${searchWith(search, {})}`}>Download CSV</ButtonLink>}
     >
       <RangeForm range={range} optional />
-      <RunFilterForm asked={asked} search={search} options={options} />
+      <RunFilterForm filterValues={filterValues} search={search} options={options} />
       <Panel>
         <RunList
           runs={runs}
           runsPath={path}
-          filtered={range !== null || Object.keys(asked).length > 0}
+          filtered={range !== null || Object.keys(filterValues).length > 0}
           searchedAll={older === null}
         />
       </Panel>

@@ -2,7 +2,7 @@ import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunction
 import { useActionData, useLoaderData, useLocation } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { keptSearch, searchTerm } from "../../http/search-params.ts";
+import { buildSearch, searchTerm } from "../../http/search-params.ts";
 import type { User } from "../../session/user.ts";
 import { listKeysOfCreator } from "../../studio/keys/keys-of-creator.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -118,7 +118,7 @@ export default function MembersPage() {
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const location = useLocation().search;
-  const ask = (question: Record<string, string>) => keptSearch(location, { keep: listParams, add: question });
+  const ask = (question: Record<string, string>) => buildSearch(location, { keep: listParams, add: question });
   const here = `/workspaces/${workspace.id}/members${ask({})}`;
   const isWhole = page.nextCursor === null && !new URLSearchParams(location).has("cursor");
   return (

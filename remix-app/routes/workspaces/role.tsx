@@ -41,8 +41,8 @@ async function requireRole(
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace, role } = await requireRole(context, { request, params });
-  const asked = { workspaceId: workspace.id, requestId: context.requestId, roleId: role.id, limit: namesShown };
-  const { members, nextCursor } = await listMembers(user, asked);
+  const query = { workspaceId: workspace.id, requestId: context.requestId, roleId: role.id, limit: namesShown };
+  const { members, nextCursor } = await listMembers(user, query);
   return { workspace, role, names: members.map(({ name }) => name), more: nextCursor !== null };
 }
 

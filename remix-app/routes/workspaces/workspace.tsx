@@ -44,7 +44,7 @@ export default function WorkspaceOverview() {
   }
   return (
     <StudioPage title="Overview" lead={home.overview.everUsed ? "The last 30 days" : undefined}>
-      {home.beginning ? (
+      {home.isGettingStarted ? (
         <GetStarted
           base={base}
           email={site?.user?.email ?? ""}
@@ -54,7 +54,7 @@ export default function WorkspaceOverview() {
         />
       ) : null}
       {home.overview.everUsed ? <Spend home={home} base={base} /> : null}
-      {home.beginning ? (
+      {home.isGettingStarted ? (
         home.budgets.length > 0 && <BudgetsCard budgets={home.budgets} base={base} />
       ) : (
         <div className="grid grid-cols-1 items-start gap-6 lg:grid-cols-[minmax(0,1fr)_17rem]">

@@ -20,7 +20,7 @@ export type AgentAccess = z.infer<typeof accessOfMember>;
 
 const notAllowed = z.object({ outcome: z.literal("not_allowed") });
 const listed = z.union([z.object({ outcome: z.literal("listed"), members: z.array(accessOfMember) }), notAllowed]);
-const answered = z.union([z.object({ outcome: z.enum(["done", "answered"]) }), notAllowed]);
+const answerSchema = z.union([z.object({ outcome: z.enum(["done", "answered"]) }), notAllowed]);
 
 /** The form that answers a request or withdraws an approval. */
 export const agentAnswerSchema = z.object({
@@ -51,7 +51,7 @@ export async function answerAgentAccess(
   { member, userId, requestedAt, answer }: AgentAnswer & { member: StudioMember },
 ): Promise<boolean> {
   const args = { requester_id: userId, requested_at: requestedAt, answer };
-  const { outcome } = await callAsMember(context, { member, name: "answer_agent_access", args, schema: answered });
+  const { outcome } = await callAsMember(context, { member, name: "answer_agent_access", args, schema: answerSchema });
   if (outcome === "not_allowed") throw refused(context);
   return outcome === "done";
 }

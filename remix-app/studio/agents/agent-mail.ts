@@ -1,4 +1,4 @@
-import { quoted } from "../../mail/inert-text.ts";
+import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { mailText } from "../../mail/mail-text.ts";
 import { agentNames, type NewConnection } from "./agent-schema.ts";
@@ -15,7 +15,7 @@ export function agentRequestMail(
     subject: "A member requests access for a coding agent",
     text: mailText({
       news: [`A member of one of your workspaces on ${product} wants to connect a coding agent.`],
-      facts: [["Agent", `${agentNames[tool]} on ${quoted(host)}`]],
+      facts: [["Agent", `${agentNames[tool]} on ${quoteText(host)}`]],
       action: { label: "Review request", url: `${origin}/workspaces/${workspaceId}/ai/keys` },
       more: [
         "The request shows the member and the workspace. If you approve it, the member’s agents get API keys that expire after 8 hours.",

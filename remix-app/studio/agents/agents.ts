@@ -6,7 +6,7 @@ import { hashOf } from "../../apps/opaque-tokens.ts";
 import { openidBearerToken } from "../../http/authorization.ts";
 import { problem } from "../../http/problem.ts";
 import { mailSite } from "../../mail/mail-body.ts";
-import { type AppCaller, askedWorkspace, callAsApp } from "../../satellites/app-caller.ts";
+import { type AppCaller, callAsApp, workspaceIdOrUnknown } from "../../satellites/app-caller.ts";
 import { agentRequestMail } from "./agent-mail.ts";
 import {
   type AgentKey,
@@ -59,7 +59,7 @@ export function requireAgentLogin(
     const detail = "Send an access token with the scope studio:keys.";
     throw problem("UNAUTHENTICATED", { requestId, detail, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  return { caller: { kind: "app", tokenHash: hashOf(token) }, workspaceId: askedWorkspace(params.workspaceId) };
+  return { caller: { kind: "app", tokenHash: hashOf(token) }, workspaceId: workspaceIdOrUnknown(params.workspaceId) };
 }
 
 /** Returns the agents that a login has connected in a workspace. @throws Response as callAsApp */
@@ -88,16 +88,16 @@ export async function issueAgentKey(
   context: AppLoadContext,
   { caller, workspaceId, connectionId }: AgentRequest & { connectionId: string | undefined },
 ): Promise<AgentKey> {
-  const made = await createAiKey();
+  const created = await createAiKey();
   const args = {
     workspace_id: workspaceId,
-    connection_id: askedWorkspace(connectionId),
-    lookup: made.lookup,
-    secret_hash: Buffer.from(made.hash).toString("hex"),
+    connection_id: workspaceIdOrUnknown(connectionId),
+    lookup: created.lookup,
+    secret_hash: Buffer.from(created.hash).toString("hex"),
   };
   const answer = await callAsApp(context, { caller, name: "issue_agent_key", args, schema: issued });
   if (answer.outcome === "issued") {
-    return { secret: made.text, expiresAt: answer.expiresAt, gatewayUrl: context.env.AI_URL };
+    return { secret: created.text, expiresAt: answer.expiresAt, gatewayUrl: context.env.AI_URL };
   }
   const { code, detail } = refusals[answer.outcome];
   throw problem(code, { requestId: context.requestId, detail });
@@ -108,6 +108,6 @@ export async function disconnectAgent(
   context: AppLoadContext,
   { caller, workspaceId, connectionId }: AgentRequest & { connectionId: string | undefined },
 ): Promise<void> {
-  const args = { workspace_id: workspaceId, connection_id: askedWorkspace(connectionId) };
+  const args = { workspace_id: workspaceId, connection_id: workspaceIdOrUnknown(connectionId) };
   await callAsApp(context, { caller, name: "disconnect_agent", args, schema: z.strictObject({}) });
 }

@@ -1,5 +1,5 @@
 import { monthText, timeText } from "../../http/date-text.ts";
-import { quoted } from "../../mail/inert-text.ts";
+import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 import { formatUsd } from "../../ui/format-amount.ts";
@@ -41,15 +41,15 @@ export function budgetAlertMail(
   { origin }: Pick<MailSite, "origin" | "product">,
 ): Omit<Mail, "to"> {
   const { limitUsd, spentUsd, reservedUsd, leftUsd, refusing, month, endsAt, workspaceId } = alert;
-  const held = reservedUsd !== null && Number(reservedUsd) > 0;
+  const hasReservation = reservedUsd !== null && Number(reservedUsd) > 0;
   const { subject, news, consequence } = newsWords(alert);
   const parts: MailParts = {
     news: [news],
     facts: [
-      ["Workspace", quoted(alert.workspace)],
+      ["Workspace", quoteText(alert.workspace)],
       ["Budget", `${formatUsd(limitUsd)} for ${monthText(month)}`],
       ...(spentUsd === null ? [] : [["Spent", formatUsd(spentUsd)] as const]),
-      ...(refusing && held ? [["Held by requests in progress", formatUsd(reservedUsd)] as const] : []),
+      ...(refusing && hasReservation ? [["Held by requests in progress", formatUsd(reservedUsd)] as const] : []),
       ...(refusing && leftUsd !== null ? [["Left", formatUsd(leftUsd)] as const] : []),
     ],
     action: { label: "View budgets", url: `${origin}/workspaces/${workspaceId}/ai/budgets` },
@@ -67,7 +67,7 @@ export function budgetAlertMail(
 
 function newsWords(alert: BudgetAlert) {
   const { threshold, refusing, scope } = alert;
-  const whose = subjectWords(alert);
+  const owner = subjectWords(alert);
   // A label's budget does not refuse requests by keys without the label.
   const requests = scope === "label" ? "Requests by keys with this label" : "Its requests";
   const request = scope === "label" ? "A request by a key with this label" : "A request";
@@ -76,20 +76,20 @@ function newsWords(alert: BudgetAlert) {
   if (refusing) {
     return {
       subject: `Requests are refused: too little is left of ${a} ${scope}’s monthly budget`,
-      news: `Requests are being refused because too little is left of the monthly budget of ${whose}.`,
+      news: `Requests are being refused because too little is left of the monthly budget of ${owner}.`,
       consequence: single,
     };
   }
   const subject = `The monthly budget of ${a} ${scope} is ${threshold}% used`;
   if (threshold === 100) {
     const consequence = `${requests} are refused with 402 budget_exceeded`;
-    return { subject, news: `The monthly budget of ${whose} is used up.`, consequence };
+    return { subject, news: `The monthly budget of ${owner} is used up.`, consequence };
   }
-  const news = `At least ${threshold}% of the monthly budget of ${whose} is used.`;
+  const news = `At least ${threshold}% of the monthly budget of ${owner} is used.`;
   return { subject, news, consequence: single };
 }
 
 function subjectWords({ scope, subject, workspace }: BudgetAlert): string {
-  if (scope === "workspace") return `the workspace ${quoted(workspace)}`;
-  return subject === null ? `a deleted ${scope}` : `the ${scope} ${quoted(subject)}`;
+  if (scope === "workspace") return `the workspace ${quoteText(workspace)}`;
+  return subject === null ? `a deleted ${scope}` : `the ${scope} ${quoteText(subject)}`;
 }

@@ -26,7 +26,7 @@ export interface OpenBudget {
   typed: string | null;
   error: string | null;
   /** Set only in the form for a new label. */
-  label?: { typed: string; error: string | null; standingUsd: string | null };
+  label?: { typed: string; error: string | null; currentUsd: string | null };
 }
 
 const concerns: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
@@ -85,7 +85,7 @@ export function BudgetList({
   keysVisible: boolean;
   open: OpenBudget | null;
 }) {
-  const ofScope = (wanted: BudgetScope) => budgets.filter(({ scope }) => scope === wanted);
+  const ofScope = (wantedScope: BudgetScope) => budgets.filter(({ scope }) => scope === wantedScope);
   return concerns
     .filter(
       ({ scope }) =>
@@ -100,7 +100,7 @@ export function BudgetList({
             {own.map((budget) => {
               const key = budgetKey(subjectOf(budget));
               const isOpen = mayChange[scope] && open?.key === key;
-              const words = budget.limitUsd === null ? "Set budget" : "Change budget";
+              const action = budget.limitUsd === null ? "Set budget" : "Change budget";
               const name = budget.name ?? "Unnamed";
               return (
                 <li
@@ -118,10 +118,10 @@ export function BudgetList({
                     {mayChange[scope] && !isOpen ? (
                       <a
                         href={`${searchWith("", { cursor, change: key })}#${key}`}
-                        aria-label={`${words} of ${name}`}
+                        aria-label={`${action} of ${name}`}
                         className={`${buttonClass("secondary")} shrink-0`}
                       >
-                        {words}
+                        {action}
                       </a>
                     ) : null}
                   </div>
@@ -154,7 +154,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
     <AccountForm action={page} noValidate id={newLabelKey} className="mt-4 max-w-108 scroll-mt-6 space-y-4">
       <ErrorSummary id="budget-error" fields={{ label: label?.error, limitUsd: error }} />
       <input type="hidden" name="scope" value="label" />
-      <input type="hidden" name="readUsd" value={label?.standingUsd ?? ""} />
+      <input type="hidden" name="readUsd" value={label?.currentUsd ?? ""} />
       <Field
         name="label"
         label="Entity label"

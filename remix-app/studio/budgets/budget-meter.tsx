@@ -3,9 +3,9 @@ import { Usd } from "../../ui/money.tsx";
 import type { Budget } from "./budgets.ts";
 
 const fills = [
-  { from: 100, look: "fill-bad" },
-  { from: 80, look: "fill-warn" },
-  { from: 0, look: "fill-accent" },
+  { from: 100, fill: "fill-bad" },
+  { from: 80, fill: "fill-warn" },
+  { from: 0, fill: "fill-accent" },
 ] as const;
 
 /** Shows a budget's usage as a bar and as text. */
@@ -20,7 +20,7 @@ export function BudgetMeter({ budget }: { budget: Budget }) {
     );
   }
   const percent = spentPercent === null ? 100 : Number(spentPercent);
-  const held = reservedUsd !== null && Number(reservedUsd) > 0;
+  const hasReservation = reservedUsd !== null && Number(reservedUsd) > 0;
   return (
     <div className="space-y-1.5 tabular-nums">
       <p>
@@ -28,7 +28,7 @@ export function BudgetMeter({ budget }: { budget: Budget }) {
         <span className="text-muted">
           {spentPercent === null ? "· no spending allowed" : `· ${spentPercent}% spent`} · <Usd amount={remainingUsd} />{" "}
           left
-          {held ? (
+          {hasReservation ? (
             <>
               {" "}
               · <Usd amount={reservedUsd} /> reserved for requests in progress
@@ -41,7 +41,7 @@ export function BudgetMeter({ budget }: { budget: Budget }) {
         <rect
           width={`${Math.min(percent, 100)}%`}
           height="100%"
-          className={usedUp ? "fill-bad" : fills.find(({ from }) => percent >= from)?.look}
+          className={usedUp ? "fill-bad" : fills.find(({ from }) => percent >= from)?.fill}
         />
       </svg>
       {usedUp ? <p className="text-bad text-small">{usedUpWords(budget)}</p> : null}

@@ -115,7 +115,7 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
 ];
 
 const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
-const standing = z.preprocess(blank, amount);
+const readLimit = z.preprocess(blank, amount);
 
 const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
 /** The database derives a label's id from its text. */
@@ -137,7 +137,7 @@ export const budgetForm = z.intersection(
   z.discriminatedUnion("scope", [ofSubject, ofLabel]),
   z.object({
     /** The limit when the form was rendered, or empty if there was none. */
-    readUsd: standing,
+    readUsd: readLimit,
     intent: z.enum(["save", "remove"]),
     limitUsd: z.string().default(""),
   }),

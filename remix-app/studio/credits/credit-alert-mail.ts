@@ -1,4 +1,4 @@
-import { quoted } from "../../mail/inert-text.ts";
+import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 import { exactCredits, formatCredits } from "../../ui/format-amount.ts";
@@ -29,26 +29,26 @@ export function creditAlertMail(
 ): Omit<Mail, "to"> {
   const { payer, workspace, workspaceId, level, balance, reserved, available, threshold } = alert;
   const owned = payer === "workspace";
-  const whose = owned ? `The workspace ${quoted(workspace)}` : "Your account";
-  const held = Number(reserved) > 0;
+  const owner = owned ? `The workspace ${quoteText(workspace)}` : "Your account";
+  const hasReservation = Number(reserved) > 0;
   const ask = `Ask an administrator of ${product} to add credits.`;
-  const words =
+  const texts =
     level === "empty"
       ? {
           subject: owned ? "A workspace is out of credits" : "You’re out of credits",
-          news: `${whose} is out of credits.`,
+          news: `${owner} is out of credits.`,
           consequence: `Requests that cost more than what is available are refused with 402 insufficient_credits. ${ask}`,
         }
       : {
           subject: owned ? "A workspace is low on credits" : "You’re low on credits",
-          news: `${whose} has fewer than ${exactCredits(threshold)} credits left.`,
+          news: `${owner} has fewer than ${exactCredits(threshold)} credits left.`,
           consequence: `Once the credits are used up, requests are refused with 402 insufficient_credits. ${ask}`,
         };
   const parts: MailParts = {
-    news: [words.news],
+    news: [texts.news],
     facts: [
       ["Balance", `${formatCredits(balance)} credits`],
-      ...(held
+      ...(hasReservation
         ? ([
             ["Held by requests in progress", `${formatCredits(reserved)} credits`],
             ["Available", `${formatCredits(available)} credits`],
@@ -56,12 +56,12 @@ export function creditAlertMail(
         : []),
     ],
     action: { label: "View credits", url: `${origin}/workspaces/${workspaceId}/ai/credits` },
-    more: [words.consequence],
+    more: [texts.consequence],
     footer: [
       owned
         ? "You’re getting this email because you own the workspace, or your role manages its AI policy."
         : "You’re getting this email because you pay for your own requests.",
     ],
   };
-  return { subject: words.subject, text: mailText(parts) };
+  return { subject: texts.subject, text: mailText(parts) };
 }

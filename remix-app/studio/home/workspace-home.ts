@@ -25,7 +25,7 @@ export interface WorkspaceHome {
   /** Null for members who cannot manage keys. */
   setup: KeySetup | null;
   /** Whether setup steps remain, such as creating a key or making the first request. */
-  beginning: boolean;
+  isGettingStarted: boolean;
 }
 
 const budgetsRead = 50;
@@ -43,8 +43,8 @@ export async function readWorkspaceHome(
     readBudgets(context, { ...member, limit: budgetsRead }),
     managesKeys ? readKeySetup(context, member) : null,
   ]);
-  const beginning = !overview.everUsed || (setup !== null && !setup.hasKey);
-  return { range, overview, budgets: nearestToLimit(budgets), setup, beginning };
+  const isGettingStarted = !overview.everUsed || (setup !== null && !setup.hasKey);
+  return { range, overview, budgets: nearestToLimit(budgets), setup, isGettingStarted };
 }
 
 async function readKeySetup(context: AppLoadContext, member: StudioMember): Promise<KeySetup> {

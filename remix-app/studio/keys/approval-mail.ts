@@ -1,4 +1,4 @@
-import { quoted } from "../../mail/inert-text.ts";
+import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
 
@@ -12,9 +12,9 @@ export function approvalRequestMail(
   const parts: MailParts = {
     news: [`A member of a workspace on ${product} requests approval to create API keys.`],
     facts: [
-      ["Workspace", quoted(workspaceName)],
-      ["Requested by", quoted(requester)],
-      ...(note ? [["Purpose", quoted(note)] as const] : []),
+      ["Workspace", quoteText(workspaceName)],
+      ["Requested by", quoteText(requester)],
+      ...(note ? [["Purpose", quoteText(note)] as const] : []),
     ],
     action: { label: "Review request", url: `${origin}/admin/approvals` },
     footer: [`You’re getting this email because you’re an administrator of ${product}.`],
@@ -29,7 +29,7 @@ export function approvalAnswerMail(
 ): Omit<Mail, "to"> {
   const { workspaceId, workspaceName, declineReason } = answer;
   const url = `${origin}/workspaces/${workspaceId}/ai/keys`;
-  const name = quoted(workspaceName);
+  const name = quoteText(workspaceName);
   const footer = ["You’re getting this email because you own the workspace or requested the approval."];
   if (declineReason === null) {
     const news = [`An administrator of ${product} approved API keys for the workspace ${name}.`];
@@ -38,7 +38,7 @@ export function approvalAnswerMail(
   }
   const parts: MailParts = {
     news: [`An administrator of ${product} declined the API key request of the workspace ${name}.`],
-    facts: [["Reason", quoted(declineReason)]],
+    facts: [["Reason", quoteText(declineReason)]],
     action: { label: "View request", url },
     more: ["You can request approval again."],
     footer,

@@ -67,9 +67,9 @@ export function changeApprovalRequest(
 
 async function call(
   context: AppLoadContext,
-  asked: { member: StudioMember; name: string; args?: object },
+  request: { member: StudioMember; name: string; args?: object },
 ): Promise<ApprovalState> {
-  const read = await callAsMember(context, { ...asked, schema: answer });
+  const read = await callAsMember(context, { ...request, schema: answer });
   if (read.outcome === "read") return read;
   const detail = "Your role in this workspace doesn’t allow you to manage API keys.";
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });

@@ -80,11 +80,11 @@ export async function createKey(
   context: AppLoadContext,
   { key, ...member }: StudioMember & { key: NewKey },
 ): Promise<IssuedKey | UnknownModels> {
-  const made = await createAiKey();
-  const args = { key, lookup: made.lookup, secret_hash: hex(made) };
+  const created = await createAiKey();
+  const args = { key, lookup: created.lookup, secret_hash: hex(created) };
   const answer = await callAsMember(context, { member, name: "issue_key", args, schema: issued });
   if (answer.outcome === "unknown_models") return answer;
-  return readIssued(answer, { context, text: made.text });
+  return readIssued(answer, { context, text: created.text });
 }
 
 /**
@@ -97,10 +97,10 @@ export async function rotateKey(
   { keyId, overlapSeconds, ...member }: StudioMember & { keyId: string; overlapSeconds: number },
 ): Promise<IssuedKey> {
   requireKeyId(keyId, context);
-  const made = await createAiKey();
-  const args = { key_id: keyId, overlap_seconds: overlapSeconds, lookup: made.lookup, secret_hash: hex(made) };
+  const created = await createAiKey();
+  const args = { key_id: keyId, overlap_seconds: overlapSeconds, lookup: created.lookup, secret_hash: hex(created) };
   const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: rotated });
-  return readIssued(answer, { context, text: made.text });
+  return readIssued(answer, { context, text: created.text });
 }
 
 /** Revokes a key immediately. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */

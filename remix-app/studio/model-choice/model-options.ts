@@ -54,9 +54,9 @@ export interface ModelRow {
  * the plan grants or that are in `named` come first.
  */
 export function modelRows({ models }: Pick<ModelOptions, "models">, named: readonly string[]): ModelRow[] {
-  const known = new Set(models.map(({ id }) => id));
+  const knownIds = new Set(models.map(({ id }) => id));
   const gone = [...new Set(named)]
-    .filter((id) => !known.has(id))
+    .filter((id) => !knownIds.has(id))
     .map((id) => ({ id, name: id, kind: null, granted: false, permitted: true }));
   const isFirst = ({ id, granted }: ModelRow) => granted || named.includes(id);
   return [...models, ...gone].toSorted((a, b) => Number(isFirst(b)) - Number(isFirst(a)));

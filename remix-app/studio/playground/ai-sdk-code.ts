@@ -5,14 +5,14 @@ import { typescriptKey, typescriptLiteral } from "./literal.ts";
 export function aiSdkChat(body: ChatBody, baseUrl: string): string {
   const { model, messages, temperature, max_completion_tokens, tools = [], response_format: format } = body;
   const instructions = messages.flatMap((message) => (message.role === "system" ? [message.content] : []));
-  const said = messages.filter((message) => message.role !== "system");
+  const chatMessages = messages.filter((message) => message.role !== "system");
   const functions = tools.flatMap(functionOf);
   const providerOptions = optionsFor(body);
   const generate = body.stream ? "streamText" : "generateText";
   const options = [
     `model: gatehouse.chatModel(${JSON.stringify(model)})`,
     ...instructions.map((text) => `instructions: ${JSON.stringify(text)}`),
-    `messages: ${typescriptLiteral(modelMessages(said), 2)}`,
+    `messages: ${typescriptLiteral(modelMessages(chatMessages), 2)}`,
     ...(temperature === undefined ? [] : [`temperature: ${temperature}`]),
     ...(max_completion_tokens === undefined ? [] : [`maxOutputTokens: ${max_completion_tokens}`]),
     ...(functions.length > 0 ? [`tools: {\n${functions.map(toolEntry).join("")}  }`] : []),

@@ -44,27 +44,27 @@ function durationOf(milliseconds: number): string {
  */
 export function StructuredAnswer({ text, schemaValid }: { text: string; schemaValid: boolean | undefined }) {
   const value = parsed(text);
-  const verdict = verdictOf(value !== undefined, schemaValid);
-  const Icon = verdict.good ? CircleCheck : TriangleAlert;
+  const check = checkSchema(value !== undefined, schemaValid);
+  const Icon = check.good ? CircleCheck : TriangleAlert;
   return (
     <>
       <pre className="whitespace-pre-wrap break-words rounded-card border border-line p-3 font-mono text-small">
         {value === undefined ? text : JSON.stringify(value, null, 2)}
       </pre>
-      <p className={`flex items-center gap-1.5 text-small ${verdict.good ? "text-good" : "text-warn"}`}>
+      <p className={`flex items-center gap-1.5 text-small ${check.good ? "text-good" : "text-warn"}`}>
         <Icon aria-hidden="true" className="size-4 shrink-0" />
-        {verdict.words}
+        {check.text}
       </p>
     </>
   );
 }
 
-function verdictOf(isJson: boolean, schemaValid: boolean | undefined): { good: boolean; words: string } {
-  if (!isJson) return { good: false, words: "This isn’t JSON." };
-  if (schemaValid === undefined) return { good: true, words: "This is JSON." };
+function checkSchema(isJson: boolean, schemaValid: boolean | undefined): { good: boolean; text: string } {
+  if (!isJson) return { good: false, text: "This isn’t JSON." };
+  if (schemaValid === undefined) return { good: true, text: "This is JSON." };
   return schemaValid
-    ? { good: true, words: "It matches the schema." }
-    : { good: false, words: "It doesn’t match the schema." };
+    ? { good: true, text: "It matches the schema." }
+    : { good: false, text: "It doesn’t match the schema." };
 }
 
 function parsed(text: string): unknown {

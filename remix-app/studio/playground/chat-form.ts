@@ -46,9 +46,9 @@ export function readChatForm(
 export function draftChat(form: FormData, conversation: readonly ChatMessage[]): ChatBody {
   const { model, ...rest } = readSettings(form, {});
   const added = readAdded(form, conversation, {});
-  const asked = added.length > 0 ? conversation : conversation.slice(0, lastQuestion(conversation) + 1);
-  const said = [...asked, ...added];
-  const messages = said.length > 0 ? said : [{ role: "user" as const, content: "Hello" }];
+  const history = added.length > 0 ? conversation : conversation.slice(0, lastQuestion(conversation) + 1);
+  const allMessages = [...history, ...added];
+  const messages = allMessages.length > 0 ? allMessages : [{ role: "user" as const, content: "Hello" }];
   return { model, messages: [...systemOf(form), ...messages], ...rest };
 }
 

@@ -5,7 +5,7 @@ import { draftChat, readChatForm } from "./chat-form.ts";
 import { type Entry, openToolCalls } from "./chat-message.ts";
 import { ChatSettings } from "./chat-settings.tsx";
 import { Conversation } from "./conversation.tsx";
-import type { ChatAnswered } from "./form-answer.ts";
+import type { ChatFormState } from "./form-answer.ts";
 import type { PlaygroundModel } from "./list-models.ts";
 import { CodeSamples, Composer, FailureNotice, FormErrors, SendBar } from "./panel-parts.tsx";
 import { chatCode } from "./request-code.ts";
@@ -16,22 +16,22 @@ import { formOf, typedIn, usePanelForm } from "./use-panel-form.ts";
 const sendLabels = ["Send", "Send result", "Send results"];
 
 /** Screen readers announce only the beginning of longer answers. The conversation shows the whole text. */
-const heardCharacters = 600;
+const maxAnnouncedCharacters = 600;
 
-export interface PanelProps<Answered> {
+export interface PanelProps<FormState> {
   workspaceId: string;
   gatewayUrl: string;
   /** The models of the panel's kind, at least one. */
   models: readonly PlaygroundModel[];
   /** The result of the form, if it was posted without JavaScript. */
-  answered: Answered | undefined;
+  answered: FormState | undefined;
 }
 
 /**
  * Renders a conversation with a model. Without JavaScript the form is posted and the page contains the whole answer.
  * With JavaScript, answers are streamed.
  */
-export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<ChatAnswered>) {
+export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<ChatFormState>) {
   const chat = useChat(workspaceId, { entries: answered?.entries ?? [], failure: answered?.failure ?? null });
   const messages = chat.entries.map(({ message }) => message);
   const busy = chat.coming !== null;
@@ -41,7 +41,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
     busy,
     stop: chat.stop,
   });
-  const [heard, setHeard] = useState("");
+  const [announcement, setAnnouncement] = useState("");
   const form = useRef<HTMLFormElement>(null);
 
   const calls = openToolCalls(messages);
@@ -61,9 +61,9 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
     const prompt = fieldOf(form.current, "prompt");
     if (prompt) prompt.value = "";
     setTyped({ ...typedIn(fields), prompt: "" });
-    setHeard("Answering…");
+    setAnnouncement("Answering…");
     const answer = await chat.send({ ...read.body, stream: true }, read.added);
-    setHeard(answer ? wordsFor(answer) : "There is no answer.");
+    setAnnouncement(answer ? announcementOf(answer) : "There is no answer.");
     if (answer) return setTyped(withoutResults);
     // Restores the typed text, unless something else has been typed since.
     const restored = fieldOf(form.current, "prompt");
@@ -90,7 +90,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
           <FormErrors errors={errors} attempts={attempts} />
           <Conversation entries={chat.entries} coming={chat.coming} workspaceId={workspaceId} />
           <p role="status" className="sr-only">
-            {heard}
+            {announcement}
           </p>
           <FailureNotice failure={chat.failure} />
           <Composer calls={calls} typed={typed} errors={errors} />
@@ -127,8 +127,8 @@ function withoutResults(typed: Record<string, string>): Record<string, string> {
 }
 
 /** Returns the text that screen readers announce once for a completed answer. */
-function wordsFor({ message, note }: Entry): string {
+function announcementOf({ message, note }: Entry): string {
   const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
-  const asked = calls.map(({ function: { name } }) => `The model calls ${name} and waits for its result.`);
-  return [message.content?.slice(0, heardCharacters), ...asked, note].filter(Boolean).join(" ");
+  const callTexts = calls.map(({ function: { name } }) => `The model calls ${name} and waits for its result.`);
+  return [message.content?.slice(0, maxAnnouncedCharacters), ...callTexts, note].filter(Boolean).join(" ");
 }

@@ -39,23 +39,23 @@ export function Conversation({ entries, coming, workspaceId }: ConversationProps
         <ol className="space-y-5">
           {entries.map(({ message, facts, structured, note }, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: entries are only added at the end
-            <Said key={index} message={message}>
+            <MessageBubble key={index} message={message}>
               {structured && message.role === "assistant" ? (
                 <StructuredAnswer text={message.content ?? ""} schemaValid={facts?.schemaValid} />
               ) : (
-                <Words message={message} />
+                <MessageText message={message} />
               )}
               {note ? <p className="text-small text-warn">{note}</p> : null}
               {facts ? <AnswerFacts facts={facts} workspaceId={workspaceId} /> : null}
-            </Said>
+            </MessageBubble>
           ))}
           {coming ? (
-            <Said message={coming}>
-              <Words message={coming} />
+            <MessageBubble message={coming}>
+              <MessageText message={coming} />
               <p aria-hidden="true" className="text-muted text-small">
                 Answering…
               </p>
-            </Said>
+            </MessageBubble>
           ) : null}
         </ol>
       )}
@@ -65,7 +65,7 @@ export function Conversation({ entries, coming, workspaceId }: ConversationProps
 
 const speakers = { user: "You", assistant: "Model", tool: "Tool" } as const;
 
-function Said({ message, children }: { message: ChatMessage; children: ReactNode }) {
+function MessageBubble({ message, children }: { message: ChatMessage; children: ReactNode }) {
   return (
     <li className="space-y-1.5">
       <p className="font-medium text-muted text-small">{speakers[message.role]}</p>
@@ -74,7 +74,7 @@ function Said({ message, children }: { message: ChatMessage; children: ReactNode
   );
 }
 
-function Words({ message }: { message: ChatMessage }) {
+function MessageText({ message }: { message: ChatMessage }) {
   const calls = message.role === "assistant" ? (message.tool_calls ?? []) : [];
   const refusal = message.role === "assistant" ? message.refusal : undefined;
   return (

@@ -5,7 +5,7 @@ import { withMinus } from "../../ui/format-amount.ts";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
 import { cosine, readEmbedded } from "./embedded-answer.ts";
-import type { Embedded, EmbeddingsAnswered } from "./form-answer.ts";
+import type { Embedded, EmbeddingsFormState } from "./form-answer.ts";
 import { CodeSamples, FailureNotice, FormErrors, ModelSelect, SendBar } from "./panel-parts.tsx";
 import { embeddingsCode } from "./request-code.ts";
 import { draftEmbeddings, maxEmbeddedTexts, readEmbeddingsForm } from "./single-form.ts";
@@ -13,7 +13,7 @@ import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
 
 /** Renders a form for texts, and shows their vectors and how similar they are. */
-export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<EmbeddingsAnswered>) {
+export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<EmbeddingsFormState>) {
   const { answer, failure, waiting, send, stop } = useSingle<Embedded>(
     `/api/v1/workspaces/${workspaceId}/ai/playground/embeddings`,
     { answer: answered?.embedded ?? null, failure: answered?.failure ?? null },

@@ -5,7 +5,7 @@ export interface Failure {
   requestId?: string | undefined;
 }
 
-interface Told {
+interface ErrorFacts {
   status: number;
   code?: string | undefined;
   message?: string | undefined;
@@ -14,13 +14,13 @@ interface Told {
   retryAfterSeconds?: number | undefined;
 }
 
-const sentences: Record<string, string | ((told: Told) => string)> = {
+const sentences: Record<string, string | ((facts: ErrorFacts) => string)> = {
   insufficient_credits:
     "There aren’t enough credits for this request. Lower the output limit, or ask for more credits.",
   budget_exceeded:
     "There isn’t enough left in a budget for this request. Lower the output limit, wait for next month, or raise the budget.",
-  rate_limit_exceeded: (told) => `The rate limit is reached. Try again ${when(told)}.`,
-  RATE_LIMITED: (told) => `The rate limit is reached. Try again ${when(told)}.`,
+  rate_limit_exceeded: (facts) => `The rate limit is reached. Try again ${when(facts)}.`,
+  RATE_LIMITED: (facts) => `The rate limit is reached. Try again ${when(facts)}.`,
   MFA_REQUIRED: "Your account requires a second factor. Reload this page to continue.",
   UNAUTHENTICATED: "You’re signed out. Reload this page to sign in again.",
   invalid_api_key: "You’re signed out. Reload this page to sign in again.",
@@ -36,32 +36,32 @@ const sentences: Record<string, string | ((told: Told) => string)> = {
   provider_error: "The model’s provider failed. Try again, or choose another model.",
   provider_overloaded: "The model’s provider is overloaded. Try again later, or choose another model.",
   provider_timeout: "The model’s provider didn’t answer in time. Try again, or choose another model.",
-  service_unavailable: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
-  UNAVAILABLE: (told) => `The gateway isn’t available right now. Try again ${when(told)}.`,
-  AUTH_UNAVAILABLE: (told) => `Your sign-in can’t be checked right now. Try again ${when(told)}.`,
+  service_unavailable: (facts) => `The gateway isn’t available right now. Try again ${when(facts)}.`,
+  UNAVAILABLE: (facts) => `The gateway isn’t available right now. Try again ${when(facts)}.`,
+  AUTH_UNAVAILABLE: (facts) => `Your sign-in can’t be checked right now. Try again ${when(facts)}.`,
 };
 
 /** Returns one sentence for an error of the gateway or our own server. */
-export function failureOf(told: Told): Failure {
-  const { code = "" } = told;
+export function failureOf(facts: ErrorFacts): Failure {
+  const { code = "" } = facts;
   const known = Object.hasOwn(sentences, code) ? sentences[code] : undefined;
-  const sentence = typeof known === "function" ? known(told) : (known ?? fallback(told));
-  return { sentence, requestId: told.requestId };
+  const sentence = typeof known === "function" ? known(facts) : (known ?? fallback(facts));
+  return { sentence, requestId: facts.requestId };
 }
 
 export async function readFailure(response: Response): Promise<Failure> {
   const body = await response.json().catch(() => null);
   return failureOf({
-    ...toldIn(body?.error ?? body),
+    ...readErrorFacts(body?.error ?? body),
     status: response.status,
-    requestId: response.headers.get("x-request-id") ?? toldIn(body?.error ?? body).requestId,
+    requestId: response.headers.get("x-request-id") ?? readErrorFacts(body?.error ?? body).requestId,
     retryAfterSeconds: secondsOf(response.headers.get("retry-after")),
   });
 }
 
 /** Returns the failure for an error event within a stream. */
 export function failureInStream(error: unknown): Failure {
-  return failureOf({ status: 200, ...toldIn(error) });
+  return failureOf({ status: 200, ...readErrorFacts(error) });
 }
 
 /** No server answered. */
@@ -69,19 +69,19 @@ export const unreached: Failure = {
   sentence: "The server couldn’t be reached. Check your connection, then try again.",
 };
 
-function fallback({ status, message, param }: Told): string {
+function fallback({ status, message, param }: ErrorFacts): string {
   if (status < 400 || status >= 500 || !message) {
     return "Something went wrong on our side. Try again; if it happens again, contact support with the request ID.";
   }
   return `The request was refused: ${message}${param ? ` (${param})` : ""}`;
 }
 
-function when({ retryAfterSeconds }: Told): string {
+function when({ retryAfterSeconds }: ErrorFacts): string {
   if (retryAfterSeconds === undefined) return "in a moment";
   return `in ${retryAfterSeconds} ${retryAfterSeconds === 1 ? "second" : "seconds"}`;
 }
 
-function toldIn(error: unknown): Omit<Told, "status"> {
+function readErrorFacts(error: unknown): Omit<ErrorFacts, "status"> {
   const { code, message, detail, param, request_id, requestId } = (error ?? {}) as Record<string, unknown>;
   const text = (value: unknown) => (typeof value === "string" ? value : undefined);
   return {

@@ -3,19 +3,19 @@ import type { Entry } from "./chat-message.ts";
 import type { Failure } from "./failure.ts";
 import type { RunFacts } from "./run-facts.ts";
 
-interface Answered {
+interface FormState {
   typed: Record<string, string>;
   errors: FieldErrors;
   failure: Failure | null;
 }
 
 /** The result of a posted chat form: the whole conversation, including the posted message. */
-export interface ChatAnswered extends Answered {
+export interface ChatFormState extends FormState {
   kind: "chat";
   entries: Entry[];
 }
 
-export interface Spoken {
+export interface Sound {
   /** An object URL, or the audio itself as a data URL. */
   src: string;
   /** The URL of the original audio, set if it differs from the audio that plays. */
@@ -24,9 +24,9 @@ export interface Spoken {
   facts: RunFacts;
 }
 
-export interface SpeechAnswered extends Answered {
+export interface SpeechFormState extends FormState {
   kind: "speech";
-  spoken: Spoken | null;
+  sound: Sound | null;
 }
 
 export interface Embedded {
@@ -35,9 +35,9 @@ export interface Embedded {
   facts: RunFacts;
 }
 
-export interface EmbeddingsAnswered extends Answered {
+export interface EmbeddingsFormState extends FormState {
   kind: "embeddings";
   embedded: Embedded | null;
 }
 
-export type FormAnswer = ChatAnswered | SpeechAnswered | EmbeddingsAnswered;
+export type FormAnswer = ChatFormState | SpeechFormState | EmbeddingsFormState;

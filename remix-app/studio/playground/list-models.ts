@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { askAsMember } from "./ask-as-member.ts";
+import { callGatewayAsMember } from "./call-gateway-as-member.ts";
 
 const listed = z.object({
   data: z.array(
@@ -38,7 +38,7 @@ export async function listPlaygroundModels(
   context: AppLoadContext,
   { workspaceId, signal }: { workspaceId: string; signal: AbortSignal },
 ): Promise<PlaygroundModel[] | null> {
-  const answer = await askAsMember(context, { path: "/models", workspaceId, signal }).catch(() => null);
+  const answer = await callGatewayAsMember(context, { path: "/models", workspaceId, signal }).catch(() => null);
   const models = listed.safeParse(await answer?.json().catch(() => null));
   return models.success ? models.data.data : null;
 }

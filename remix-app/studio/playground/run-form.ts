@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { readAiPolicy } from "../policy/ai-policy.ts";
-import { askAsMember, endpoints, type PlaygroundEndpoint } from "./ask-as-member.ts";
+import { callGatewayAsMember, endpoints, type PlaygroundEndpoint } from "./call-gateway-as-member.ts";
 import { readChatForm } from "./chat-form.ts";
 import { answerEntry, type Entry, readWholeAnswer } from "./chat-message.ts";
 import { readEmbedded } from "./embedded-answer.ts";
@@ -10,7 +10,7 @@ import type { FormAnswer } from "./form-answer.ts";
 import { factsOfHeaders } from "./run-facts.ts";
 import { maxPlainSpeechCharacters, readEmbeddingsForm, readSpeechForm } from "./single-form.ts";
 
-interface PostedForm {
+interface PlaygroundForm {
   kind: PlaygroundEndpoint;
   form: FormData;
   workspaceId: string;
@@ -66,19 +66,24 @@ const carried = z
   );
 
 /** Handles a playground form posted without JavaScript. Returns the whole answer or the errors. */
-export async function answerForm(context: AppLoadContext, posted: PostedForm): Promise<FormAnswer> {
-  const { kind, form } = posted;
+export async function answerForm(context: AppLoadContext, input: PlaygroundForm): Promise<FormAnswer> {
+  const { kind, form } = input;
   const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
-  const known = { typed, errors: {}, failure: null };
-  if (kind === "speech") return { kind, ...known, ...(await speak(context, posted)) };
-  if (kind === "embeddings") return { kind, ...known, ...(await embed(context, posted)) };
-  const said = await chat(context, posted);
+  const base = { typed, errors: {}, failure: null };
+  if (kind === "speech") return { kind, ...base, ...(await synthesize(context, input)) };
+  if (kind === "embeddings") return { kind, ...base, ...(await embed(context, input)) };
+  const chatAnswer = await chat(context, input);
   // The conversation now contains the message, so the form's field is emptied.
-  return { kind, ...known, ...(said.failure || said.errors ? {} : { typed: withoutSaid(typed) }), ...said };
+  return {
+    kind,
+    ...base,
+    ...(chatAnswer.failure || chatAnswer.errors ? {} : { typed: withoutPrompt(typed) }),
+    ...chatAnswer,
+  };
 }
 
-async function chat(context: AppLoadContext, posted: PostedForm) {
-  const { form } = posted;
+async function chat(context: AppLoadContext, input: PlaygroundForm) {
+  const { form } = input;
   const entries: Entry[] = carried.safeParse(form.get("conversation")).data ?? [];
   const read = readChatForm(
     form,
@@ -86,18 +91,18 @@ async function chat(context: AppLoadContext, posted: PostedForm) {
   );
   if ("errors" in read) return { entries, errors: read.errors };
   const { body, added } = read;
-  const asked = await ask(context, { ...posted, body }, async (answer) =>
+  const result = await ask(context, { ...input, body }, async (answer) =>
     answerEntry(readWholeAnswer(await answer.text()), body),
   );
-  if (asked.failure) return { entries, failure: asked.failure };
-  return { entries: [...entries, ...added.map((each) => ({ message: each })), asked.read] };
+  if (result.failure) return { entries, failure: result.failure };
+  return { entries: [...entries, ...added.map((each) => ({ message: each })), result.read] };
 }
 
-async function speak(context: AppLoadContext, posted: PostedForm) {
-  const read = readSpeechForm(posted.form, { maxCharacters: maxPlainSpeechCharacters });
-  if ("errors" in read) return { spoken: null, errors: read.errors };
+async function synthesize(context: AppLoadContext, input: PlaygroundForm) {
+  const read = readSpeechForm(input.form, { maxCharacters: maxPlainSpeechCharacters });
+  if ("errors" in read) return { sound: null, errors: read.errors };
   const { body } = read;
-  const asked = await ask(context, { ...posted, body }, async (answer) => {
+  const result = await ask(context, { ...input, body }, async (answer) => {
     const sound = Buffer.from(await answer.arrayBuffer()).toString("base64");
     const type = body.response_format === "wav" ? "audio/wav" : "application/octet-stream";
     return {
@@ -106,24 +111,24 @@ async function speak(context: AppLoadContext, posted: PostedForm) {
       facts: factsOfHeaders(answer.headers),
     };
   });
-  return asked.failure ? { spoken: null, failure: asked.failure } : { spoken: asked.read };
+  return result.failure ? { sound: null, failure: result.failure } : { sound: result.read };
 }
 
-async function embed(context: AppLoadContext, posted: PostedForm) {
-  const read = readEmbeddingsForm(posted.form);
+async function embed(context: AppLoadContext, input: PlaygroundForm) {
+  const read = readEmbeddingsForm(input.form);
   if ("errors" in read) return { embedded: null, errors: read.errors };
   const { body } = read;
-  const asked = await ask(context, { ...posted, body }, async (answer) =>
+  const result = await ask(context, { ...input, body }, async (answer) =>
     readEmbedded(await answer.text(), body.input),
   );
-  return asked.failure ? { embedded: null, failure: asked.failure } : { embedded: asked.read };
+  return result.failure ? { embedded: null, failure: result.failure } : { embedded: result.read };
 }
 
 type Read<Value> = { read: Value; failure?: undefined } | { failure: Failure };
 
 async function ask<Value>(
   context: AppLoadContext,
-  { kind, body, workspaceId, signal }: PostedForm & { body: object },
+  { kind, body, workspaceId, signal }: PlaygroundForm & { body: object },
   read: (answer: Response) => Promise<Value>,
 ): Promise<Read<Value>> {
   const { requestId } = context;
@@ -134,7 +139,7 @@ async function ask<Value>(
     body: JSON.stringify(body),
     contentType: "application/json",
   };
-  const answer = await askAsMember(context, call).catch((thrown: unknown) => {
+  const answer = await callGatewayAsMember(context, call).catch((thrown: unknown) => {
     if (thrown instanceof Response) return thrown;
     throw thrown;
   });
@@ -146,14 +151,14 @@ async function ask<Value>(
   }
 }
 
-function withoutSaid(typed: Record<string, string>): Record<string, string> {
+function withoutPrompt(typed: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(typed).filter(([name]) => name !== "prompt" && !name.startsWith("result")));
 }
 
 /**
  * Returns for how many days a workspace stores run content, or null if it stores none or the setting cannot be read.
  */
-export async function keptDays(
+export async function contentRetentionDays(
   context: AppLoadContext,
   member: { userId: string; workspaceId: string },
 ): Promise<number | null> {

@@ -4,7 +4,7 @@ import { ButtonLink } from "../../ui/button.tsx";
 import { Select, TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
-import type { SpeechAnswered, Spoken } from "./form-answer.ts";
+import type { Sound, SpeechFormState } from "./form-answer.ts";
 import { CodeSamples, FailureNotice, FormErrors, ModelSelect, SendBar } from "./panel-parts.tsx";
 import { speechCode } from "./request-code.ts";
 import { factsOfHeaders } from "./run-facts.ts";
@@ -13,24 +13,24 @@ import { formOf, usePanelForm } from "./use-panel-form.ts";
 import { useSingle } from "./use-single.ts";
 
 /** Renders a form that converts text to speech, and an audio player. */
-export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<SpeechAnswered>) {
-  const { answer, failure, waiting, send, stop } = useSingle<Spoken>(
+export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: PanelProps<SpeechFormState>) {
+  const { answer, failure, waiting, send, stop } = useSingle<Sound>(
     `/api/v1/workspaces/${workspaceId}/ai/playground/speech`,
-    { answer: answered?.spoken ?? null, failure: answered?.failure ?? null },
+    { answer: answered?.sound ?? null, failure: answered?.failure ?? null },
   );
   const initial = {
     typed: answered?.typed ?? { model: models[0]?.id ?? "", voice: models[0]?.voices[0] ?? "", format: "wav" },
     errors: answered?.errors ?? {},
   };
   const { typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
-  useEffect(() => () => forget(answer), [answer]);
+  useEffect(() => () => releaseSound(answer), [answer]);
 
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
     if (waiting) return;
     const read = readSpeechForm(new FormData(event.currentTarget));
     tell("errors" in read ? read.errors : {});
-    if ("body" in read) void send(read.body, (response) => keepSound(response, read.body.response_format));
+    if ("body" in read) void send(read.body, (response) => createSound(response, read.body.response_format));
   }
 
   const voices = models.find(({ id }) => id === typed.model)?.voices ?? [];
@@ -66,7 +66,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
             {waiting ? "Generating speech…" : answer ? "Audio ready." : ""}
           </p>
           <FailureNotice failure={failure} />
-          {answer ? <Player spoken={answer} workspaceId={workspaceId} /> : null}
+          {answer ? <Player sound={answer} workspaceId={workspaceId} /> : null}
         </div>
         <fieldset className="min-w-0 space-y-4">
           <legend className="sr-only">Settings</legend>
@@ -87,8 +87,8 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
   );
 }
 
-function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }) {
-  const { src, download = src, format, facts } = spoken;
+function Player({ sound, workspaceId }: { sound: Sound; workspaceId: string }) {
+  const { src, download = src, format, facts } = sound;
   const playable = format === "wav" || download !== src;
   return (
     <section aria-label="Sound" className="space-y-3 rounded-card border border-line bg-surface p-4">
@@ -106,17 +106,17 @@ function Player({ spoken, workspaceId }: { spoken: Spoken; workspaceId: string }
   );
 }
 
-async function keepSound(response: Response, format: "wav" | "pcm"): Promise<Spoken> {
+async function createSound(response: Response, format: "wav" | "pcm"): Promise<Sound> {
   const facts = factsOfHeaders(response.headers);
   const sound = await response.blob();
-  const kept = URL.createObjectURL(sound);
-  if (format === "wav") return { src: kept, format, facts };
+  const soundUrl = URL.createObjectURL(sound);
+  if (format === "wav") return { src: soundUrl, format, facts };
   const playable = new Blob([wavHeader(sound.size), sound], { type: "audio/wav" });
-  return { src: URL.createObjectURL(playable), download: kept, format, facts };
+  return { src: URL.createObjectURL(playable), download: soundUrl, format, facts };
 }
 
-function forget(spoken: Spoken | null): void {
-  for (const url of [spoken?.src, spoken?.download]) if (url?.startsWith("blob:")) URL.revokeObjectURL(url);
+function releaseSound(sound: Sound | null): void {
+  for (const url of [sound?.src, sound?.download]) if (url?.startsWith("blob:")) URL.revokeObjectURL(url);
 }
 
 /** Speech is 24 kHz, mono, 16 bits. */

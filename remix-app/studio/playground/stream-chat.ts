@@ -24,7 +24,7 @@ export async function streamChat(options: {
   body: ChatBody;
   requestId: string;
   signal: AbortSignal;
-  onProgress: (look: () => ChatAnswer) => void;
+  onProgress: (snapshot: () => ChatAnswer) => void;
 }): Promise<StreamedChat> {
   const { url, body, requestId, signal, onProgress } = options;
   const started = performance.now();
@@ -37,7 +37,7 @@ export async function streamChat(options: {
       return { answer: answer(), failure: await readFailure(response), stopped: false };
     for await (const data of eventData(response.body)) {
       take(data);
-      if (firstTokenMs === undefined && hasBegun(answer())) firstTokenMs = elapsedMs();
+      if (firstTokenMs === undefined && hasOutput(answer())) firstTokenMs = elapsedMs();
       onProgress(answer);
     }
   } catch {
@@ -103,7 +103,7 @@ function factsOfListed(text: string): RunFacts | null {
   return factsOfRun(parseAnswer(text)?.runs?.[0]);
 }
 
-function hasBegun({ message }: ChatAnswer): boolean {
+function hasOutput({ message }: ChatAnswer): boolean {
   return message.content !== null || message.refusal !== undefined || message.tool_calls !== undefined;
 }
 
@@ -118,11 +118,11 @@ export async function* eventData(stream: ReadableStream<Uint8Array>): AsyncGener
   let data: string[] = [];
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      const held = rest + read.value;
+      const buffered = rest + read.value;
       // A trailing carriage return may be half of a line break.
-      const whole = held.endsWith("\r") ? held.slice(0, -1) : held;
-      const lines = whole.split(lineBreaks);
-      rest = (lines.pop() ?? "") + held.slice(whole.length);
+      const complete = buffered.endsWith("\r") ? buffered.slice(0, -1) : buffered;
+      const lines = complete.split(lineBreaks);
+      rest = (lines.pop() ?? "") + buffered.slice(complete.length);
       for (const line of lines) {
         if (line === "" && data.length > 0) {
           yield data.join("\n");

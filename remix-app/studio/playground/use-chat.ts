@@ -32,26 +32,26 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
     running.current = controller;
     const requestId = `playground-${crypto.randomUUID()}`;
     const before = entries;
-    const asked = [...before, ...added.map((message) => ({ message }))];
-    setEntries(asked);
+    const history = [...before, ...added.map((message) => ({ message }))];
+    setEntries(history);
     setFailure(null);
     setComing(nothing);
-    const paint = paintedOnce();
+    const paint = paintOncePerFrame();
     const streamed = await streamChat({
       url: `/api/v1/workspaces/${workspaceId}/ai/playground/chat`,
       body,
       requestId,
       signal: controller.signal,
-      onProgress: (look) => paint(() => running.current === controller && setComing(look().message)),
+      onProgress: (snapshot) => paint(() => running.current === controller && setComing(snapshot().message)),
     });
     if (running.current !== controller) return null;
     running.current = null;
     setComing(null);
     const entry = entryOf(streamed, body);
-    setEntries(entry ? [...asked, entry] : before);
+    setEntries(entry ? [...history, entry] : before);
     const unsaid = streamed.stopped && !entry ? { sentence: stoppedAtOnce, requestId } : null;
     setFailure(streamed.failure ?? unsaid);
-    if (streamed.stopped && entry) void tellWhatItCost(requestId, entry);
+    if (streamed.stopped && entry) void announceCost(requestId, entry);
     return entry;
   }
 
@@ -59,7 +59,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
    * Adds the cost of a stopped run to its entry. The stream of a stopped run reports no cost, so the cost is fetched
    * after the run is settled.
    */
-  async function tellWhatItCost(requestId: string, entry: Entry): Promise<void> {
+  async function announceCost(requestId: string, entry: Entry): Promise<void> {
     const facts = await findRunFacts(workspaceId, requestId);
     if (facts) setEntries((now) => now.map((each) => (each === entry ? { ...entry, facts } : each)));
   }
@@ -92,7 +92,7 @@ function entryOf({ answer, failure, stopped }: StreamedChat, body: ChatBody): En
 }
 
 /** Schedules one render per frame, because several events may arrive between two frames. */
-function paintedOnce(): (paint: () => void) => void {
+function paintOncePerFrame(): (paint: () => void) => void {
   let waiting = false;
   return (paint) => {
     if (waiting) return;

@@ -45,7 +45,7 @@ export const aiPolicy = z.object({
 
 export type AiPolicy = z.infer<typeof aiPolicy>;
 
-const answered = z.union([
+const answerSchema = z.union([
   z.object({ outcome: z.enum(["read", "changed", "changed_meanwhile"]), policy: aiPolicy }),
   unknownModels,
   z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) }),
@@ -87,12 +87,12 @@ export async function changeReadPolicy(
 }
 
 function callPolicy(context: AppLoadContext, call: { member: StudioMember; name: string; args?: object }) {
-  return callAsMember(context, { ...call, schema: answered });
+  return callAsMember(context, { ...call, schema: answerSchema });
 }
 
 function requirePolicy(
   { requestId }: AppLoadContext,
-  answer: z.output<typeof answered>,
+  answer: z.output<typeof answerSchema>,
 ): { outcome: string; policy: AiPolicy } {
   if ("policy" in answer) return answer;
   if (answer.outcome === "unknown_models") throw unknownModelsProblem(answer, { requestId });

@@ -65,7 +65,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
     providerCostVisible: form.has("providerCostVisible"),
   };
   if (shows) return { fields, rules: null, errors: {} };
-  const asked = {
+  const submitted = {
     allowedModels: choices.mode === "all" ? null : [...choices.allow],
     deniedModels: [...choices.deny],
     requestsPerMinute: numberOf(fields.requestsPerMinute),
@@ -74,15 +74,19 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
     contentCapture: fields.contentCapture,
     providerCostVisible: fields.providerCostVisible,
   };
-  const parsed = policyChange.safeParse(asked);
-  const nothing = asked.allowedModels?.length === 0;
+  const parsed = policyChange.safeParse(submitted);
+  const selectsNone = submitted.allowedModels?.length === 0;
   const errors = {
     // The models are the first field of the page, so their error comes first in the summary.
-    ...(nothing ? { models: "Select at least one model, or choose all models in your plan" } : {}),
+    ...(selectsNone ? { models: "Select at least one model, or choose all models in your plan" } : {}),
     ...(parsed.success ? {} : faultsOf(parsed.error.issues)),
   };
   if (!parsed.success || Object.keys(errors).length > 0) return { fields, rules: null, errors };
-  return { fields, rules: { ...asked, contentRetentionDays: Number(asked.contentRetentionDays) }, errors: null };
+  return {
+    fields,
+    rules: { ...submitted, contentRetentionDays: Number(submitted.contentRetentionDays) },
+    errors: null,
+  };
 }
 
 /** Accepts only digits, because an exponent or a fraction is a typing error here. */

@@ -34,9 +34,9 @@ export function policyDifferences(
   theirs: PolicyRules,
   yours: PolicyRules,
 ): { label: string; theirs: string; yours: string }[] {
-  const wanted = policyWords(yours);
+  const yourTexts = policyWords(yours);
   return policyWords(theirs).flatMap(({ label, text }, index) => {
-    const other = wanted[index]?.text ?? "";
+    const other = yourTexts[index]?.text ?? "";
     return text === other ? [] : [{ label, theirs: text, yours: other }];
   });
 }

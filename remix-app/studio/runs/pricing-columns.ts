@@ -15,8 +15,8 @@ const priced = new WeakMap<RunSummary, Priced>();
 const noLines: readonly PricingLine[] = [];
 
 function pricingFor(run: RunSummary): Priced {
-  const known = priced.get(run);
-  if (known) return known;
+  const cached = priced.get(run);
+  if (cached) return cached;
   const pricing = pricingOf(run);
   const found = { pricing, linesByItem: Map.groupBy(pricing.lines, ({ item }) => item) };
   priced.set(run, found);

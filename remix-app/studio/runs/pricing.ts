@@ -183,8 +183,8 @@ function notesOf({ status, usageSource, priced }: RunSummary, explained: Explain
 
 /** Returns the attempts that the provider may charge for but whose usage is not part of the run's cost. */
 function uncountedAttempts(attempts: readonly Attempt[], isUnknown: boolean): Attempt[] {
-  const asked = attempts.filter(({ failure }) => failure !== "skipped");
-  return asked.filter(
-    ({ may_have_charged, charged }, index) => may_have_charged && !charged && (isUnknown || index < asked.length - 1),
+  const calls = attempts.filter(({ failure }) => failure !== "skipped");
+  return calls.filter(
+    ({ may_have_charged, charged }, index) => may_have_charged && !charged && (isUnknown || index < calls.length - 1),
   );
 }

@@ -3,8 +3,8 @@ import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Day, Moment } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import type { KeptContentFacts, OpenedContent } from "./runs.ts";
-import type { Said } from "./said.ts";
+import type { ContentText } from "./content-texts.ts";
+import type { OpenContent, StoredContentFacts } from "./runs.ts";
 
 /** Longer texts are collapsed. */
 const foldedFromCharacters = 1_200;
@@ -23,12 +23,12 @@ const parts = [
 
 /** Shows a run's prompts and answers on request. Each view is recorded. */
 export function RunContentCard({
-  kept,
+  stored,
   opened,
 }: {
-  kept: KeptContentFacts;
+  stored: StoredContentFacts;
   /** Null if the content was requested but has been deleted. */
-  opened: OpenedContent | null | undefined;
+  opened: OpenContent | null | undefined;
 }) {
   return (
     <Card
@@ -36,8 +36,8 @@ export function RunContentCard({
       title="Prompts and answers"
       lead={
         <>
-          This workspace keeps prompts and answers. These are deleted <Moment at={kept.deletedFrom} />, on{" "}
-          <Day at={kept.deletedFrom} />.
+          This workspace keeps prompts and answers. These are deleted <Moment at={stored.deletedFrom} />, on{" "}
+          <Day at={stored.deletedFrom} />.
         </>
       }
     >
@@ -47,9 +47,9 @@ export function RunContentCard({
             opened[part].length > 0 ? (
               <section key={part} className="space-y-3">
                 <h3 className="font-medium">{title}</h3>
-                {opened[part].map((said, index) => (
+                {opened[part].map((entry, index) => (
                   // biome-ignore lint/suspicious/noArrayIndexKey: they never change, and have nothing else of their own
-                  <SaidText key={index} said={said} />
+                  <ContentTextItem key={index} entry={entry} />
                 ))}
               </section>
             ) : missing ? (
@@ -74,7 +74,7 @@ export function RunContentCard({
   );
 }
 
-function SaidText({ said: { who, text, code, leftOut } }: { said: Said }) {
+function ContentTextItem({ entry: { who, text, code, leftOut } }: { entry: ContentText }) {
   const folded = text.length > foldedFromCharacters || text.split("\n", foldedFromLines + 1).length > foldedFromLines;
   const look = `whitespace-pre-wrap break-words ${code ? "font-mono text-small" : ""}`;
   return (

@@ -62,8 +62,8 @@ function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {
 }
 
 /** Returns the words with a capital first letter. */
-export function capitalised(words: string): string {
-  return `${words.charAt(0).toUpperCase()}${words.slice(1)}`;
+export function capitalised(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
 const failures = {
@@ -86,6 +86,6 @@ const failures = {
 
 /** Describes the result of a request to a provider: "401 – key rejected". */
 export function attemptResult({ status, failure }: Pick<RunAttempt, "status" | "failure">): string {
-  const words = failure === null ? "answered" : failures[failure];
-  return status === null ? `${words.charAt(0).toUpperCase()}${words.slice(1)}` : `${status} – ${words}`;
+  const text = failure === null ? "answered" : failures[failure];
+  return status === null ? `${text.charAt(0).toUpperCase()}${text.slice(1)}` : `${status} – ${text}`;
 }

@@ -91,8 +91,8 @@ const maxKnownRoutes = 1_000;
 
 function readRoutes(json: string | null): Routes {
   if (json === null) return [];
-  const known = knownRoutes.get(json);
-  if (known) return known;
+  const cached = knownRoutes.get(json);
+  if (cached) return cached;
   const routes = pricingFacts.shape.routes.parse(JSON.parse(json));
   if (knownRoutes.size >= maxKnownRoutes) knownRoutes.clear();
   knownRoutes.set(json, routes);

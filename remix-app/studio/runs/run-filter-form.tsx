@@ -16,15 +16,17 @@ type Choice = { value: string; label: string };
 
 /** Filters the list of runs by query parameters, and keeps the other parameters. */
 export function RunFilterForm({
-  asked,
+  filterValues,
   search,
   options,
 }: {
-  asked: Record<string, string>;
+  filterValues: Record<string, string>;
   search: string;
   options: RunFilterOptions;
 }) {
-  const kept = [...new URLSearchParams(search)].filter(([name]) => name !== "cursor" && !fields.includes(name));
+  const otherParameters = [...new URLSearchParams(search)].filter(
+    ([name]) => name !== "cursor" && !fields.includes(name),
+  );
   const { keys, apps, members, providers } = options;
   const named = (list: readonly { id: string; name: string }[]) =>
     list.map(({ id, name }) => ({ value: id, label: name }));
@@ -37,22 +39,22 @@ export function RunFilterForm({
   ];
   return (
     <form className="flex flex-wrap items-end gap-3">
-      {kept.map(([name, value]) => (
+      {otherParameters.map(([name, value]) => (
         <input key={`${name}=${value}`} type="hidden" name={name} value={value} />
       ))}
       {selects.map(([name, label, choices]) =>
-        choices.length > 0 || asked[name] ? (
-          <Choose key={name} name={name} label={label} choices={choices} chosen={asked[name] ?? ""} />
+        choices.length > 0 || filterValues[name] ? (
+          <Choose key={name} name={name} label={label} choices={choices} chosen={filterValues[name] ?? ""} />
         ) : null,
       )}
       {texts.map(([name, label]) => (
         <div key={name} className="min-w-0 flex-1 basis-36 sm:max-w-72">
-          <Field name={name} label={label} autoComplete="off" spellCheck={false} defaultValue={asked[name]} />
+          <Field name={name} label={label} autoComplete="off" spellCheck={false} defaultValue={filterValues[name]} />
         </div>
       ))}
       <Button variant="secondary">Filter</Button>
-      {fields.some((name) => asked[name]) ? (
-        <a className={buttonClass("quiet")} href={`?${new URLSearchParams(kept)}`}>
+      {fields.some((name) => filterValues[name]) ? (
+        <a className={buttonClass("quiet")} href={`?${new URLSearchParams(otherParameters)}`}>
           Clear filters
         </a>
       ) : null}

@@ -6,7 +6,7 @@ const read = (search: string) =>
 
 describe("readRunQuery", () => {
   it("a run query defaults to all runs of all time", () => {
-    expect(read("?status=&model=")).toEqual({ filter: {}, range: null, asked: {}, cursor: undefined });
+    expect(read("?status=&model=")).toEqual({ filter: {}, range: null, filterValues: {}, cursor: undefined });
   });
 
   const lastMonth = { from: "2026-03-02T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z" };
@@ -14,10 +14,10 @@ describe("readRunQuery", () => {
 
   it.each(["model=m", "feature=f", "status=failed", `keyId=${id}`, `appId=${id}`])(
     "a run query with %s covers the last 30 days by default, or all time with range=all",
-    (asked) => {
-      expect(read(`?${asked}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
-      expect(read(`?${asked}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
-      const all = read(`?${asked}&range=all`);
+    (filterValues) => {
+      expect(read(`?${filterValues}`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
+      expect(read(`?${filterValues}&requestId=r`)).toMatchObject({ filter: lastMonth, range: { preset: "30d" } });
+      const all = read(`?${filterValues}&range=all`);
       expect([all.range, all.filter.from, all.filter.to]).toEqual([null, undefined, undefined]);
     },
   );
@@ -34,7 +34,7 @@ describe("readRunQuery", () => {
     const day = { from: "2026-03-01T00:00:00.000Z", to: "2026-03-02T00:00:00.000Z" };
     expect(read("?from=2026-03-01&to=2026-03-01&model=m")).toMatchObject({
       filter: { model: "m", ...day },
-      asked: { model: "m" },
+      filterValues: { model: "m" },
       range: { preset: "custom", ...day },
     });
     expect(read("?range=last-month").filter).toEqual({

@@ -10,7 +10,7 @@ export interface RunQuery {
   /** Null for all time. */
   range: Range | null;
   /** The URL's parameters except the range. */
-  asked: Record<string, string>;
+  filterValues: Record<string, string>;
   cursor: string | undefined;
 }
 
@@ -21,9 +21,9 @@ export interface RunQuery {
  * @throws Response 400 INVALID_REQUEST
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {
-  const given = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
-  const { cursor, range: preset, from, to, ...asked } = given;
-  const filter = runFilter.safeParse(asked);
+  const parameters = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
+  const { cursor, range: preset, from, to, ...filterValues } = parameters;
+  const filter = runFilter.safeParse(filterValues);
   if (!filter.success) {
     const detail = `${String(filter.error.issues[0]?.path[0])}: This value isn’t valid.`;
     throw problem("INVALID_REQUEST", { requestId, detail });
@@ -32,7 +32,7 @@ export function readRunQuery(url: URL, { requestId, now }: { requestId: string; 
   const ranged = preset !== allTime && (preset || from || to || filtered);
   const range = ranged ? readRange(url, { now }) : null;
   const window = range ? { from: range.from, to: range.to } : {};
-  return { filter: { ...filter.data, ...window }, range, asked, cursor };
+  return { filter: { ...filter.data, ...window }, range, filterValues, cursor };
 }
 
 /** The columns of a runs file. Amounts are exact. */

@@ -6,6 +6,7 @@ import { pageOf, position, positionOf, readCursor, writeCursor } from "../../htt
 import { problem } from "../../http/problem.ts";
 import { exactAmounts } from "../../ui/format-amount.ts";
 import { callAsMember, readStudio, type StudioMember } from "../studio-reader.ts";
+import { type ContentText, readContent, type StoredContent } from "./content-texts.ts";
 import { pricingOf } from "./pricing.ts";
 import type { RunPricing } from "./pricing-schema.ts";
 import { runRow } from "./run-file.ts";
@@ -18,7 +19,6 @@ import {
   runStep,
   runSummary,
 } from "./run-schema.ts";
-import { type KeptContent, readSaid, type Said } from "./said.ts";
 
 const price = z.object({
   service_tier: z.string().optional(),
@@ -78,7 +78,7 @@ const read = z.union([
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
-const unknownWords = {
+const unknownMessages = {
   keyId: "keyId: This API key doesn’t exist in this workspace.",
   appId: "appId: This app doesn’t exist.",
   memberId: "memberId: This account doesn’t exist.",
@@ -118,7 +118,7 @@ async function readPage(
   const args = { filter, before, page_size: limit + 1, scan_limit: scanLimit };
   const answer = await callAsMember(context, { member, name, args, schema: pages[name] });
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
-  if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownWords[answer.unknown] });
+  if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownMessages[answer.unknown] });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
   return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
@@ -192,8 +192,8 @@ const described = z.object({
   outcome: z.literal("kept"),
   deletedFrom: z.string(),
 });
-export type KeptContentFacts = z.output<typeof described>;
-const opened = z.object({
+export type StoredContentFacts = z.output<typeof described>;
+const openedAnswer = z.object({
   outcome: z.literal("opened"),
   deletedFrom: z.string(),
   prompt: z.string().nullable(),
@@ -202,7 +202,7 @@ const opened = z.object({
 });
 
 /** The stored prompts and answers of a run. */
-export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, Said[]>;
+export type OpenContent = { deletedFrom: string } & Record<keyof StoredContent, ContentText[]>;
 
 /**
  * Returns whether a run's content is stored and until when, but not the content itself. For members who may turn on
@@ -213,7 +213,7 @@ export type OpenedContent = { deletedFrom: string } & Record<keyof KeptContent, 
 export async function describeRunContent(
   context: AppLoadContext,
   { reader, runId }: { reader: StudioMember; runId: string },
-): Promise<KeptContentFacts | null> {
+): Promise<StoredContentFacts | null> {
   const answer = await readStudio(context, {
     reader,
     name: "describe_run_content",
@@ -231,12 +231,12 @@ export async function describeRunContent(
 export async function openRunContent(
   context: AppLoadContext,
   { reader, runId }: { reader: StudioMember; runId: string },
-): Promise<OpenedContent | null> {
+): Promise<OpenContent | null> {
   const answer = await readStudio(context, {
     reader,
     name: "read_run_content",
     args: { run_id: runId },
-    schema: z.union([opened, none]),
+    schema: z.union([openedAnswer, none]),
   });
-  return answer.outcome === "opened" ? { deletedFrom: answer.deletedFrom, ...readSaid(answer) } : null;
+  return answer.outcome === "opened" ? { deletedFrom: answer.deletedFrom, ...readContent(answer) } : null;
 }

@@ -84,8 +84,8 @@ export function metricsShown({ costVisible }: { costVisible: boolean }): Metric[
 /** Reads the metric from query parameters. Defaults to the first available metric. */
 export function readMetric(parameters: URLSearchParams, { costVisible }: { costVisible: boolean }): Metric {
   const shown = metricsShown({ costVisible });
-  const asked = metricSchema.safeParse(parameters.get("show"));
-  return asked.success && shown.includes(asked.data) ? asked.data : (shown[0] ?? "requests");
+  const metric = metricSchema.safeParse(parameters.get("show"));
+  return metric.success && shown.includes(metric.data) ? metric.data : (shown[0] ?? "requests");
 }
 
 /** The change of a figure since the previous range. */
@@ -138,9 +138,9 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
 /** Represents a day's labels beyond the 10,000 most expensive. */
 export const otherLabels = "*";
 
-const asked = z.enum(overviewDimensions).catch("day");
+const dimension = z.enum(overviewDimensions).catch("day");
 
 /** Reads the dimension from a URL. Defaults to days. */
 export function readDimension(url: URL): OverviewDimension {
-  return asked.parse(url.searchParams.get("by"));
+  return dimension.parse(url.searchParams.get("by"));
 }

@@ -161,9 +161,9 @@ export async function readOverview(
  */
 export async function readWholeOverview(
   context: AppLoadContext,
-  { limit = fileRows, ...asked }: { reader: StudioReader; range: Range; by: OverviewDimension; limit?: number },
+  { limit = fileRows, ...query }: { reader: StudioReader; range: Range; by: OverviewDimension; limit?: number },
 ): Promise<OverviewRow[]> {
-  const { rows, leftOut } = await readOverview(context, { ...asked, daysEach: 1, maxRows: limit });
+  const { rows, leftOut } = await readOverview(context, { ...query, daysEach: 1, maxRows: limit });
   if (leftOut === 0) return rows;
   const detail = `This export has more than ${limit.toLocaleString("en")} rows. Choose a shorter range.`;
   throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });

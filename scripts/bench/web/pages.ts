@@ -4,8 +4,8 @@ import { withDatabase } from "@gatehouse/local-stack/database";
 import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { z } from "zod";
+import { hashOf } from "../../../remix-app/apps/opaque-tokens.ts";
 import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
-import { hashOf } from "../../../remix-app/satellites/tokens.ts";
 import { type Browser, openBrowser } from "../../../remix-app/testing/browser.ts";
 import { loadRuns } from "../../load/load-runs.ts";
 import { createLoadTenant } from "../../load/load-tenant.ts";
@@ -187,7 +187,7 @@ export async function createWebCalls(stack: Stack): Promise<Record<(typeof webCa
 
 /** Registers an OpenID client and signs the browser's account in to it. @returns its token and Basic credentials */
 async function signInToClient({ base, supabase }: Stack, browser: Browser): Promise<{ token: string; client: string }> {
-  const name = `bench-${crypto.randomUUID()}`;
+  const name = `bench-${randomBytes(8).toString("hex")}`;
   const [secret, verifier] = [0, 1].map(() => randomBytes(32).toString("hex")) as [string, string];
   const callback = "https://client.example/callback";
   await withDatabase(supabase.dbUrl, (db) =>

@@ -1,5 +1,5 @@
 import { quoteHtml, renderTemplate } from "@gatehouse/local-stack/services/identity/core/mail-template";
-import { eventMail, type ToldEvent } from "../../../remix-app/activity/notice-mail.ts";
+import { eventMail, type NoticeEvent } from "../../../remix-app/activity/notice-mail.ts";
 import { defaultAccent, defaultName } from "../../../remix-app/config/brand.ts";
 import { type Mail, mailBody } from "../../../remix-app/mail/mail-body.ts";
 import { recoveryMail } from "../../../remix-app/recovery/recovery-mail.ts";
@@ -15,7 +15,7 @@ const site = { origin: "https://app.example.com", product: defaultName, accent: 
 const acme = { ...site, product: "Northwind", accent: "#7c2d92" };
 const to = "lea@example.com";
 
-const event: ToldEvent = {
+const event: NoticeEvent = {
   kind: "sign_in",
   method: "password",
   device: "Chrome on Linux",

@@ -1,4 +1,4 @@
-import { type EmailBlock, emailHtml, escaped } from "../../../remix-app/mail/email-html.ts";
+import { type EmailBlock, emailHtml, escapeHtml } from "../../../remix-app/mail/email-html.ts";
 
 export interface EmailBrand {
   name: string;
@@ -122,22 +122,22 @@ function wordsOf(product: string): Record<BackendEmailName, Words> {
 
 function render({ file, subject, news, way, more, footer }: Words, brand: EmailBrand): BackendEmail {
   const blocks: EmailBlock[] = [
-    { kind: "paragraph", html: escaped(news) },
+    { kind: "paragraph", html: escapeHtml(news) },
     way === "code"
       ? { kind: "code", code: "{{ .Token }}" }
-      : { kind: "button", label: escaped(way.label), href: confirmLink(way.type) },
-    { kind: "paragraph", html: escaped(more) },
+      : { kind: "button", label: escapeHtml(way.label), href: confirmLink(way.type) },
+    { kind: "paragraph", html: escapeHtml(more) },
   ];
   const html = emailHtml({
-    brand: { name: escaped(brand.name), accent: brand.accent },
-    heading: escaped(subject),
+    brand: { name: escapeHtml(brand.name), accent: brand.accent },
+    heading: escapeHtml(subject),
     blocks,
-    footer: footer.map(escaped),
+    footer: footer.map(escapeHtml),
   });
   return { file, subject, html };
 }
 
 function confirmLink(type: string): string {
   const address = `{{ .SiteURL }}/auth/confirm?token_hash={{ .TokenHash }}&type=${type}&next={{ .RedirectTo }}`;
-  return escaped(address);
+  return escapeHtml(address);
 }

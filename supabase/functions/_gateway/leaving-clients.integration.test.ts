@@ -18,7 +18,7 @@ const functions = ["audio", "chat", "embeddings", "generate", "models", "provide
  * Serves the functions as in a deployment, where no code of ours catches a rejection that a function leaves unhandled.
  */
 const plainHost = `
-  const { responseLoop } = await import("../../../packages/local-stack/services/functions/response-loops.ts");
+  const { responseLoop } = await import("./packages/local-stack/services/functions/response-loops.ts");
   const { serve } = Deno;
   const handlers = {};
   let name;

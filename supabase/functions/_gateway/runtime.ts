@@ -1,6 +1,7 @@
 import { assembleGateway, type Share } from "./assemble-gateway.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import { readEnvironment } from "./environment.ts";
+import { createRouter } from "./http/router.ts";
 
 /** The part of the edge runtime that the functions use. */
 const runtime = globalThis as unknown as {
@@ -17,6 +18,11 @@ export function serve(
   share: Share = {},
 ): void {
   runtime.Deno.serve(createHandler(gatewayFromEnvironment(share)));
+}
+
+/** Serves a path of OpenAI's API that the gateway lacks: answers 404 in OpenAI's format instead of the platform's. */
+export function serveMissing(): void {
+  serve((gateway) => createRouter([], gateway));
 }
 
 function gatewayFromEnvironment(share: Share): Gateway {

@@ -4,7 +4,7 @@
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
 -- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
 -- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
--- device's login have one entry each. ways contains at most most_sessions sessions: the calling session, then the most
+-- device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then the most
 -- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
 -- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
 -- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
@@ -12,7 +12,7 @@
 -- are null if no event records where the entry was added.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
-  subject_id uuid, actor_session_id uuid, most_sessions integer default null
+  subject_id uuid, actor_session_id uuid, max_sessions integer default null
 ) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
@@ -83,7 +83,7 @@ as $$
       'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
       private.sign_in_event(a.id, s.id)
     from account a
-    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => most_sessions) s
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => max_sessions) s
   )
   select jsonb_build_object(
     'listedAt', now(),
@@ -121,7 +121,7 @@ as $$
     'otherSessions', (
       select jsonb_build_object(
         'key', 'other_sessions',
-        'count', c.sessions - least(c.sessions, most_sessions),
+        'count', c.sessions - least(c.sessions, max_sessions),
         'isNew', exists (
           select
           from private.account_credentials c
@@ -129,7 +129,7 @@ as $$
             and c.listed_as not in (select w.key from ways w)
         )
       )
-      from private.count_account_sessions(a.id, most_sessions + 1001) as c (sessions)
+      from private.count_account_sessions(a.id, max_sessions + 1001) as c (sessions)
     )
   )
   from account a
@@ -202,8 +202,8 @@ declare
   methods uuid[];
   authenticators uuid[];
   methods_removed boolean;
-  kept uuid[];
-  ended jsonb;
+  confirmed_ids uuid[];
+  ended_sessions jsonb;
 begin
   -- Serializes changes to an account's credentials, so that each one sees the result of the one before.
   select u.* into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
@@ -234,7 +234,7 @@ begin
     );
 
   select coalesce(array_agg((w ->> 'id')::uuid), '{}')
-  into kept
+  into confirmed_ids
   from jsonb_array_elements(access -> 'ways') as w
   where (w ->> 'unconfirmed')::boolean
     and removals -> 'listed' ? (w ->> 'key')
@@ -242,7 +242,7 @@ begin
 
   if methods_removed
     and private.count_sign_in_methods(
-      subject_id, usable_providers, without => methods, without_password => passwords, confirming => kept
+      subject_id, usable_providers, without => methods, without_password => passwords, confirming => confirmed_ids
     ) = 0 then
     return jsonb_build_object('outcome', 'last_method');
   end if;
@@ -255,7 +255,7 @@ begin
     return jsonb_build_object('outcome', 'last_of_required');
   end if;
 
-  ended := private.end_dependent_sessions(subject_id, actor_session_id, removed);
+  ended_sessions := private.end_dependent_sessions(subject_id, actor_session_id, removed);
   perform private.end_credentials(subject_id, array(
     select c.key
     from private.account_credentials c
@@ -278,7 +278,7 @@ begin
   if passwords then
     perform private.add_account_event(subject_id, 'password_removed', session_id => actor_session_id);
   end if;
-  if ended <> '[]' then
+  if ended_sessions <> '[]' then
     perform private.add_account_event(subject_id, 'session_revoked', session_id => actor_session_id);
   end if;
 
@@ -290,8 +290,8 @@ begin
   set confirmed_at = greatest(c.confirmed_at, excluded.confirmed_at),
       confirmed_by_mail_at = greatest(c.confirmed_by_mail_at, excluded.confirmed_by_mail_at);
   perform private.add_account_event(subject_id, 'access_confirmed', session_id => actor_session_id);
-  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (kept);
-  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended);
+  delete from private.unconfirmed_additions n where n.user_id = subject_id and n.target_id = any (confirmed_ids);
+  return jsonb_build_object('outcome', 'confirmed', 'removed', removed, 'endedSessions', ended_sessions);
 end
 $$;
 
@@ -353,7 +353,7 @@ create or replace function private.end_dependent_sessions(subject_id uuid, kept_
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  ended jsonb;
+  ended_sessions jsonb;
   others_left boolean;
 begin
   -- Supabase Auth does not record which passkey or provider account a session signed in with, so all sessions of that
@@ -361,7 +361,7 @@ begin
   select coalesce(jsonb_agg(jsonb_build_object(
     'id', s.id, 'device', e.device, 'userAgent', s.user_agent
   )), '[]')
-  into ended
+  into ended_sessions
   from auth.sessions s
   left join public.security_events e on e.id = private.sign_in_event(subject_id, s.id)
   where s.user_id = subject_id
@@ -381,8 +381,8 @@ begin
         else false
       end
     );
-  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended) as x;
-  return ended;
+  perform private.end_account_session(subject_id, (x ->> 'id')::uuid) from jsonb_array_elements(ended_sessions) as x;
+  return ended_sessions;
 end
 $$;
 

@@ -65,7 +65,7 @@ $$;
 
 -- Returns the number of an account's current sessions, up to the limit `most`.
 -- Definer: sessions are in Supabase Auth's tables, which the service role cannot read.
-create or replace function private.count_account_sessions(subject_id uuid, most integer default 1001) returns bigint
+create or replace function private.count_account_sessions(subject_id uuid, max_rows integer default 1001) returns bigint
   language sql stable security definer set search_path = ''
 as $$
   select count(*)
@@ -73,6 +73,6 @@ as $$
     select
     from private.account_credentials c
     where c.user_id = subject_id and c.kind = 'session' and c.is_live
-    limit most
+    limit max_rows
   ) as counted
 $$;

@@ -18,7 +18,7 @@ as $$
         'connectedAt', min(s.created_at),
         'renewedAt', max(s.issued_at),
         'endsAt', max(s.ends_at)
-      ) as held
+      ) as access
     from private.app_sessions s
     left join lateral unnest(private.effective_scopes(s)) as g (scope) on true
     where s.user_id = subject_id
@@ -38,7 +38,7 @@ as $$
         'connectedAt', min(t.handed_over_at),
         'renewedAt', max(t.created_at),
         'endsAt', max(e.ends_at)
-      ) as held
+      ) as access
     from ai.app_tokens t
     join private.apps a on a.id = t.app_id
     -- A token counts until its refresh token expires. Once the token has been refreshed, it counts only until its
@@ -67,7 +67,7 @@ as $$
         'renewedAt', max(coalesce(t.created_at, l.created_at)),
         'endsAt', max(l.ends_at),
         'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]')
-      ) as held
+      ) as access
     from private.openid_grants l
     left join private.openid_tokens t on t.grant_id = l.id
     left join private.apps r on r.id = l.resource_id
@@ -85,7 +85,7 @@ as $$
         'scopes', coalesce(jsonb_agg(distinct g.scope) filter (where g.scope is not null), '[]'),
         'resources', coalesce(jsonb_agg(distinct r.display_name) filter (where r.id is not null), '[]'),
         'grantedAt', max(c.granted_at)
-      ) as held
+      ) as access
     from private.openid_consents c
     join private.apps a on a.id = c.app_id and a.enabled
     left join private.apps r on r.id = c.resource_id
@@ -99,11 +99,11 @@ as $$
     'origins', (
       select coalesce(jsonb_agg(o.origin order by o.origin), '[]') from private.app_origins o where o.app_id = a.id
     ),
-    'session', s.held,
-    'login', l.held,
-    'consent', c.held,
+    'session', s.access,
+    'login', l.access,
+    'consent', c.access,
     'tokens', (
-      select coalesce(jsonb_agg(t.held order by t.held ->> 'workspace', t.workspace_id), '[]')
+      select coalesce(jsonb_agg(t.access order by t.access ->> 'workspace', t.workspace_id), '[]')
       from tokens t
       where t.app_id = a.id
     )

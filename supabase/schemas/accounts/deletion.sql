@@ -54,10 +54,10 @@ create or replace function private.list_account_deletion_blockers(subject_id uui
   language sql stable security invoker set search_path = ''
 as $$
   select w.id, w.name, (select count(*)::integer from public.workspace_members m where m.workspace_id = w.id)
-  from public.workspace_members mine
-  join public.workspace_roles r on r.id = mine.role_id and r.is_owner
-  join public.workspaces w on w.id = mine.workspace_id and w.deleted_at is null
-  where mine.user_id = subject_id
+  from public.workspace_members membership
+  join public.workspace_roles r on r.id = membership.role_id and r.is_owner
+  join public.workspaces w on w.id = membership.workspace_id and w.deleted_at is null
+  where membership.user_id = subject_id
     and exists (
       select from public.workspace_members other
       where other.workspace_id = w.id and other.user_id <> subject_id

@@ -27,11 +27,11 @@ as $$
 declare
   account auth.users;
   part integer;
-  ended integer;
+  ended_count integer;
 begin
   select * into account from auth.users u where u.id = subject_id for no key update;
   select count(*) filter (where private.end_account_session(subject_id, s.id))
-  into ended
+  into ended_count
   from (
     select a.id from auth.sessions a where a.user_id = subject_id and 'session:' || a.id = any (keys) order by a.id
   ) as s;
@@ -39,44 +39,44 @@ begin
   set status = 'rejected', bound_session_id = null, bound_at = null, valid_until = null, proof_key = null
   where c.user_id = subject_id and 'phone_approval:' || c.id = any (keys) and c.status <> 'rejected';
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   -- Revokes handoff tokens before the credentials derived from them. This update waits for a redemption in progress,
   -- and the later updates also revoke the credentials that the redemption created.
   update private.cross_app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id and 'app_handoff:' || t.id = any (keys) and t.revoked_at is null;
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   update private.app_sessions s
   set revoked_at = now()
   where s.user_id = subject_id
     and s.revoked_at is null
     and ('app_session:' || s.id = any (keys) or 'app_handoff:' || s.handoff_id = any (keys));
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   update ai.app_tokens t
   set revoked_at = now()
   where t.user_id = subject_id
     and t.revoked_at is null
     and ('app_token:' || t.id = any (keys) or 'app_handoff:' || t.family_id = any (keys));
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   update private.authorization_codes c
   set revoked_at = now()
   where c.user_id = subject_id and 'openid_code:' || c.id = any (keys) and c.revoked_at is null;
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   delete from private.device_authorizations d
   where d.user_id = subject_id and 'device_request:' || d.id = any (keys) and d.redeemed_at is null;
   get diagnostics part = row_count;
-  ended := ended + part;
+  ended_count := ended_count + part;
   update private.openid_grants g
   set revoked_at = now()
   where g.user_id = subject_id and 'openid_login:' || g.id = any (keys) and g.revoked_at is null;
   get diagnostics part = row_count;
-  ended := ended + part;
-  select ended + count(*) filter (where ai.end_connection(c.id, subject_id))
-  into ended
+  ended_count := ended_count + part;
+  select ended_count + count(*) filter (where ai.end_connection(c.id, subject_id))
+  into ended_count
   from ai.agent_connections c
   where c.user_id = subject_id and 'agent_connection:' || c.id = any (keys);
   update private.recovery_credentials r
@@ -109,7 +109,7 @@ begin
   if 'password:' || subject_id = any (keys) then
     perform private.remove_password(subject_id);
   end if;
-  return ended;
+  return ended_count;
 end
 $$;
 
@@ -130,20 +130,20 @@ $$;
 
 -- Revokes everything that one app holds for a user: sessions, tokens, OpenID logins, the consent, and handoffs, codes
 -- and approvals that are not redeemed yet. Returns how many it revoked. For definers; not granted to any role.
-create or replace function private.end_app_of_account(subject_id uuid, ended_app_id uuid) returns integer
+create or replace function private.end_app_of_account(subject_id uuid, target_app_id uuid) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   consents integer;
 begin
   perform private.lock_app_credentials(subject_id);
-  delete from private.openid_consents c where c.user_id = subject_id and c.app_id = ended_app_id;
+  delete from private.openid_consents c where c.user_id = subject_id and c.app_id = target_app_id;
   get diagnostics consents = row_count;
   return consents + private.end_credentials(subject_id, array(
     select c.key
     from private.account_credentials c
     where c.user_id = subject_id
-      and c.app_id = ended_app_id
+      and c.app_id = target_app_id
       and c.is_active
       -- A redemption that began before the expiry may still be in progress.
       and c.ends_at > now() - interval '1 minute'
@@ -173,11 +173,11 @@ create or replace function private.sign_out_everywhere(subject_id uuid, actor_se
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  ended integer := private.end_all_access(subject_id);
+  ended_count integer := private.end_all_access(subject_id);
 begin
   perform private.add_account_event(subject_id, 'all_sessions_revoked', session_id => actor_session_id)
-  where ended > 0;
-  return ended;
+  where ended_count > 0;
+  return ended_count;
 end
 $$;
 
@@ -190,10 +190,10 @@ create or replace function private.end_other_sessions(subject_id uuid, actor_ses
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  ended integer;
+  ended_count integer;
 begin
   perform private.lock_app_credentials(subject_id);
-  ended := private.end_credentials(subject_id, array(
+  ended_count := private.end_credentials(subject_id, array(
     select c.key
     from private.account_credentials c
     where c.user_id = subject_id
@@ -202,7 +202,7 @@ begin
       and c.session_id is distinct from actor_session_id
   ));
   perform private.add_account_event(subject_id, 'other_sessions_revoked', session_id => actor_session_id)
-  where ended > 0;
-  return ended;
+  where ended_count > 0;
+  return ended_count;
 end
 $$;

@@ -58,12 +58,12 @@ $$;
 
 -- Returns all records of one list of an export, or [] if they are not requested. Not granted to any role, so only
 -- security definer functions can call it.
-create or replace function private.export_whole_part(subject_id uuid, part text, wanted boolean) returns jsonb
+create or replace function private.export_whole_part(subject_id uuid, part text, is_included boolean) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(r.record order by r.place), '[]')
   from private.export_account_part(subject_id, part, page_size => null) with ordinality as r (record, place)
-  where wanted
+  where is_included
 $$;
 
 -- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,

@@ -6,7 +6,7 @@ create or replace function private.claim_due_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, event jsonb, attempts smallint)
   language sql volatile security invoker set search_path = ''
 as $$
-  with forgotten as (
+  with expired as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   ), claimed as (
     update private.outgoing_mails m
@@ -19,14 +19,14 @@ as $$
       select due.id
       from private.outgoing_mails due
       join (
-        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as turn
+        select w.id, row_number() over (partition by w.recipient order by w.next_attempt_at) as position_in_queue
         from private.outgoing_mails w
         where w.next_attempt_at <= now() and w.attempts < 12 and w.created_at >= now() - interval '7 days'
-      ) waiting on waiting.id = due.id
+      ) queued on queued.id = due.id
       -- Checks the due time again, because a concurrent caller may have claimed the email.
       where due.next_attempt_at <= now()
       -- Alternates between recipients, so that many emails to one recipient don't delay the others.
-      order by waiting.turn, due.next_attempt_at
+      order by queued.position_in_queue, due.next_attempt_at
       limit max_mails
       for update of due skip locked
     ))
@@ -55,7 +55,7 @@ create or replace function private.claim_outgoing_mails(max_mails integer)
   returns table (id uuid, recipient text, subject text, body text, attempts smallint)
   language sql volatile security invoker set search_path = ''
 as $$
-  with forgotten as (
+  with expired as (
     delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
   )
   update private.outgoing_mails m

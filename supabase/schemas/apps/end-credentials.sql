@@ -83,7 +83,7 @@ create or replace function private.sweep_app_credentials(at_most integer default
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer := 0;
+  deleted_count integer := 0;
   part integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_app_credentials', 0)) then
@@ -91,13 +91,13 @@ begin
   end if;
   -- Disabling an app and closing an account lock these rows in another order, so locked ones are left to the next
   -- sweep.
-  swept := swept + private.delete_expired_rows('private.cross_app_tokens', 'expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.cross_app_tokens', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.app_sessions', 'ends_at', '1 day', at_most);
   -- A used refresh token is kept until it would have expired, so that its reuse is detected.
-  swept := swept + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
-  swept := swept + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
-  swept := swept + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('ai.app_tokens', 'refresh_expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
   -- A disabled client is kept, so that it can't register again.
   delete from private.apps a
   where a.id in (
@@ -110,9 +110,9 @@ begin
     for update of o skip locked
   );
   get diagnostics part = row_count;
-  swept := swept + part;
+  deleted_count := deleted_count + part;
   -- Tokens are deleted together with their grant. Until then, used refresh tokens are kept so that their reuse is
   -- detected.
-  return swept + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
+  return deleted_count + private.delete_expired_rows('private.openid_grants', 'ends_at', '1 day', at_most);
 end
 $$;

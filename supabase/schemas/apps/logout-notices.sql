@@ -154,16 +154,16 @@ as $$
       select due.id
       from private.logout_notices due
       join (
-        select w.id, row_number() over (partition by w.app_id order by w.next_attempt_at) as turn
+        select w.id, row_number() over (partition by w.app_id order by w.next_attempt_at) as position_in_queue
         from private.logout_notices w
         join private.apps a on a.id = w.app_id and a.backchannel_logout_uri is not null
         where w.next_attempt_at <= now()
           and not exists (select from private.logout_notices o where o.sid = w.sid and o.id < w.id)
-      ) waiting on waiting.id = due.id
+      ) queued on queued.id = due.id
       -- Checks the due time again, because another caller may have claimed the notice since the subquery read it.
       where due.next_attempt_at <= now()
       -- Alternates between apps, so that an app that does not answer can't delay other apps' notices.
-      order by waiting.turn, due.next_attempt_at
+      order by queued.position_in_queue, due.next_attempt_at
       limit max_notices
       for update of due skip locked
     ))

@@ -55,12 +55,12 @@ create or replace function private.required_mfa_proof(claims jsonb, target_app t
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  proved record;
+  session_check record;
   app private.apps;
 begin
-  select * into proved from private.session_proof(claims);
-  if proved.refused is not null then
-    return jsonb_build_object('refused', proved.refused);
+  select * into session_check from private.session_proof(claims);
+  if session_check.refused is not null then
+    return jsonb_build_object('refused', session_check.refused);
   end if;
   select * into app
   from private.apps a
@@ -69,15 +69,15 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   return jsonb_build_object(
-    'user', (proved.proof).user_id,
+    'user', (session_check.proof).user_id,
     'target', app.name,
     'targetId', app.id,
-    'session', (proved.proof).session_id,
-    'factor', (proved.proof).factor_id,
-    'secondFactorAt', (proved.proof).second_factor_second,
-    'primaryAt', (proved.proof).primary_second,
-    'generation', (proved.proof).generation,
-    'validUntil', proved.valid_until,
+    'session', (session_check.proof).session_id,
+    'factor', (session_check.proof).factor_id,
+    'secondFactorAt', (session_check.proof).second_factor_second,
+    'primaryAt', (session_check.proof).primary_second,
+    'generation', (session_check.proof).generation,
+    'validUntil', session_check.valid_until,
     'issuedAt', now(),
     'expiresAt', now() + make_interval(secs => lifetime_seconds)
   );

@@ -183,7 +183,7 @@ declare
   actor uuid := (change ->> 'actor')::uuid;
   account record;
   sessions bigint;
-  ended integer;
+  ended_count integer;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
     return jsonb_build_object('refused', 'forbidden');
@@ -197,8 +197,8 @@ begin
   end if;
   perform private.lock_app_credentials(account.id);
   sessions := private.count_account_sessions(account.id);
-  ended := private.end_all_access(account.id);
-  perform private.add_account_event(account.id, 'signed_out_by_admin') where ended > 0;
+  ended_count := private.end_all_access(account.id);
+  perform private.add_account_event(account.id, 'signed_out_by_admin') where ended_count > 0;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'account.sign_out',
     'targetUserId', account.id,

@@ -10,7 +10,7 @@ as $$
 declare
   workspace public.workspaces := private.lock_approvable_workspace(change);
   refusal jsonb := private.approval_refusal(change, workspace);
-  answered ai.key_approval_requests;
+  approval_request ai.key_approval_requests;
 begin
   if refusal is not null then
     return refusal;
@@ -18,12 +18,12 @@ begin
   if not private.lock_open_request(change, workspace.id) then
     return jsonb_build_object('refused', 'request_gone');
   end if;
-  answered := private.answer_approval_request(change, workspace.id);
+  approval_request := private.answer_approval_request(change, workspace.id);
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'ai_keys.decline',
     'target', 'workspace ' || workspace.id,
     'before', jsonb_build_object(
-      'state', 'open', 'requestedAt', answered.requested_at, 'requestedBy', answered.requested_by, 'note', answered.note
+      'state', 'open', 'requestedAt', approval_request.requested_at, 'requestedBy', approval_request.requested_by, 'note', approval_request.note
     ),
     'after', jsonb_build_object('state', 'declined')
   ));
@@ -51,7 +51,7 @@ create or replace function private.answer_approval_request(change jsonb, workspa
 as $$
 declare
   approved boolean := coalesce((change ->> 'approved')::boolean, false);
-  answered ai.key_approval_requests;
+  approval_request ai.key_approval_requests;
 begin
   update ai.key_approval_requests q
   set
@@ -59,16 +59,16 @@ begin
     answered_at = now(),
     decline_reason = case when not approved then change ->> 'reason' end
   where q.workspace_id = workspace and q.state = 'open'
-  returning * into answered;
+  returning * into approval_request;
   insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
   select u.email, change #>> '{email,subject}', change #>> '{email,text}', now()
   from public.workspace_members m
   join public.workspace_roles r on r.workspace_id = m.workspace_id and r.id = m.role_id
   join auth.users u on u.id = m.user_id
-  where m.workspace_id = answered.workspace_id
-    and (r.is_owner or m.user_id = answered.requested_by)
+  where m.workspace_id = approval_request.workspace_id
+    and (r.is_owner or m.user_id = approval_request.requested_by)
     and ai.can_be_emailed(u);
-  return answered;
+  return approval_request;
 end
 $$;
 
@@ -114,7 +114,7 @@ end
 $$;
 
 -- Counts open requests, but stops at a maximum.
-create or replace function private.count_approval_requests(most integer default 1001) returns integer
+create or replace function private.count_approval_requests(max_rows integer default 1001) returns integer
   language sql stable security invoker set search_path = ''
 as $$
   select count(*)::integer
@@ -123,7 +123,7 @@ as $$
     from ai.key_approval_requests q
     join public.workspaces w on w.id = q.workspace_id and w.deleted_at is null
     where q.state = 'open'
-    limit most
+    limit max_rows
   ) o
 $$;
 

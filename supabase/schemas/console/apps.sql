@@ -51,7 +51,7 @@ declare
   step text := change ->> 'step';
   linked uuid := (change ->> 'workspace')::uuid;
   overlap interval := make_interval(secs => (change ->> 'overlapSeconds')::integer);
-  known jsonb;
+  old_app jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -61,9 +61,9 @@ begin
     return jsonb_build_object('refused', 'not_found');
   end if;
   -- Compare and swap: an admin who saw another state of the app must decide again.
-  known := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
+  old_app := coalesce(private.describe_openid_client(app.id), private.describe_app(app.id))
     || jsonb_build_object('version', private.app_version(app.name));
-  if known ->> 'version' is distinct from change ->> 'version' then
+  if old_app ->> 'version' is distinct from change ->> 'version' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
   end if;
 
@@ -123,7 +123,7 @@ begin
     'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
       when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
     'target', 'app ' || app.name,
-    'before', known - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
+    'before', old_app - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
     'after', coalesce(private.describe_openid_client(app.id), private.describe_app(app.id)) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
   ));
   return '{}';

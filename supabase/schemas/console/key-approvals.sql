@@ -92,8 +92,8 @@ declare
   actor uuid := (change ->> 'actor')::uuid;
   approve boolean := (change ->> 'approved')::boolean;
   workspace public.workspaces;
-  known ai.key_approvals;
-  made ai.key_approvals;
+  old_approval ai.key_approvals;
+  new_approval ai.key_approvals;
   refusal jsonb;
   target text;
 begin
@@ -103,7 +103,7 @@ begin
     return refusal;
   end if;
   target := 'workspace ' || workspace.id;
-  select * into known from ai.key_approvals a where a.workspace_id = workspace.id;
+  select * into old_approval from ai.key_approvals a where a.workspace_id = workspace.id;
   if found = approve then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
   end if;
@@ -111,7 +111,7 @@ begin
     if change ->> 'requestedAt' is not null and not private.lock_open_request(change, workspace.id) then
       return jsonb_build_object('refused', 'request_gone');
     end if;
-    insert into ai.key_approvals (workspace_id, approved_by) values (workspace.id, actor) returning * into made;
+    insert into ai.key_approvals (workspace_id, approved_by) values (workspace.id, actor) returning * into new_approval;
     perform private.answer_approval_request(change, workspace.id);
   else
     delete from ai.key_approvals a where a.workspace_id = workspace.id;
@@ -120,9 +120,9 @@ begin
     'action', case when approve then 'ai_keys.approve' else 'ai_keys.withdraw' end,
     'target', target,
     'before', jsonb_build_object(
-      'approved', not approve, 'approvedAt', known.approved_at, 'approvedBy', known.approved_by
+      'approved', not approve, 'approvedAt', old_approval.approved_at, 'approvedBy', old_approval.approved_by
     ),
-    'after', jsonb_build_object('approved', approve, 'approvedAt', made.approved_at, 'approvedBy', made.approved_by)
+    'after', jsonb_build_object('approved', approve, 'approvedAt', new_approval.approved_at, 'approvedBy', new_approval.approved_by)
   ));
   return '{}';
 end

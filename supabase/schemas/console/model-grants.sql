@@ -2,7 +2,7 @@
 
 -- Returns the workspaces that were granted a model separately from their plan, sorted by name. The parameter "most"
 -- limits the number of workspaces.
-create or replace function private.granted_workspaces(model text, most integer default 100)
+create or replace function private.granted_workspaces(model text, max_rows integer default 100)
   returns table (id uuid, name text)
   language sql stable security invoker set search_path = ''
 as $$
@@ -11,7 +11,7 @@ as $$
   join public.workspaces w on w.id = g.workspace_id and w.deleted_at is null
   where g.model_id = model
   order by w.name, w.id
-  limit most
+  limit max_rows
 $$;
 
 -- Grants a model to a plan or to one workspace, or withdraws the grant. The change is { actor, model, plan or

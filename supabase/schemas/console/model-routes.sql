@@ -14,7 +14,7 @@ declare
   place integer := (change ->> 'place')::integer;
   fields jsonb := nullif(change -> 'route', 'null');
   before jsonb;
-  others jsonb;
+  other_routes jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -30,11 +30,11 @@ begin
   if (place is not null and before is null) or (place is null and fields is null) then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  select coalesce(jsonb_agg(to_jsonb(r) order by r.position), '[]') into others
+  select coalesce(jsonb_agg(to_jsonb(r) order by r.position), '[]') into other_routes
   from ai.model_routes r
   where r.model_id = model.id and r.position is distinct from place;
   if jsonb_path_exists(
-    others, '$[*] ? (@.provider_id == $provider && @.provider_model == $model)',
+    other_routes, '$[*] ? (@.provider_id == $provider && @.provider_model == $model)',
     jsonb_build_object('provider', fields -> 'providerId', 'model', fields -> 'providerModel')
   ) then
     return jsonb_build_object('refused', 'route_taken');
@@ -43,12 +43,12 @@ begin
   begin
     delete from ai.model_routes r where r.model_id = model.id;
     insert into ai.model_routes
-    select made.*
+    select new_route.*
     from (
       select o.route, row_number() over (order by o.at) as position
       from (
         -- Inserts the route before the other route that holds the requested position.
-        select l.route, 2 * l.number as at from jsonb_array_elements(others) with ordinality as l (route, number)
+        select l.route, 2 * l.number as at from jsonb_array_elements(other_routes) with ordinality as l (route, number)
         union all
         select
           jsonb_build_object(
@@ -70,7 +70,7 @@ begin
     ) as n
     cross join jsonb_populate_record(
       null::ai.model_routes, n.route || jsonb_build_object('model_id', model.id, 'position', n.position)
-    ) as made;
+    ) as new_route;
   exception
     when check_violation or not_null_violation then
       return jsonb_build_object('refused', 'invalid');

@@ -145,8 +145,8 @@ create or replace function private.save_model(change jsonb) returns jsonb
 as $$
 declare
   model ai.models;
-  made ai.models;
-  former ai.models;
+  saved_model ai.models;
+  old_default ai.models;
   all_voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
@@ -173,7 +173,7 @@ begin
         (change ->> 'defaultOutputLimit')::integer, all_voices
       )
       on conflict (id) do nothing
-      returning * into made;
+      returning * into saved_model;
       if not found then
         return jsonb_build_object('refused', 'id_taken');
       end if;
@@ -183,7 +183,7 @@ begin
       if (change ->> 'isDefault')::boolean then
         update ai.models m set is_default = false
         where m.id = change ->> 'defaultOfKind' and m.id <> model.id and m.kind = model.kind and m.is_default
-        returning * into former;
+        returning * into old_default;
       end if;
       update ai.models m
       set
@@ -201,7 +201,7 @@ begin
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id
-      returning * into made;
+      returning * into saved_model;
     end if;
   exception
     when unique_violation then
@@ -212,14 +212,14 @@ begin
 
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when model.id is null then 'model.add' else 'model.edit' end,
-    'target', 'model ' || made.id,
+    'target', 'model ' || saved_model.id,
     'before', case when model.id is not null then to_jsonb(model) end,
-    'after', to_jsonb(made)
+    'after', to_jsonb(saved_model)
   ));
-  if former.id is not null then
+  if old_default.id is not null then
     perform private.record_admin_action(change, jsonb_build_object(
       'action', 'model.edit',
-      'target', 'model ' || former.id,
+      'target', 'model ' || old_default.id,
       'before', jsonb_build_object('is_default', true),
       'after', jsonb_build_object('is_default', false)
     ));

@@ -33,7 +33,7 @@ create or replace function private.save_plan(change jsonb) returns jsonb
 as $$
 declare
   plan_id text := change ->> 'plan';
-  known ai.plans;
+  old_plan ai.plans;
   saved ai.plans;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
@@ -45,14 +45,14 @@ begin
       return jsonb_build_object('refused', 'taken');
     end if;
   end if;
-  select * into known from ai.plans p where p.id = plan_id for update;
+  select * into old_plan from ai.plans p where p.id = plan_id for update;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if md5(known::text) <> change ->> 'seen' then
+  if md5(old_plan::text) <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('plan ' || plan_id));
   end if;
-  if known.payer <> change ->> 'payer' and ai.plan_has_payers(known) then
+  if old_plan.payer <> change ->> 'payer' and ai.plan_has_payers(old_plan) then
     return jsonb_build_object('refused', 'payer_fixed');
   end if;
   update ai.plans p
@@ -69,7 +69,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when change ->> 'seen' is null then 'plan.add' else 'plan.edit' end,
     'target', 'plan ' || plan_id,
-    'before', case when change ->> 'seen' is not null then to_jsonb(known) end,
+    'before', case when change ->> 'seen' is not null then to_jsonb(old_plan) end,
     'after', to_jsonb(saved)
   ));
   return '{}';

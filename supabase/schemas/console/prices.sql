@@ -87,7 +87,7 @@ declare
   served text := coalesce(change ->> 'serviceTier', 'default');
   ends timestamptz;
   old ai.model_prices;
-  made ai.model_prices;
+  new_price ai.model_prices;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
@@ -141,14 +141,14 @@ begin
     (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
     (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
   )
-  returning * into made;
+  returning * into new_price;
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'model.add_price',
     'target', 'model ' || model.id,
     'before', case when old.id is not null then to_jsonb(old) end,
-    'after', to_jsonb(made)
+    'after', to_jsonb(new_price)
   ));
-  return jsonb_build_object('from', lower(made.valid), 'until', upper(made.valid));
+  return jsonb_build_object('from', lower(new_price.valid), 'until', upper(new_price.valid));
 end
 $$;
 

@@ -51,7 +51,7 @@ $$;
 -- Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,
 -- provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the
 -- gateway's functions holds the cooldowns.
-create or replace function private.list_skipped_routes(most integer default 50) returns jsonb
+create or replace function private.list_skipped_routes(max_rows integer default 50) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object(
@@ -72,7 +72,7 @@ as $$
     where r.created_at > now() - interval '15 minutes' and r.attempts @> '[{"failure": "skipped"}]' and a.failure = 'skipped'
     group by r.model_id, a.provider, a.model
     order by last_at desc
-    limit most
+    limit max_rows
   ) s
 $$;
 

@@ -56,7 +56,7 @@ as $$
 $$;
 
 -- Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed }].
-create or replace function private.list_failing_models(most integer default 20) returns jsonb
+create or replace function private.list_failing_models(max_rows integer default 20) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(jsonb_build_object('displayName', f.display_name, 'failed', f.failed)
@@ -69,6 +69,6 @@ as $$
     where a.at > now() - interval '1 hour' and m.enabled
     group by m.id, m.display_name
     order by failed desc, m.display_name
-    limit most
+    limit max_rows
   ) f
 $$;

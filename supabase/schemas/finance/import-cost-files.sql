@@ -24,15 +24,18 @@ $$;
 create or replace function ai.import_cost_file(
   member_id uuid, workspace uuid, app uuid, document jsonb, state text, change jsonb default '{}'
 ) returns jsonb
-  language sql volatile security definer set search_path = ''
+  language plpgsql volatile security definer set search_path = ''
 as $$
-  select coalesce(
-    ai.book_refusal(member_id, workspace),
-    ai.app_refusal(workspace, app),
-    ai.store_cost_file(
-      workspace, app, ai.read_cost_document(document), state, change || jsonb_build_object('actor', member_id)
-    )
-  )
+declare
+  refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  return ai.store_cost_file(
+    workspace, app, ai.read_cost_document(document), state, change || jsonb_build_object('actor', member_id)
+  );
+end
 $$;
 
 -- Returns a document that may be given as a JSON string. Not granted to any role.

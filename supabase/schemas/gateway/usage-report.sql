@@ -13,13 +13,13 @@ create or replace function ai.report_usage(call jsonb) returns json
 as $$
 declare
   caller ai.caller := ai.app_caller(call);
-  asked record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+  report_window record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
 begin
   if caller.refused is not null then
     return ai.refusal(caller.refused);
   end if;
-  if asked.fault is not null then
-    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', asked.fault));
+  if report_window.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', report_window.fault));
   end if;
   if (call -> 'notes_use')::boolean then
     perform ai.record_key_use(array[caller.key_id]);
@@ -30,11 +30,11 @@ begin
       'source', 'platform_ai_metering',
       'workspaceId', caller.workspace_id,
       'appId', caller.app_id,
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
-      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, asked.window_from) then json_build_object(
-        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
-        'to', ai.utc_text_microseconds(asked.window_from)
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, report_window.window_from) then json_build_object(
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
       ) end,
       'rows', coalesce(json_agg(d), '[]')
     )
@@ -51,7 +51,7 @@ begin
         sum(u.output_tokens) as "outputTokens",
         trim_scale(sum(u.billed_credits)) as "billedCredits",
         trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
-      from ai.usage_between(caller.workspace_id, asked.window_from, asked.window_to) u
+      from ai.usage_between(caller.workspace_id, report_window.window_from, report_window.window_to) u
       where u.app_id = caller.app_id
       group by u.day, u.model_id, u.feature, u.execution_mode
       having sum(u.requests) > 0

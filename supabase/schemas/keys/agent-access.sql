@@ -28,15 +28,15 @@ create or replace function ai.request_agent_access(member_id uuid, workspace uui
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  known ai.agent_access;
+  old_access ai.agent_access;
   is_emailed boolean;
 begin
   -- The caller has locked the member's account, so the member's other calls wait.
-  select * into known from ai.agent_access a where a.workspace_id = workspace and a.user_id = member_id;
-  if known.state in ('open', 'approved') then
+  select * into old_access from ai.agent_access a where a.workspace_id = workspace and a.user_id = member_id;
+  if old_access.state in ('open', 'approved') then
     return 'requested';
   end if;
-  is_emailed := coalesce(known.emailed_at < now() - interval '24 hours', true);
+  is_emailed := coalesce(old_access.emailed_at < now() - interval '24 hours', true);
   insert into ai.agent_access as a (workspace_id, user_id, tool, host, emailed_at)
   values (workspace, member_id, request_agent_access.tool, request_agent_access.host, now())
   on conflict (workspace_id, user_id) do update
@@ -102,7 +102,7 @@ create or replace function ai.answer_agent_access(
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  answered ai.agent_access;
+  new_access ai.agent_access;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -119,12 +119,12 @@ begin
     and a.user_id = requester_id
     and a.requested_at = answer_agent_access.requested_at
     and a.state = case when answer in ('approve', 'decline') then 'open' else 'approved' end
-  returning * into answered;
+  returning * into new_access;
   if not found then
     return jsonb_build_object('outcome', 'answered');
   end if;
   perform private.log_workspace_change(
-    workspace, 'agent_access.' || answered.state, requester_id,
+    workspace, 'agent_access.' || new_access.state, requester_id,
     (select p.display_name from public.profiles p where p.id = requester_id)
   );
   return jsonb_build_object('outcome', 'done');

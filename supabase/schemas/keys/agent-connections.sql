@@ -54,7 +54,7 @@ create or replace function ai.end_connection(connection_id uuid, actor uuid) ret
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  ended ai.agent_connections;
+  ended_connection ai.agent_connections;
   key ai.keys;
 begin
   -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys.
@@ -65,15 +65,15 @@ begin
   update ai.agent_connections c
   set revoked_at = now()
   where c.id = end_connection.connection_id and c.revoked_at is null
-  returning * into ended;
+  returning * into ended_connection;
   if not found then
     return false;
   end if;
-  update ai.keys k set revoked_at = now() where k.connection_id = ended.id and k.revoked_at is null;
-  select * into key from ai.keys k where k.connection_id = ended.id and k.replaced_by is null;
+  update ai.keys k set revoked_at = now() where k.connection_id = ended_connection.id and k.revoked_at is null;
+  select * into key from ai.keys k where k.connection_id = ended_connection.id and k.replaced_by is null;
   if found then
     perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
-    perform private.log_workspace_change(ended.workspace_id, 'key.revoked', key.id, key.name);
+    perform private.log_workspace_change(ended_connection.workspace_id, 'key.revoked', key.id, key.name);
   end if;
   return true;
 end

@@ -38,9 +38,9 @@ as $$
 declare
   caller record;
   connection ai.agent_connections;
-  verdict text;
+  issue_permission text;
   previous ai.keys;
-  made ai.keys;
+  new_key ai.keys;
 begin
   select * into caller from ai.find_agent_login(token_hash);
   if caller.refused is not null then
@@ -61,9 +61,9 @@ begin
   if connection.revoked_at is not null then
     return jsonb_build_object('outcome', 'revoked');
   end if;
-  verdict := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
+  issue_permission := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
   end if;
   select * into previous
   from ai.keys k
@@ -73,7 +73,7 @@ begin
     or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
     return jsonb_build_object('outcome', 'too_many');
   end if;
-  made := ai.store_key(
+  new_key := ai.store_key(
     caller.user_id, connection.workspace_id,
     jsonb_build_object(
       'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
@@ -83,9 +83,9 @@ begin
   );
   -- Programs that have already read the old key can use it for another 15 minutes.
   update ai.keys k
-  set replaced_by = made.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
+  set replaced_by = new_key.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
   where k.id = previous.id;
-  return jsonb_build_object('outcome', 'issued', 'expiresAt', made.expires_at);
+  return jsonb_build_object('outcome', 'issued', 'expiresAt', new_key.expires_at);
 end
 $$;
 

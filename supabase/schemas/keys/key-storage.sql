@@ -15,7 +15,7 @@ create or replace function ai.store_key(
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  made ai.keys;
+  new_key ai.keys;
 begin
   insert into ai.keys (
     id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
@@ -28,16 +28,16 @@ begin
     (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
     coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
   from (select gen_random_uuid() as id) as made_id
-  returning * into made;
+  returning * into new_key;
   if key ->> 'monthlyBudgetUsd' is not null then
     insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
-    values ('key', made.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
+    values ('key', new_key.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
   end if;
   if lineage is null then
     perform set_config('gatehouse.actor_id', member_id::text, true);
-    perform private.log_workspace_change(workspace, 'key.created', made.id, made.name);
+    perform private.log_workspace_change(workspace, 'key.created', new_key.id, new_key.name);
   end if;
-  return made;
+  return new_key;
 end
 $$;
 

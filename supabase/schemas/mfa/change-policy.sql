@@ -20,7 +20,7 @@ declare
   account auth.users;
   state text;
   changes jsonb;
-  written jsonb;
+  new_policy jsonb;
 begin
   if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
     return jsonb_build_object('refused', 'forbidden');
@@ -69,19 +69,19 @@ begin
     raise exception 'there is no such step' using errcode = 'invalid_parameter_value';
   end if;
 
-  written := private.write_required_mfa_policy(account, changes);
+  new_policy := private.write_required_mfa_policy(account, changes);
   insert into private.admin_audit_log (
     actor_id, action, target_user_id, target, reason, before, after, request_id, ip
   )
   values (
     actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
-    account.raw_app_meta_data -> 'platform_required_mfa', written, change ->> 'requestId', (change ->> 'ip')::inet
+    account.raw_app_meta_data -> 'platform_required_mfa', new_policy, change ->> 'requestId', (change ->> 'ip')::inet
   );
-  perform private.add_account_event(subject, told)
+  perform private.add_account_event(subject, event_kind)
   from (values ('require', 'mfa_required'), ('make_optional', 'mfa_made_optional'), ('finish_reset', 'authenticators_reset'))
-    as e (of_step, told)
+    as e (of_step, event_kind)
   where e.of_step = step;
-  return jsonb_build_object('policy', written);
+  return jsonb_build_object('policy', new_policy);
 end
 $$;
 

@@ -48,7 +48,7 @@ create or replace function private.begin_mfa_recovery(subject_id uuid, current_s
 as $$
 declare
   account auth.users;
-  begun uuid;
+  code_id uuid;
 begin
   -- Locks the account first, as every policy change does, so that concurrent changes can't deadlock.
   select * into account from auth.users u where u.id = subject_id for no key update;
@@ -76,8 +76,8 @@ begin
       order by d.used_at desc nulls last
       limit 1
     )
-  returning c.id into begun;
-  if begun is not null then
+  returning c.id into code_id;
+  if code_id is not null then
     -- A session waiting for the second factor must not be admitted once the factor is deleted.
     perform private.end_account_session(subject_id, s.id)
     from auth.sessions s
@@ -86,9 +86,9 @@ begin
     -- Omits signInAgain, so that the remaining session stays valid. The user signed in with it to use this code.
     update private.mfa_recovery_codes c
     set generation = (private.write_required_mfa_policy(account, '{"recovery": "in_progress"}') ->> 'generation')::bigint
-    where c.id = begun;
+    where c.id = code_id;
   end if;
-  return begun;
+  return code_id;
 end
 $$;
 

@@ -19,7 +19,7 @@ declare
   app private.apps;
   client private.openid_clients;
   resource_app private.apps;
-  proved record;
+  session_check record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
@@ -35,9 +35,9 @@ begin
   granted := private.openid_scopes(app.id, open_openid_authorization.scopes, resource_app.id);
   consent_scopes := private.openid_consent_scopes(app.id, granted, open_openid_authorization.requested_claims);
   -- Treats null claims as no session.
-  select * into proved from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
+  select * into session_check from private.session_proof(coalesce(open_openid_authorization.claims, '{}'));
   authentication := private.openid_authentication_of(
-    open_openid_authorization.claims, proved.proof, proved.valid_until is not null
+    open_openid_authorization.claims, session_check.proof, session_check.valid_until is not null
   );
   return jsonb_build_object(
     'client', jsonb_build_object(
@@ -54,11 +54,11 @@ begin
     'redirectAllowed', private.is_openid_redirect_uri(client, open_openid_authorization.redirect_uri),
     'scopes', to_jsonb(granted),
     'consentScopes', to_jsonb(consent_scopes),
-    'session', case when proved.refused is null then jsonb_build_object(
+    'session', case when session_check.refused is null then jsonb_build_object(
       'authTime', floor(extract(epoch from authentication.auth_time))::bigint,
       'acr', private.stated_acr(authentication.acr, essential_acr),
       'consented', private.has_openid_consent(
-        (proved.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
+        (session_check.proof).user_id, client, consent_scopes, open_openid_authorization.redirect_uri, resource_app.id
       )
     ) end
   );
@@ -95,7 +95,7 @@ declare
   app private.apps;
   client private.openid_clients;
   resource_id uuid;
-  proved record;
+  session_check record;
   authentication private.openid_authentication;
   granted text[];
   consent_scopes text[];
@@ -122,16 +122,16 @@ begin
     return jsonb_build_object('refused', 'client');
   end if;
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
-  select * into proved from private.session_proof(issue_authorization_code.claims);
-  if proved.refused is not null then
-    return jsonb_build_object('refused', proved.refused);
+  select * into session_check from private.session_proof(issue_authorization_code.claims);
+  if session_check.refused is not null then
+    return jsonb_build_object('refused', session_check.refused);
   end if;
   -- Issues no code for a session that may only replace the password.
-  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+  if exists (select from private.password_replacements r where r.session_id = (session_check.proof).session_id) then
     return jsonb_build_object('refused', 'unauthenticated');
   end if;
   authentication := private.openid_authentication_of(
-    issue_authorization_code.claims, proved.proof, proved.valid_until is not null
+    issue_authorization_code.claims, session_check.proof, session_check.valid_until is not null
   );
   if authenticated_since is not null
     and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
@@ -150,7 +150,7 @@ begin
   );
   if not consents
     and not private.has_openid_consent(
-      (proved.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
+      (session_check.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
     ) then
     return jsonb_build_object('refused', 'consent_required');
   end if;
@@ -159,7 +159,7 @@ begin
   end if;
   if consents then
     insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
-    values ((proved.proof).user_id, app.id, resource_id, consent_scopes)
+    values ((session_check.proof).user_id, app.id, resource_id, consent_scopes)
     on conflict on constraint openid_consents_key do update
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
@@ -170,7 +170,7 @@ begin
     id_token_claims, userinfo_claims, code_challenge, expires_at
   )
   values (
-    issue_authorization_code.code_hash, app.id, resource_id, (proved.proof).user_id, proved.proof, proved.valid_until, authentication,
+    issue_authorization_code.code_hash, app.id, resource_id, (session_check.proof).user_id, session_check.proof, session_check.valid_until, authentication,
     issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
     private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
     private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),

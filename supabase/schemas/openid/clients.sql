@@ -125,7 +125,7 @@ create or replace function private.change_openid_client(change jsonb) returns js
 as $$
 declare
   app private.apps;
-  known jsonb;
+  old_client jsonb;
 begin
   if not private.may_change_apps(change) then
     return jsonb_build_object('refused', 'forbidden');
@@ -137,7 +137,7 @@ begin
   if change ? 'version' and private.app_version(app.name)::text is distinct from change ->> 'version' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('app ' || app.name));
   end if;
-  known := private.describe_openid_client(app.id);
+  old_client := private.describe_openid_client(app.id);
   begin
     update private.apps a
     set
@@ -172,7 +172,7 @@ begin
       return jsonb_build_object('refused', 'invalid');
   end;
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'app.edit', 'target', 'app ' || app.name, 'before', known,
+    'action', 'app.edit', 'target', 'app ' || app.name, 'before', old_client,
     'after', private.describe_openid_client(app.id)
   ));
   return '{}';
@@ -193,14 +193,14 @@ declare
   uris text[] := array(select jsonb_array_elements_text(client -> 'redirectUris'));
   fresh_until timestamptz := now() + make_interval(secs => (client ->> 'freshSeconds')::integer);
   app private.apps;
-  known private.openid_clients;
+  old_client private.openid_clients;
 begin
   -- Serializes registrations, so that the maximum below holds.
   perform pg_advisory_xact_lock(hashtextextended('private.save_self_registered_client', 0));
-  select * into known from private.openid_clients c where c.metadata_url = url;
+  select * into old_client from private.openid_clients c where c.metadata_url = url;
   if found then
-    select * into app from private.apps a where a.id = known.app_id for no key update;
-    if app.display_name <> client ->> 'displayName' or not (known.redirect_uris @> uris and known.redirect_uris <@ uris) then
+    select * into app from private.apps a where a.id = old_client.app_id for no key update;
+    if app.display_name <> client ->> 'displayName' or not (old_client.redirect_uris @> uris and old_client.redirect_uris <@ uris) then
       delete from private.openid_consents c where c.app_id = app.id;
       update private.apps a set display_name = client ->> 'displayName' where a.id = app.id;
     end if;

@@ -23,7 +23,7 @@ declare
   wait interval;
   granted text[];
   candidate text;
-  begun private.device_authorizations;
+  new_authorization private.device_authorizations;
 begin
   select a.id into client
   from private.authenticate_openid_client(begin_device_authorization.client_id, begin_device_authorization.secret_hash) a;
@@ -60,16 +60,16 @@ begin
       now() + interval '10 minutes'
     )
     on conflict (user_code) do nothing
-    returning d.* into begun;
-    exit when begun.id is not null;
+    returning d.* into new_authorization;
+    exit when new_authorization.id is not null;
   end loop;
-  if begun.id is null then
+  if new_authorization.id is null then
     return jsonb_build_object('refused', 'unavailable');
   end if;
   return jsonb_build_object(
-    'userCode', begun.user_code,
-    'expiresInSeconds', extract(epoch from begun.expires_at - begun.created_at)::integer,
-    'intervalSeconds', begun.interval_seconds
+    'userCode', new_authorization.user_code,
+    'expiresInSeconds', extract(epoch from new_authorization.expires_at - new_authorization.created_at)::integer,
+    'intervalSeconds', new_authorization.interval_seconds
   );
 end
 $$;
@@ -138,19 +138,19 @@ create or replace function private.decide_device_authorization(
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  proved record;
+  session_check record;
   request private.device_authorizations;
   state text;
 begin
   -- Locks the account before reading anything, so that a concurrent change of the password either waits for this
   -- approval and revokes it, or completes first.
   perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
-  select * into proved from private.session_proof(decide_device_authorization.claims);
-  if proved.refused is not null then
-    return proved.refused;
+  select * into session_check from private.session_proof(decide_device_authorization.claims);
+  if session_check.refused is not null then
+    return session_check.refused;
   end if;
   -- Sessions that may only replace the account's password can't decide device requests.
-  if exists (select from private.password_replacements r where r.session_id = (proved.proof).session_id) then
+  if exists (select from private.password_replacements r where r.session_id = (session_check.proof).session_id) then
     return 'unauthenticated';
   end if;
   select d.* into request
@@ -170,23 +170,23 @@ begin
   end if;
   update private.device_authorizations d
   set approved_at = now(),
-      user_id = (proved.proof).user_id,
+      user_id = (session_check.proof).user_id,
       -- The login survives the sign-out of the browser or phone that approves it.
       proof = row(
-        (proved.proof).user_id,
+        (session_check.proof).user_id,
         null,
-        (proved.proof).factor_id,
-        (proved.proof).second_factor_second,
-        (proved.proof).primary_second,
-        (proved.proof).generation
+        (session_check.proof).factor_id,
+        (session_check.proof).second_factor_second,
+        (session_check.proof).primary_second,
+        (session_check.proof).generation
       )::private.mfa_proof,
-      valid_until = proved.valid_until,
+      valid_until = session_check.valid_until,
       authentication = private.openid_authentication_of(
-        decide_device_authorization.claims, proved.proof, proved.valid_until is not null
+        decide_device_authorization.claims, session_check.proof, session_check.valid_until is not null
       )
   where d.id = request.id;
   perform private.record_security_event(
-    event || jsonb_build_object('userId', (proved.proof).user_id, 'targetId', request.id)
+    event || jsonb_build_object('userId', (session_check.proof).user_id, 'targetId', request.id)
   );
   return 'approved';
 end
@@ -211,7 +211,7 @@ declare
   request private.device_authorizations;
   login private.openid_grants;
   locked_user uuid;
-  standing text;
+  proof_status text;
 begin
   select a.id into client
   from private.authenticate_openid_client(redeem_device_code.client_id, redeem_device_code.secret_hash) a;
@@ -260,11 +260,11 @@ begin
   end if;
 
   perform private.hold_proof(request.proof);
-  standing := private.proof_status(request.proof);
-  if standing = 'unavailable' then
+  proof_status := private.proof_status(request.proof);
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' or request.valid_until <= now() then
+  if proof_status <> 'good' or request.valid_until <= now() then
     return jsonb_build_object('refused', 'access_denied');
   end if;
   update private.device_authorizations d set redeemed_at = now() where d.id = request.id;

@@ -114,7 +114,7 @@ declare
   client record;
   code private.authorization_codes;
   login private.openid_grants;
-  standing text;
+  proof_status text;
   refused text;
 begin
   select a.id into client
@@ -150,9 +150,9 @@ begin
     return jsonb_build_object('refused', refused);
   end if;
   perform private.hold_proof(code.proof);
-  standing := private.proof_status(code.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(code.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   update private.authorization_codes c set redeemed_at = now() where c.id = code.id;
   login.source_id := code.id;
@@ -191,7 +191,7 @@ declare
   login private.openid_grants;
   token private.openid_tokens;
   granted text[];
-  standing text;
+  proof_status text;
   refused text;
 begin
   select a.id into client
@@ -216,9 +216,9 @@ begin
     update private.openid_grants g set revoked_at = now() where g.id = login.id;
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(login.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(login.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   refused := private.resource_refusal(login.resource_id, refresh_openid_tokens.resource);
   if refused is not null then
@@ -283,23 +283,23 @@ create or replace function private.read_openid_userinfo(access_hash bytea) retur
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
-  held record;
-  standing text;
+  live_token record;
+  proof_status text;
 begin
-  select l.login, l.scopes into held
+  select l.login, l.scopes into live_token
   from private.live_openid_token(read_openid_userinfo.access_hash) l;
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status((held.login).proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status((live_token.login).proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
-  if not 'openid' = any (held.scopes) then
+  if not 'openid' = any (live_token.scopes) then
     return jsonb_build_object('refused', 'scope');
   end if;
-  return jsonb_build_object('sub', (held.login).user_id) || private.openid_claims(
-    (held.login).user_id, (held.login).app_id, held.scopes, (held.login).userinfo_claims
+  return jsonb_build_object('sub', (live_token.login).user_id) || private.openid_claims(
+    (live_token.login).user_id, (live_token.login).app_id, live_token.scopes, (live_token.login).userinfo_claims
   );
 end
 $$;
@@ -315,8 +315,8 @@ as $$
 declare
   client_app_id uuid;
   audience_id uuid;
-  held record;
-  standing text;
+  live_token record;
+  proof_status text;
 begin
   select a.id into client_app_id
   from private.authenticate_openid_client(introspect_openid_token.client_id, introspect_openid_token.secret_hash) a
@@ -329,7 +329,7 @@ begin
       return jsonb_build_object('refused', 'unauthenticated');
     end if;
   end if;
-  select f.* into held
+  select f.* into live_token
   from (
     select l.login, l.token, l.scopes, (l.token).access_expires_at as expires_at, true as is_access
     from private.live_token_of_any_audience(introspect_openid_token.token_hash) l
@@ -346,25 +346,25 @@ begin
   if not found then
     return jsonb_build_object('active', false);
   end if;
-  standing := private.proof_status((held.login).proof);
-  if standing = 'unavailable' then
+  proof_status := private.proof_status((live_token.login).proof);
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' then
+  if proof_status <> 'good' then
     return jsonb_build_object('active', false);
   end if;
   return jsonb_build_object(
     'active', true,
-    'isAccess', held.is_access,
-    'sub', (held.login).user_id,
-    'sid', (held.login).id,
-    'clientId', private.openid_client_id((held.login).app_id),
-    'resource', (select r.resource_url from private.apps r where r.id = (held.login).resource_id),
-    'scopes', to_jsonb(held.scopes),
-    'issuedAt', floor(extract(epoch from (held.token).created_at))::bigint,
-    'expiresAt', floor(extract(epoch from held.expires_at))::bigint
+    'isAccess', live_token.is_access,
+    'sub', (live_token.login).user_id,
+    'sid', (live_token.login).id,
+    'clientId', private.openid_client_id((live_token.login).app_id),
+    'resource', (select r.resource_url from private.apps r where r.id = (live_token.login).resource_id),
+    'scopes', to_jsonb(live_token.scopes),
+    'issuedAt', floor(extract(epoch from (live_token.token).created_at))::bigint,
+    'expiresAt', floor(extract(epoch from live_token.expires_at))::bigint
   ) || case when audience_id is not null
-    then private.openid_claims((held.login).user_id, (held.login).app_id, held.scopes, '{}')
+    then private.openid_claims((live_token.login).user_id, (live_token.login).app_id, live_token.scopes, '{}')
     else '{}'
   end;
 end

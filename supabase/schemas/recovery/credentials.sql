@@ -164,9 +164,9 @@ declare
   credential private.recovery_credentials;
   found_id uuid;
   of_email text;
-  verdict text;
+  check_result text;
   account auth.users;
-  written jsonb;
+  new_policy jsonb;
 begin
   select c.id, c.email into found_id, of_email
   from private.recovery_credentials c
@@ -187,10 +187,10 @@ begin
     when not private.is_recovery_open_to(credential, decode(request ->> 'browserHash', 'hex'))
       then coalesce(credential.consumed_at, now())
   end;
-  verdict := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
-  if verdict <> 'good' then
+  check_result := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  if check_result <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
-      'kind', 'reject', 'outcome', verdict, 'email', of_email, 'overrideId', credential.override_id,
+      'kind', 'reject', 'outcome', check_result, 'email', of_email, 'overrideId', credential.override_id,
       'credentialId', credential.id
     ));
     return '{"outcome": "rejected"}';
@@ -212,7 +212,7 @@ begin
   -- Invalidates all earlier proofs of identity, so that the person must sign in again. Skips an unreadable policy,
   -- which an admin must repair.
   if account.id is not null and private.required_mfa_state(account.raw_app_meta_data) <> 'malformed' then
-    written := private.write_required_mfa_policy(account, '{"signInAgain": true}');
+    new_policy := private.write_required_mfa_policy(account, '{"signInAgain": true}');
   end if;
   return jsonb_build_object(
     'outcome', 'consumed',
@@ -224,7 +224,7 @@ begin
     'confirmed', account.email_confirmed_at is not null,
     'replacedPassword', credential.replaced_password,
     'waitMs', coalesce(greatest(
-      0, ceil(((written ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
+      0, ceil(((new_policy ->> 'primaryBoundary')::bigint + 1 - extract(epoch from clock_timestamp())) * 1000)
     ), 0)
   );
 end

@@ -12,7 +12,7 @@ declare
   for_email text := lower(trim(request ->> 'email'));
   lifetime interval := make_interval(secs => coalesce((request ->> 'lifetimeSeconds')::bigint, 7 * 86400));
   refused text := private.recovery_actor_refusal(request, for_email);
-  made private.recovery_overrides;
+  new_override private.recovery_overrides;
 begin
   if refused is not null then
     return jsonb_build_object('refused', refused);
@@ -30,16 +30,16 @@ begin
     for_email, request ->> 'reason', (request ->> 'normalLogin')::boolean, (request ->> 'recoveryEmail')::boolean,
     (request ->> 'actor')::uuid, now() + lifetime
   )
-  returning * into made;
+  returning * into new_override;
   perform private.record_recovery_event(
-    request || jsonb_build_object('kind', 'create', 'outcome', 'created', 'email', for_email, 'overrideId', made.id)
+    request || jsonb_build_object('kind', 'create', 'outcome', 'created', 'email', for_email, 'overrideId', new_override.id)
   );
   insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
   values (
-    made.created_by, 'recovery.create', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
-    for_email, made.reason, to_jsonb(made), request ->> 'requestId', (request ->> 'ip')::inet
+    new_override.created_by, 'recovery.create', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
+    for_email, new_override.reason, to_jsonb(new_override), request ->> 'requestId', (request ->> 'ip')::inet
   );
-  return jsonb_build_object('overrideId', made.id, 'expiresAt', made.expires_at);
+  return jsonb_build_object('overrideId', new_override.id, 'expiresAt', new_override.expires_at);
 end
 $$;
 
@@ -50,35 +50,35 @@ create or replace function private.revoke_recovery_override(request jsonb) retur
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  known private.recovery_overrides;
-  ended private.recovery_overrides;
+  old_override private.recovery_overrides;
+  revoked_override private.recovery_overrides;
   refused text;
 begin
-  select * into known from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid;
-  refused := private.recovery_actor_refusal(request, known.email);
+  select * into old_override from private.recovery_overrides o where o.id = (request ->> 'overrideId')::uuid;
+  refused := private.recovery_actor_refusal(request, old_override.email);
   if refused is not null then
     return jsonb_build_object('refused', refused);
   end if;
   update private.recovery_overrides o
   set revoked_at = now(), revoked_by = (request ->> 'actor')::uuid
-  where o.id = known.id and o.revoked_at is null and o.expires_at > now()
-  returning * into ended;
-  if known.id is null then
+  where o.id = old_override.id and o.revoked_at is null and o.expires_at > now()
+  returning * into revoked_override;
+  if old_override.id is null then
     return '{"refused": "not_found"}';
   end if;
-  if ended.id is null then
+  if revoked_override.id is null then
     perform private.record_recovery_event(
-      request || jsonb_build_object('kind', 'reject', 'outcome', 'inactive', 'email', known.email)
+      request || jsonb_build_object('kind', 'reject', 'outcome', 'inactive', 'email', old_override.email)
     );
     return '{"refused": "inactive"}';
   end if;
   perform private.record_recovery_event(
-    request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', ended.email)
+    request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', revoked_override.email)
   );
   insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
   values (
-    ended.revoked_by, 'recovery.revoke', (select u.id from auth.users u where lower(u.email) = ended.email limit 1),
-    ended.email, request ->> 'reason', to_jsonb(known), to_jsonb(ended), request ->> 'requestId',
+    revoked_override.revoked_by, 'recovery.revoke', (select u.id from auth.users u where lower(u.email) = revoked_override.email limit 1),
+    revoked_override.email, request ->> 'reason', to_jsonb(old_override), to_jsonb(revoked_override), request ->> 'requestId',
     (request ->> 'ip')::inet
   );
   return '{}';
@@ -131,7 +131,7 @@ create or replace function private.sweep_recoveries(at_most integer default 1000
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer := 0;
+  deleted_count integer := 0;
   batch integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_recoveries', 0)) then
@@ -139,7 +139,7 @@ begin
   end if;
   -- Credentials are kept for a day after they expire, so that the page can say that a link has expired, and the log can
   -- name the email.
-  swept := swept + private.delete_expired_rows('private.recovery_credentials', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.recovery_credentials', 'expires_at', '1 day', at_most);
   -- A wrong guess counts for 24 hours, and a lock lasts 24 hours.
   delete from private.recovery_code_guesses g
   where g.email = any (array(
@@ -152,7 +152,7 @@ begin
     for update skip locked
   ));
   get diagnostics batch = row_count;
-  swept := swept + batch;
-  return swept + private.delete_expired_rows('private.mint_leases', 'expires_at', '0', at_most);
+  deleted_count := deleted_count + batch;
+  return deleted_count + private.delete_expired_rows('private.mint_leases', 'expires_at', '0', at_most);
 end
 $$;

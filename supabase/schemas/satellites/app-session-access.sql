@@ -127,11 +127,11 @@ create or replace function private.find_app_caller(token_hash bytea, needed_scop
   language plpgsql stable security invoker set search_path = ''
 as $$
 declare
-  held record;
+  credential record;
   caller private.app_caller;
-  standing text;
+  proof_status text;
 begin
-  select c.* into held
+  select c.* into credential
   from (
     select s.user_id, s.app_id, s.proof, private.effective_scopes(s) as scopes
     from private.live_app_session(find_app_caller.token_hash) s
@@ -144,15 +144,15 @@ begin
     caller.refused := 'unauthenticated';
     return caller;
   end if;
-  standing := private.proof_status(held.proof);
-  caller.scopes := held.scopes;
+  proof_status := private.proof_status(credential.proof);
+  caller.scopes := credential.scopes;
   caller.refused := case
-    when standing = 'over' then 'unauthenticated'
-    when standing <> 'good' then standing
+    when proof_status = 'over' then 'unauthenticated'
+    when proof_status <> 'good' then proof_status
     when not needed_scope = any (caller.scopes) then 'insufficient_scope'
   end;
-  caller.user_id := held.user_id;
-  caller.app_id := held.app_id;
+  caller.user_id := credential.user_id;
+  caller.app_id := credential.app_id;
   return caller;
 end
 $$;

@@ -19,7 +19,7 @@ create or replace function private.redeem_cross_app_token(
 as $$
 declare
   app private.apps;
-  standing text;
+  proof_status text;
   handoff uuid;
   session_end timestamptz := least(now() + interval '30 days', (facts ->> 'validUntil')::timestamptz);
   opened jsonb;
@@ -29,11 +29,11 @@ begin
     return jsonb_build_object('refused', 'unauthenticated');
   end if;
   perform private.hold_proof(private.handoff_proof(facts));
-  standing := private.proof_status(private.handoff_proof(facts));
-  if standing = 'unavailable' then
+  proof_status := private.proof_status(private.handoff_proof(facts));
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' or session_end <= now() or (facts ->> 'targetId')::uuid <> app.id then
+  if proof_status <> 'good' or session_end <= now() or (facts ->> 'targetId')::uuid <> app.id then
     return jsonb_build_object('refused', 'token');
   end if;
   handoff := private.consume_cross_app_token(
@@ -70,7 +70,7 @@ as $$
 declare
   app private.apps;
   session private.app_sessions;
-  standing text;
+  proof_status text;
   granted text[];
 begin
   select * into app from private.authenticate_app(app_name, secret_hash);
@@ -81,11 +81,11 @@ begin
   if not found then
     return jsonb_build_object('active', false);
   end if;
-  standing := private.proof_status(session.proof);
-  if standing = 'unavailable' then
+  proof_status := private.proof_status(session.proof);
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' then
+  if proof_status <> 'good' then
     return jsonb_build_object('active', false);
   end if;
   granted := private.effective_scopes(session);
@@ -119,7 +119,7 @@ as $$
 declare
   app private.apps;
   session private.app_sessions;
-  standing text;
+  proof_status text;
 begin
   select * into app from private.authenticate_app(app_name, secret_hash);
   if not found then
@@ -133,9 +133,9 @@ begin
   if not found then
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(session.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(session.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
 
   update private.app_sessions s

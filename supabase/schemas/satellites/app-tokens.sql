@@ -22,7 +22,7 @@ as $$
 declare
   app private.apps;
   token ai.app_tokens;
-  standing text;
+  proof_status text;
 begin
   select * into app from private.authenticate_app(app_name, secret_hash);
   if not found then
@@ -30,11 +30,11 @@ begin
   end if;
   token.user_id := (facts ->> 'user')::uuid;
   token.valid_until := (facts ->> 'validUntil')::timestamptz;
-  standing := private.proof_status(private.handoff_proof(facts));
-  if standing = 'unavailable' then
+  proof_status := private.proof_status(private.handoff_proof(facts));
+  if proof_status = 'unavailable' then
     return jsonb_build_object('refused', 'unavailable');
   end if;
-  if standing <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
+  if proof_status <> 'good' or token.valid_until <= now() or (facts ->> 'targetId')::uuid <> app.id then
     return jsonb_build_object('refused', 'token');
   end if;
   token.scopes := coalesce(exchange_cross_app_token.scopes, private.gateway_scopes(app));
@@ -85,7 +85,7 @@ declare
   app private.apps;
   token ai.app_tokens;
   next ai.app_tokens;
-  standing text;
+  proof_status text;
 begin
   select * into app from private.authenticate_app(app_name, secret_hash);
   if not found then
@@ -109,9 +109,9 @@ begin
     update ai.app_tokens t set revoked_at = now() where t.family_id = token.family_id and t.revoked_at is null;
     return jsonb_build_object('refused', 'token');
   end if;
-  standing := private.proof_status(token.proof);
-  if standing <> 'good' then
-    return jsonb_build_object('refused', case when standing = 'unavailable' then 'unavailable' else 'token' end);
+  proof_status := private.proof_status(token.proof);
+  if proof_status <> 'good' then
+    return jsonb_build_object('refused', case when proof_status = 'unavailable' then 'unavailable' else 'token' end);
   end if;
   if token.workspace_id <> refresh_app_token.workspace_id
     or not exists (select from private.app_links(app, token.workspace_id))
@@ -222,16 +222,16 @@ as $$
   select
     t.id, t.app_id, t.user_id, t.workspace_id, s.in_force,
     case
-      when p.standing = 'unavailable' then 'AUTH_UNAVAILABLE'
-      when p.standing = 'mfa_required' then 'MFA_REQUIRED'
-      when p.standing <> 'good' then 'invalid_api_key'
+      when p.proof_status = 'unavailable' then 'AUTH_UNAVAILABLE'
+      when p.proof_status = 'mfa_required' then 'MFA_REQUIRED'
+      when p.proof_status <> 'good' then 'invalid_api_key'
       when not exists (select from private.memberships_since(t.user_id, t.workspace_id, t.handed_over_at))
         then 'app_not_allowed'
       else r.refused
     end
   from ai.app_tokens t
   join private.apps a on a.id = t.app_id
-  cross join lateral private.proof_statuses(t.proof) as p (standing)
+  cross join lateral private.proof_statuses(t.proof) as p (proof_status)
   cross join lateral (
     select array(select unnest(t.scopes) intersect select unnest(private.gateway_scopes(a)) order by 1) as in_force
   ) as s
@@ -265,14 +265,14 @@ create or replace function private.revoke_app_credential(app_name text, secret_h
 as $$
 declare
   app private.apps;
-  held record;
+  handoff record;
 begin
   select * into app from private.authenticate_app(app_name, secret_hash);
   if not found then
     return false;
   end if;
   -- These values can be read without a lock, because the person and the handoff of a credential never change.
-  select h.user_id, h.handoff_id into held
+  select h.user_id, h.handoff_id into handoff
   from (
     select s.user_id, s.handoff_id
     from private.app_sessions s
@@ -285,14 +285,14 @@ begin
       and (t.token_hash = revoke_app_credential.token_hash or t.refresh_hash = revoke_app_credential.token_hash)
   ) as h;
   if found then
-    perform private.lock_app_credentials(held.user_id);
+    perform private.lock_app_credentials(handoff.user_id);
     update private.app_sessions s
     set revoked_at = now()
-    where s.handoff_id = held.handoff_id and s.app_id = app.id and s.revoked_at is null;
+    where s.handoff_id = handoff.handoff_id and s.app_id = app.id and s.revoked_at is null;
     update ai.app_tokens t
     set revoked_at = now()
-    where t.family_id = held.handoff_id and t.app_id = app.id and t.revoked_at is null;
-    perform private.withdraw_logout(held.handoff_id);
+    where t.family_id = handoff.handoff_id and t.app_id = app.id and t.revoked_at is null;
+    perform private.withdraw_logout(handoff.handoff_id);
   end if;
   return true;
 end

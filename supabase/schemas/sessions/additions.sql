@@ -26,8 +26,8 @@ begin
       select a.user_id
       from private.account_additions a
       where a.device_id = device.id and a.taken_from is null and a.expires_at > now()
-    ) held
-    where held.user_id <> subject_id
+    ) current_secret
+    where current_secret.user_id <> subject_id
   ) >= 10 then
     return jsonb_build_object('status', 'full');
   end if;
@@ -64,8 +64,8 @@ declare
   device private.account_devices;
   addition record;
   shown text;
-  held text := secret;
-  standing text;
+  current_secret text := secret;
+  secret_status text;
   replaced_id uuid;
   joined uuid[] := '{}';
   newest_session_id uuid;
@@ -87,14 +87,14 @@ begin
     select s.secret into shown
     from unnest(added) as s (secret)
     join private.account_additions a on a.secret_hash = private.secret_hash(s.secret)
-    where a.device_id = device.id and a.taken_from = private.secret_hash(held)
+    where a.device_id = device.id and a.taken_from = private.secret_hash(current_secret)
     limit 1;
     exit when not found;
-    held := private.secret_after_addition(held, shown);
+    current_secret := private.secret_after_addition(current_secret, shown);
   end loop;
-  standing := private.device_secret_status(device, held);
-  if standing <> 'current' then
-    return jsonb_build_object('status', standing, 'secret', held);
+  secret_status := private.device_secret_status(device, current_secret);
+  if secret_status <> 'current' then
+    return jsonb_build_object('status', secret_status, 'secret', current_secret);
   end if;
 
   for addition in
@@ -120,10 +120,10 @@ begin
     end if;
     -- Keeps the row for as long as the accounts can be used without another sign-in.
     update private.account_additions a
-    set taken_from = private.secret_hash(held), user_id = null, sealed = null, key_id = null, token_tag = null,
+    set taken_from = private.secret_hash(current_secret), user_id = null, sealed = null, key_id = null, token_tag = null,
         expires_at = now() + interval '30 days'
     where a.secret_hash = addition.secret_hash;
-    held := private.secret_after_addition(held, addition.shown);
+    current_secret := private.secret_after_addition(current_secret, addition.shown);
     joined := joined || addition.user_id;
     newest_session_id := addition.session_id;
   end loop;
@@ -131,7 +131,7 @@ begin
   if cardinality(joined) > 0 then
     perform private.end_additions(device.id, joined);
     update private.account_devices d
-    set secret_hash = private.secret_hash(held),
+    set secret_hash = private.secret_hash(current_secret),
         -- From now on, the previous secret can only add another account or sign the browser out.
         previous_hash = d.secret_hash,
         previous_for = 'sign_in',
@@ -146,7 +146,7 @@ begin
         expires_at = now() + interval '90 days'
     where d.id = device.id;
   end if;
-  return jsonb_build_object('status', 'current', 'secret', held);
+  return jsonb_build_object('status', 'current', 'secret', current_secret);
 end
 $$;
 
@@ -157,14 +157,14 @@ $$;
 create or replace function private.end_additions(device_id uuid, user_ids uuid[]) returns jsonb
   language sql volatile security definer set search_path = ''
 as $$
-  with gone as (
+  with deleted as (
     delete from private.account_additions a
     where a.device_id = end_additions.device_id and a.taken_from is null
       and (user_ids is null or a.user_id = any (user_ids))
     returning a.user_id, a.session_id
   )
   select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
-  from gone g
+  from deleted g
   where private.end_account_session(g.user_id, g.session_id)
 $$;
 

@@ -11,7 +11,7 @@ as $$
 begin
   return (
     select jsonb_build_object(
-      'secret', standing,
+      'secret', secret_status,
       'arrived', d.previous_hash is null or d.previous_until is not null,
       'old', d.rotated_at < now() - interval '30 days',
       'active', (
@@ -44,8 +44,8 @@ begin
       ), '[]')
     )
     from private.account_devices d
-    cross join lateral private.device_secret_status(d, device_state.secret) as standing
-    where d.id = device_state.device_id and standing in ('current', 'previous')
+    cross join lateral private.device_secret_status(d, device_state.secret) as secret_status
+    where d.id = device_state.device_id and secret_status in ('current', 'previous')
   );
 end
 $$;
@@ -137,7 +137,7 @@ create or replace function private.sweep_account_devices() returns integer
 as $$
 declare
   idle record;
-  swept integer;
+  deleted_count integer;
 begin
   -- One sweeper at a time; others do nothing.
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_account_devices', 0)) then
@@ -170,7 +170,7 @@ begin
       d.last_seen_at < now() - interval '1 day'
       and not exists (select from private.account_vault_entries e where e.device_id = d.id)
     );
-  get diagnostics swept = row_count;
-  return swept;
+  get diagnostics deleted_count = row_count;
+  return deleted_count;
 end
 $$;

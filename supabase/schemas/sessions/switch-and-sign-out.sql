@@ -52,8 +52,8 @@ create or replace function private.activate_account(switch jsonb) returns jsonb
 as $$
 declare
   device private.account_devices;
-  kept jsonb;
-  standing text;
+  stored jsonb;
+  secret_status text;
   rotates boolean;
 begin
   perform private.lock_accounts(array[(switch ->> 'userId')::uuid]);
@@ -61,14 +61,14 @@ begin
   if not found or device.lease_id is distinct from (switch ->> 'leaseId')::uuid then
     return jsonb_build_object('status', 'lost');
   end if;
-  kept := private.store_account_session(switch);
-  if not (kept ->> 'kept')::boolean then
-    return jsonb_build_object('status', 'changed', 'current', kept -> 'current');
+  stored := private.store_account_session(switch);
+  if not (stored ->> 'kept')::boolean then
+    return jsonb_build_object('status', 'changed', 'current', stored -> 'current');
   end if;
-  standing := private.device_secret_status(device, switch ->> 'secret');
+  secret_status := private.device_secret_status(device, switch ->> 'secret');
   -- Does not rotate again while the previous secret is still valid. Otherwise, a late response could leave the browser
   -- with a secret that is no longer valid.
-  rotates := standing = 'current' and (
+  rotates := secret_status = 'current' and (
     device.previous_hash is null
     or device.previous_for = 'sign_in'
     or coalesce(device.previous_until <= now(), false)
@@ -84,7 +84,7 @@ begin
       lease_id = null,
       lease_expires_at = null
   where d.id = device.id;
-  return jsonb_build_object('status', 'activated', 'rotated', rotates or standing = 'previous');
+  return jsonb_build_object('status', 'activated', 'rotated', rotates or secret_status = 'previous');
 end
 $$;
 
@@ -106,7 +106,7 @@ create or replace function private.sign_out_account(device_id uuid, secret text,
 as $$
 declare
   device private.account_devices;
-  ended_id uuid;
+  ended_session_id uuid;
 begin
   perform private.lock_accounts(array[target_id]);
   select d.* into device from private.account_devices d where d.id = sign_out_account.device_id for update;
@@ -115,18 +115,18 @@ begin
   end if;
   delete from private.account_vault_entries e
   where e.device_id = device.id and e.user_id = target_id
-  returning e.session_id into ended_id;
+  returning e.session_id into ended_session_id;
   if not found then
     return jsonb_build_object('status', 'no_account');
   end if;
-  perform private.end_account_session(target_id, ended_id);
+  perform private.end_account_session(target_id, ended_session_id);
   perform private.end_additions(device.id, array[target_id]);
   update private.account_devices d
   set active_user_id = null, active_session_id = null
   where d.id = device.id and d.active_user_id = target_id;
   return jsonb_build_object(
     'status', 'signed_out',
-    'sessionId', ended_id,
+    'sessionId', ended_session_id,
     'wasActive', device.active_user_id is not distinct from target_id,
     'next', coalesce((
       select jsonb_agg(e.user_id order by e.last_active_at desc, e.user_id)
@@ -146,7 +146,7 @@ create or replace function private.sign_out_device(device_id uuid, secret text) 
 as $$
 declare
   device private.account_devices;
-  ended jsonb;
+  ended_sessions jsonb;
 begin
   perform private.lock_accounts(array(
     select e.user_id from private.account_vault_entries e where e.device_id = sign_out_device.device_id
@@ -158,15 +158,15 @@ begin
   if not found or private.device_secret_status(device, secret) = 'unknown' then
     return null;
   end if;
-  with gone as (
+  with deleted as (
     delete from private.account_vault_entries e where e.device_id = device.id returning e.user_id, e.session_id
   )
   select coalesce(jsonb_agg(jsonb_build_object('userId', g.user_id, 'sessionId', g.session_id)), '[]')
-  into ended
-  from gone g
+  into ended_sessions
+  from deleted g
   where private.end_account_session(g.user_id, g.session_id);
-  ended := ended || private.end_additions(device.id, null);
+  ended_sessions := ended_sessions || private.end_additions(device.id, null);
   delete from private.account_devices d where d.id = device.id;
-  return ended;
+  return ended_sessions;
 end
 $$;

@@ -49,7 +49,7 @@ create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
 as $$
 declare
   device private.account_devices;
-  standing text;
+  secret_status text;
   subject_id uuid := (sign_in ->> 'userId')::uuid;
   replaced_id uuid;
   successor smallint := 1;
@@ -65,8 +65,8 @@ begin
     if not found then
       return jsonb_build_object('status', 'unknown');
     end if;
-    standing := private.device_secret_status(device, sign_in ->> 'secret');
-    if standing = 'unknown' or (standing = 'spent' and device.active_user_id is distinct from subject_id) then
+    secret_status := private.device_secret_status(device, sign_in ->> 'secret');
+    if secret_status = 'unknown' or (secret_status = 'spent' and device.active_user_id is distinct from subject_id) then
       return jsonb_build_object('status', 'unknown');
     end if;
   end if;
@@ -96,24 +96,24 @@ begin
     perform private.end_account_session(subject_id, replaced_id);
   end if;
 
-  if standing = 'previous' then
+  if secret_status = 'previous' then
     successor := 2;
   end if;
   -- A session that continues an earlier session is not a new sign-in, so it does not replace the active account.
   stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
   update private.account_devices d
   set secret_hash = case
-        when standing = 'current' then decode(sign_in ->> 'nextHash', 'hex')
-        when standing = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
+        when secret_status = 'current' then decode(sign_in ->> 'nextHash', 'hex')
+        when secret_status = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
         else d.secret_hash
       end,
       -- Marks the current secret as spent, so that it gives no access after the sign-in.
-      previous_hash = case when standing in ('current', 'previous') then d.secret_hash else d.previous_hash end,
-      previous_for = case when standing in ('current', 'previous') then 'sign_in' else d.previous_for end,
+      previous_hash = case when secret_status in ('current', 'previous') then d.secret_hash else d.previous_hash end,
+      previous_for = case when secret_status in ('current', 'previous') then 'sign_in' else d.previous_for end,
       previous_until = case
-        when standing in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
+        when secret_status in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
       end,
-      rotated_at = case when standing in ('current', 'previous') then now() else d.rotated_at end,
+      rotated_at = case when secret_status in ('current', 'previous') then now() else d.rotated_at end,
       active_user_id = case when stays_active then d.active_user_id else subject_id end,
       active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
       -- A switch that began before this sign-in must not replace the active account.
@@ -133,22 +133,22 @@ create or replace function private.store_account_session(entry jsonb) returns js
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  held private.account_vault_entries;
+  stored_entry private.account_vault_entries;
 begin
   -- Locks the device before its entry, like every function here that locks both.
   perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
-  select e.* into held
+  select e.* into stored_entry
   from private.account_vault_entries e
   where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid
   for update;
   if not found then
     return jsonb_build_object('kept', false, 'current', null);
   end if;
-  if held.session_id <> (entry ->> 'sessionId')::uuid
-    or held.token_tag is distinct from entry ->> 'expectedTag' then
+  if stored_entry.session_id <> (entry ->> 'sessionId')::uuid
+    or stored_entry.token_tag is distinct from entry ->> 'expectedTag' then
     return jsonb_build_object('kept', false, 'current', jsonb_build_object(
-      'userId', held.user_id, 'sessionId', held.session_id, 'sealed', held.sealed, 'keyId', held.key_id,
-      'tag', held.token_tag
+      'userId', stored_entry.user_id, 'sessionId', stored_entry.session_id, 'sealed', stored_entry.sealed, 'keyId', stored_entry.key_id,
+      'tag', stored_entry.token_tag
     ));
   end if;
   update private.account_vault_entries e
@@ -157,10 +157,10 @@ begin
       token_tag = coalesce(entry ->> 'tag', e.token_tag),
       last_route = coalesce(entry ->> 'lastRoute', e.last_route),
       last_active_at = now()
-  where e.device_id = held.device_id and e.user_id = held.user_id;
+  where e.device_id = stored_entry.device_id and e.user_id = stored_entry.user_id;
   update private.account_devices d
   set last_seen_at = now(), expires_at = now() + interval '90 days'
-  where d.id = held.device_id;
+  where d.id = stored_entry.device_id;
   return jsonb_build_object('kept', true);
 end
 $$;
@@ -173,7 +173,7 @@ create or replace function private.discard_account_session(device_id uuid, user_
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  ended_id uuid;
+  ended_session_id uuid;
 begin
   perform private.lock_accounts(array[discard_account_session.user_id]);
   if listed then
@@ -182,16 +182,16 @@ begin
     where e.device_id = discard_account_session.device_id
       and e.user_id = discard_account_session.user_id
       and e.token_tag = expected_tag
-    returning e.session_id into ended_id;
+    returning e.session_id into ended_session_id;
   else
     delete from private.account_vault_entries e
     where e.device_id = discard_account_session.device_id
       and e.user_id = discard_account_session.user_id
       and e.token_tag is not distinct from expected_tag
-    returning e.session_id into ended_id;
+    returning e.session_id into ended_session_id;
   end if;
   -- Ends the session, because the vault no longer holds its tokens.
-  perform private.end_account_session(discard_account_session.user_id, ended_id);
-  return ended_id is not null;
+  perform private.end_account_session(discard_account_session.user_id, ended_session_id);
+  return ended_session_id is not null;
 end
 $$;

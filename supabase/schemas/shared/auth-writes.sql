@@ -56,41 +56,41 @@ create or replace function private.write_required_mfa_policy(account auth.users,
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  known jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
+  old_policy jsonb := account.raw_app_meta_data -> 'platform_required_mfa';
   readable boolean := private.required_mfa_state(account.raw_app_meta_data) <> 'malformed';
   -- Uses the clock rather than the transaction's start, since this transaction may have waited for an earlier one.
   second bigint := floor(extract(epoch from clock_timestamp()));
-  written jsonb;
+  new_policy jsonb;
 begin
-  written := jsonb_build_object(
+  new_policy := jsonb_build_object(
     'version', 1,
     -- An unreadable policy may have required MFA, so it is treated as one that did.
-    'required', case when readable then coalesce(known -> 'required', 'false') else 'true' end,
+    'required', case when readable then coalesce(old_policy -> 'required', 'false') else 'true' end,
     'boundary', greatest(
-      case when private.is_integer(known -> 'boundary') then (known -> 'boundary')::bigint end,
+      case when private.is_integer(old_policy -> 'boundary') then (old_policy -> 'boundary')::bigint end,
       second
     ),
     'primaryBoundary', case
-      when private.is_integer(known -> 'primaryBoundary') then known -> 'primaryBoundary'
+      when private.is_integer(old_policy -> 'primaryBoundary') then old_policy -> 'primaryBoundary'
       else 'null'
     end,
-    'recovery', case when readable then coalesce(known -> 'recovery', '"none"') else '"none"' end,
+    'recovery', case when readable then coalesce(old_policy -> 'recovery', '"none"') else '"none"' end,
     'generation', coalesce(private.required_mfa_generation(account.raw_app_meta_data), 0) + 1
   );
   if changes ? 'signInAgain' then
-    written := written || jsonb_build_object(
-      'primaryBoundary', greatest((written ->> 'primaryBoundary')::bigint, second)
+    new_policy := new_policy || jsonb_build_object(
+      'primaryBoundary', greatest((new_policy ->> 'primaryBoundary')::bigint, second)
     );
   end if;
-  written := written || (changes - 'signInAgain');
+  new_policy := new_policy || (changes - 'signInAgain');
 
   perform set_config('gatehouse.required_mfa_writer', 'on', true);
   update auth.users u
   set raw_app_meta_data =
-    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', written)
+    coalesce(u.raw_app_meta_data, '{}') || jsonb_build_object('platform_required_mfa', new_policy)
   where u.id = account.id;
   perform set_config('gatehouse.required_mfa_writer', 'off', true);
-  return written;
+  return new_policy;
 end
 $$;
 

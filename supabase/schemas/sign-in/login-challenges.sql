@@ -8,7 +8,7 @@ create or replace function private.begin_login_challenge(challenge jsonb) return
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  asked_kind constant text := challenge ->> 'kind';
+  challenge_kind constant text := challenge ->> 'kind';
   owner_id constant uuid := (challenge ->> 'userId')::uuid;
   asking_session_id constant uuid := (challenge ->> 'sessionId')::uuid;
   opens_at timestamptz;
@@ -22,7 +22,7 @@ begin
     select c.created_at
     from private.login_challenges c
     where c.user_id = owner_id
-      and c.kind = asked_kind
+      and c.kind = challenge_kind
       and c.created_at > now() - interval '15 minutes'
     order by c.created_at desc
     limit 20
@@ -40,7 +40,7 @@ begin
   set expires_at = greatest(now(), c.created_at + interval '1 microsecond')
   where c.user_id = owner_id
     and c.session_id = asking_session_id
-    and c.kind = asked_kind
+    and c.kind = challenge_kind
     and c.status in ('created', 'approved')
     and c.expires_at > now();
 
@@ -48,13 +48,13 @@ begin
     (id, kind, user_id, session_id, secret_hash, pair_code_hash, request_metadata, expires_at)
   values (
     (challenge ->> 'id')::uuid,
-    asked_kind,
+    challenge_kind,
     owner_id,
     asking_session_id,
     (challenge ->> 'secretHash')::bytea,
     (challenge ->> 'pairCodeHash')::bytea,
     challenge -> 'metadata',
-    now() + case asked_kind when 'qr' then interval '2 minutes' else interval '5 minutes' end
+    now() + case challenge_kind when 'qr' then interval '2 minutes' else interval '5 minutes' end
   )
   returning c.expires_at into ends_at;
   return jsonb_build_object('outcome', 'begun', 'expiresAt', ends_at);
@@ -115,7 +115,7 @@ create or replace function private.sweep_login_challenges(at_most integer defaul
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_login_challenges', 0)) then
     return 0;
@@ -129,7 +129,7 @@ begin
     limit at_most
     for update skip locked
   ));
-  get diagnostics swept = row_count;
-  return swept;
+  get diagnostics deleted_count = row_count;
+  return deleted_count;
 end
 $$;

@@ -137,13 +137,13 @@ create or replace function private.sweep_oauth_attempts(at_most integer default 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
   removed integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('private.sweep_oauth_attempts', 0)) then
     return 0;
   end if;
-  swept := private.delete_expired_rows('private.oauth_attempts', 'expires_at', '0', at_most);
+  deleted_count := private.delete_expired_rows('private.oauth_attempts', 'expires_at', '0', at_most);
   -- Keeps unconfirmed identities for a little longer than an attempt's lifetime, because a link may still be in
   -- progress.
   perform private.remove_identity(n.identity_id)
@@ -152,6 +152,6 @@ begin
     where o.created_at < now() - interval '15 minutes' order by o.created_at limit at_most
   ) as n;
   get diagnostics removed = row_count;
-  return swept + removed;
+  return deleted_count + removed;
 end
 $$;

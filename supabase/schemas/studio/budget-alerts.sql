@@ -52,7 +52,7 @@ $$;
 create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql volatile security definer set search_path = ''
 as $$
-  with posted as (
+  with marked as (
     update ai.budget_alerts a
     set posted_at = now()
     where a.scope = alert ->> 'scope'
@@ -63,15 +63,15 @@ as $$
       and a.limit_usd = (alert ->> 'limitUsd')::numeric
       and a.posted_at is null
     returning a.scope, a.workspace_id
-  ), kept as (
+  ), queued as (
     -- Makes the email due immediately. By default, an email becomes due after a minute.
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
-    from posted p
+    from marked p
     cross join lateral ai.budget_recipients(p.scope, p.workspace_id) as r (email)
     returning id
   )
-  select count(*)::integer from kept
+  select count(*)::integer from queued
 $$;
 
 -- Records the highest threshold that each budget has crossed since the last sweep. Reads ai.budgets without a lock.

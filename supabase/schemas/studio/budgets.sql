@@ -98,8 +98,8 @@ create or replace function ai.change_budget(
 as $$
 declare
   permission public.workspace_permission := case scope when 'key' then 'manage_ai_keys' else 'manage_ai_policy' end;
-  standing numeric;
-  wanted numeric := change_budget.limit_usd::numeric;
+  old_limit numeric;
+  new_limit numeric := change_budget.limit_usd::numeric;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, permission) then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -114,20 +114,20 @@ begin
       return jsonb_build_object('outcome', 'not_found');
     end if;
   end if;
-  select b.limit_usd into standing
+  select b.limit_usd into old_limit
   from ai.budgets b
   where b.scope = change_budget.scope and b.subject_id = subject and b.workspace_id = workspace;
-  if standing is distinct from read_limit_usd::numeric then
-    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(standing)::text);
+  if old_limit is distinct from read_limit_usd::numeric then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'limitUsd', trim_scale(old_limit)::text);
   end if;
-  if wanted is not distinct from standing then
+  if new_limit is not distinct from old_limit then
     return jsonb_build_object('outcome', 'unchanged');
   end if;
-  perform ai.set_budget(scope, subject, workspace, wanted, label);
+  perform ai.set_budget(scope, subject, workspace, new_limit, label);
   perform set_config('gatehouse.actor_id', member_id::text, true);
   perform private.log_workspace_change(
     workspace, 'budget.changed', subject, ai.budget_name(scope, subject, workspace),
-    jsonb_build_object('scope', scope, 'before', trim_scale(standing)::text, 'after', trim_scale(wanted)::text)
+    jsonb_build_object('scope', scope, 'before', trim_scale(old_limit)::text, 'after', trim_scale(new_limit)::text)
   );
   return jsonb_build_object('outcome', 'changed');
 end

@@ -65,7 +65,7 @@ $$;
 create or replace function ai.queue_credit_alert_mails(alert jsonb, subject text, body text) returns integer
   language sql volatile security definer set search_path = ''
 as $$
-  with posted as (
+  with marked as (
     update ai.credit_alerts k
     set
       posted_at = now(),
@@ -78,15 +78,15 @@ as $$
       and k.crossed_at = (alert ->> 'crossedAt')::timestamptz
       and k.posted_at is null
     returning a.workspace_id, a.user_id, k.level
-  ), kept as (
+  ), queued as (
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select r.email, queue_credit_alert_mails.subject, queue_credit_alert_mails.body, now()
-    from posted p
+    from marked p
     cross join lateral ai.credit_recipients(p.workspace_id, p.user_id) as r (email)
     where p.level = (alert ->> 'level')::ai.credit_level
     returning id
   )
-  select count(*)::integer from kept
+  select count(*)::integer from queued
 $$;
 
 -- Records the level (low or empty) that each balance has reached. Reads ai.credit_accounts without a lock. Records the

@@ -13,20 +13,20 @@ create or replace function ai.read_credits(
   set plan_cache_mode = force_custom_plan
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 30);
+  report_window record := ai.usage_window(given_from, given_to, 30);
   last_id bigint := coalesce(before_id, 9223372036854775807);
   listed jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if report_window.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', report_window.fault);
   end if;
   listed := jsonb_build_object(
     'outcome', 'listed',
-    'from', ai.utc_text_microseconds(asked.window_from),
-    'to', ai.utc_text_microseconds(asked.window_to),
+    'from', ai.utc_text_microseconds(report_window.window_from),
+    'to', ai.utc_text_microseconds(report_window.window_to),
     'entries', (
       select coalesce(jsonb_agg(
         jsonb_build_object(
@@ -48,8 +48,8 @@ begin
           select *
           from ai.credit_ledger l
           where l.account_id = a.id
-            and l.created_at >= asked.window_from
-            and l.created_at < asked.window_to
+            and l.created_at >= report_window.window_from
+            and l.created_at < report_window.window_to
             and l.id < last_id
             -- A member's balance pays for runs in all of their free workspaces, but only this workspace's runs are
             -- listed here.
@@ -78,9 +78,9 @@ begin
       from ai.credit_accounts_of(member_id, workspace) a
     ), runs as (
       select coalesce(sum(u.billed_credits), 0) as billed, coalesce(sum(u.unmetered_credits), 0) as unmetered
-      from ai.usage_between(workspace, asked.window_from, asked.window_to) u
-    ), others as (
-      select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits
+      from ai.usage_between(workspace, report_window.window_from, report_window.window_to) u
+    ), unlinked as (
+      select ai.unlinked_deductions(member_id, workspace, report_window.window_from, report_window.window_to) as credits
     )
     select jsonb_build_object(
       'payer', (select p.payer from public.workspaces w join ai.plans p on p.id = w.plan_id where w.id = workspace),
@@ -107,10 +107,10 @@ begin
             from accounts a
             join ai.credit_ledger l on l.account_id = a.id
             where l.run_id is null and l.amount > 0
-              and l.created_at >= asked.window_from and l.created_at < asked.window_to
+              and l.created_at >= report_window.window_from and l.created_at < report_window.window_to
           ))::text
         )
-        from runs r cross join others o
+        from runs r cross join unlinked o
       )
     )
   );

@@ -8,7 +8,7 @@ create or replace function ai.request_key_approval(member_id uuid, workspace uui
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  known ai.key_approval_requests;
+  old_request ai.key_approval_requests;
   emails_admins boolean;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -21,16 +21,16 @@ begin
   if not found then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  select * into known from ai.key_approval_requests q where q.workspace_id = workspace;
-  if known.state = 'open' or exists (select from ai.key_approvals a where a.workspace_id = workspace) then
+  select * into old_request from ai.key_approval_requests q where q.workspace_id = workspace;
+  if old_request.state = 'open' or exists (select from ai.key_approvals a where a.workspace_id = workspace) then
     return ai.key_approval_state(workspace);
   end if;
-  emails_admins := ai.may_email_admins(member_id, known);
+  emails_admins := ai.may_email_admins(member_id, old_request);
   insert into ai.key_approval_requests as q (workspace_id, requested_by, note, admins_emailed_at, admins_emailed_for)
   values (
     workspace, member_id, nullif(btrim(request_key_approval.note), ''),
-    case when emails_admins then now() else known.admins_emailed_at end,
-    case when emails_admins then member_id else known.admins_emailed_for end
+    case when emails_admins then now() else old_request.admins_emailed_at end,
+    case when emails_admins then member_id else old_request.admins_emailed_for end
   )
   on conflict (workspace_id) do update
   set

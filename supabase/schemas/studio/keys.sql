@@ -107,13 +107,13 @@ create or replace function ai.issue_key(member_id uuid, workspace uuid, key json
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  verdict text := ai.key_issue_permission(member_id, workspace);
+  issue_permission text := ai.key_issue_permission(member_id, workspace);
   app uuid := (key ->> 'externalAppId')::uuid;
   unknown text[] := ai.unknown_models(ai.text_list(key -> 'allowedModels'));
-  made ai.keys;
+  new_key ai.keys;
 begin
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
   end if;
   if unknown is not null then
     return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
@@ -124,8 +124,8 @@ begin
   if ai.has_too_many_keys(workspace) then
     return jsonb_build_object('outcome', 'too_many');
   end if;
-  made := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(made, 0));
+  new_key := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(new_key, 0));
 end
 $$;
 
@@ -144,12 +144,12 @@ create or replace function ai.rotate_key(
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  verdict text := ai.key_issue_permission(member_id, workspace);
+  issue_permission text := ai.key_issue_permission(member_id, workspace);
   old ai.keys;
-  made ai.keys;
+  new_key ai.keys;
 begin
-  if verdict <> 'allowed' then
-    return jsonb_build_object('outcome', verdict);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
   end if;
   -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
   perform from public.workspaces w where w.id = workspace for key share;
@@ -178,18 +178,18 @@ begin
     decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
     old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict, old.entity_id
   )
-  returning * into made;
+  returning * into new_key;
   update ai.keys k
   set
-    replaced_by = made.id,
+    replaced_by = new_key.id,
     revoked_at = case when overlap_seconds = 0 then now() end,
     expires_at = case when overlap_seconds = 0 then k.expires_at
       else least(k.expires_at, now() + make_interval(secs => overlap_seconds)) end
   where k.id = old.id;
   perform private.log_workspace_change(
-    workspace, 'key.rotated', made.id, made.name, jsonb_build_object('overlapSeconds', overlap_seconds)
+    workspace, 'key.rotated', new_key.id, new_key.name, jsonb_build_object('overlapSeconds', overlap_seconds)
   );
-  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[made]) -> 0);
+  return jsonb_build_object('outcome', 'issued', 'key', ai.key_summaries(workspace, array[new_key]) -> 0);
 end
 $$;
 
@@ -200,7 +200,7 @@ create or replace function ai.revoke_key(member_id uuid, workspace uuid, key_id 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  ended ai.keys;
+  revoked_key ai.keys;
   agent uuid;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
@@ -224,9 +224,9 @@ begin
   perform set_config('gatehouse.actor_id', member_id::text, true);
   update ai.keys k set revoked_at = now()
   where k.id = revoke_key.key_id and k.workspace_id = workspace and k.revoked_at is null
-  returning * into ended;
+  returning * into revoked_key;
   if found then
-    perform private.log_workspace_change(workspace, 'key.revoked', ended.id, ended.name);
+    perform private.log_workspace_change(workspace, 'key.revoked', revoked_key.id, revoked_key.name);
     return jsonb_build_object('outcome', 'revoked');
   end if;
   perform from ai.keys k where k.id = revoke_key.key_id and k.workspace_id = workspace;

@@ -83,9 +83,9 @@ as $$
     -- The id is a UUIDv7, which contains the time of its creation.
     select to_timestamp(('x' || substr(replace(retained_content.run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
       as moment
-  ) as begun
-  join ai.run_content c on c.run_created_at >= begun.moment - interval '1 second'
-    and c.run_created_at < begun.moment + interval '1 second'
+  ) as run_time
+  join ai.run_content c on c.run_created_at >= run_time.moment - interval '1 second'
+    and c.run_created_at < run_time.moment + interval '1 second'
   join ai.workspace_policies w on w.workspace_id = c.workspace_id and w.content_capture
   where c.workspace_id = workspace
     and c.run_id = retained_content.run_id
@@ -100,7 +100,7 @@ create or replace function ai.delete_expired_content(most integer default 1000) 
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  swept integer;
+  deleted_count integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired_content', 0)) then
     return 0;
@@ -132,8 +132,8 @@ begin
   delete from ai.run_content c
   using over o
   where c.run_created_at = o.run_created_at and c.run_id = o.run_id;
-  get diagnostics swept = row_count;
+  get diagnostics deleted_count = row_count;
   perform private.delete_expired_rows('ai.idempotency_keys', 'expires_at', '0', most);
-  return swept;
+  return deleted_count;
 end
 $$;

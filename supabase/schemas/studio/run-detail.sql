@@ -26,8 +26,8 @@ as $$
   select r
   from ai.runs r,
     -- The id is a UUIDv7, which contains the time of its creation and so determines the partition.
-    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as begun
-  where r.id = run_id and r.created_at >= begun - interval '1 second' and r.created_at < begun + interval '1 second'
+    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as run_time
+  where r.id = run_id and r.created_at >= run_time - interval '1 second' and r.created_at < run_time + interval '1 second'
 $$;
 
 -- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
@@ -133,7 +133,7 @@ as $$
     'exempt', (run).exempt,
     'swept', (run).swept,
     'idempotent', (run).idempotency_key is not null,
-    'askedProvider', ai.asked_provider((run).steps),
+    'askedProvider', ai.has_provider_call((run).steps),
     'reservedCredits', case when (run).status = 'running' then trim_scale((run).reserved_credits)::text end
   ) || case when cost_visible then jsonb_build_object(
     'markup', trim_scale((run).markup)::text,
@@ -145,7 +145,7 @@ as $$
 $$;
 
 -- Returns whether a run made a request to a provider.
-create or replace function ai.asked_provider(steps jsonb) returns boolean
+create or replace function ai.has_provider_call(steps jsonb) returns boolean
   language sql immutable security invoker parallel safe
 as $$
   select jsonb_path_exists(coalesce(steps, '[]'), '$[*] ? (@.type == "model" || @.type == "retry")')

@@ -60,7 +60,7 @@ begin
         case when visible then r.served_tier end, r.marks, trim_scale(r.billed_credits)::text,
         trim_scale(r.unmetered_credits)::text, case when visible then trim_scale(r.cost_usd)::text end, r.first_byte_ms,
         r.latency_ms, r.cache_write_1h_tokens, r.exempt, r.swept, r.idempotency_key is not null,
-        ai.asked_provider(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
+        ai.has_provider_call(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
         case when visible then trim_scale(r.markup)::text end, case when visible then r.route end,
         case when visible then ai.charged_routes(r.routes, r.route, r.attempts)::text end,
         case when visible then r.attempts end

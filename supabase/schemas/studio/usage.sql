@@ -13,7 +13,7 @@ create or replace function ai.read_usage(
   language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
 as $$
 declare
-  asked record := ai.usage_window(given_from, given_to, 30);
+  report_window record := ai.usage_window(given_from, given_to, 30);
   by_member boolean := 'member' = any (group_by);
   by_label boolean := 'label' = any (group_by);
   visible boolean := ai.cost_visible(workspace);
@@ -21,12 +21,12 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  if asked.fault is not null then
-    return jsonb_build_object('outcome', 'bad_window', 'fault', asked.fault);
+  if report_window.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', report_window.fault);
   end if;
   return (
     with parts as materialized (
-      select * from ai.usage_between(workspace, asked.window_from, asked.window_to, by_member)
+      select * from ai.usage_between(workspace, report_window.window_from, report_window.window_to, by_member)
     ), grouped as (
       select
         array[
@@ -52,18 +52,18 @@ begin
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
         sum(l.requests), sum(l.failed), sum(l.input_tokens), sum(l.output_tokens), sum(l.cost_usd), sum(l.billed_credits),
         sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed)
-      from ai.label_usage_between(workspace, asked.window_from, asked.window_to) l
+      from ai.label_usage_between(workspace, report_window.window_from, report_window.window_to) l
       where by_label
       group by 1
       having sum(l.requests) > 0
     )
     select jsonb_build_object(
       'outcome', 'listed',
-      'from', ai.utc_text_microseconds(asked.window_from),
-      'to', ai.utc_text_microseconds(asked.window_to),
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
       'previous', jsonb_build_object(
-        'from', ai.utc_text_microseconds(asked.window_from - (asked.window_to - asked.window_from)),
-        'to', ai.utc_text_microseconds(asked.window_from)
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
       ),
       'totals', (
         select ai.usage_sums(
@@ -74,7 +74,7 @@ begin
           'otherDeductions', trim_scale(d.credits)::text,
           'usedCredits', trim_scale(d.credits + coalesce(sum(u.billed_credits), 0))::text
         )
-        from (select ai.unlinked_deductions(member_id, workspace, asked.window_from, asked.window_to) as credits) d
+        from (select ai.unlinked_deductions(member_id, workspace, report_window.window_from, report_window.window_to) as credits) d
         left join parts u on true
         group by d.credits
       ),

@@ -123,7 +123,7 @@ declare
   -- Read first, because somebody who has left has no permission.
   manages_keys constant boolean :=
     remove_workspace_member.workspace_id in (select private.my_workspace_ids_with_permission('manage_ai_keys'));
-  ended record;
+  revoked_key record;
 begin
   if not private.account_required_mfa_satisfied() then
     raise exception 'not allowed' using errcode = 'PT403';
@@ -139,7 +139,7 @@ begin
   if not manages_keys then
     return;
   end if;
-  for ended in
+  for revoked_key in
     update ai.keys k set revoked_at = now()
     where k.workspace_id = remove_workspace_member.workspace_id
       and k.created_by = remove_workspace_member.user_id
@@ -149,7 +149,7 @@ begin
     returning k.id, k.name
   loop
     perform private.log_workspace_change(
-      remove_workspace_member.workspace_id, 'key.revoked', ended.id, ended.name
+      remove_workspace_member.workspace_id, 'key.revoked', revoked_key.id, revoked_key.name
     );
   end loop;
 end

@@ -70,16 +70,16 @@ as $$
   select other.*
   from public.workspace_members m
   join public.workspaces w on w.id = m.workspace_id
-  join public.workspace_roles mine on mine.id = m.role_id
+  join public.workspace_roles own_role on own_role.id = m.role_id
   join public.workspace_roles other on other.workspace_id = m.workspace_id
   where m.user_id = assignable_roles.user_id
     and w.deleted_at is null
     and (
-      mine.is_owner
+      own_role.is_owner
       or (
-        'manage_members'::public.workspace_permission = any (mine.permissions)
+        'manage_members'::public.workspace_permission = any (own_role.permissions)
         and not other.is_owner
-        and other.permissions <@ mine.permissions
+        and other.permissions <@ own_role.permissions
       )
     )
 $$;

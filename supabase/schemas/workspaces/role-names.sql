@@ -14,7 +14,7 @@ declare
     '\u00b6-\u00b9\u00bb-\u00bf\u2000-\u206f\u3000-\u3006\u3008-\u303f]+';
   latin constant text := '[A-Za-z\u00aa\u00ba\u00c0-\u02af\u1d00-\u1d7f\u1e00-\u1eff\u2c60-\u2c7f\ua720-\ua7ff]';
   -- Greek, Coptic, Cyrillic, Armenian, Cherokee, Canadian syllabics, Tifinagh, Lisu, and old scripts.
-  alike constant text := '[\u0370-\u058f\u13a0-\u167f\u1c80-\u1c8f\u1f00-\u1fff\u2c80-\u2cff\u2d30-\u2d7f\u2de0-\u2dff'
+  similar_scripts constant text := '[\u0370-\u058f\u13a0-\u167f\u1c80-\u1c8f\u1f00-\u1fff\u2c80-\u2cff\u2d30-\u2d7f\u2de0-\u2dff'
     '\ua4d0-\ua4ff\ua640-\ua69f\uab70-\uabbf\U00010280-\U000104ff]';
   shown text;
   word text;
@@ -60,7 +60,7 @@ begin
     loop
       plain := regexp_replace(plain, lookalikes, letter, 'g');
     end loop;
-    if word ~ latin and word ~ alike
+    if word ~ latin and word ~ similar_scripts
       or lower(word) not in ('owner', 'admin', 'member')
         and replace(replace(lower(plain), 'rn', 'm'), 'vv', 'w') in ('owner', 'admin', 'member') then
       raise check_violation using message = 'the name is not recognizable', constraint = 'recognizable_name';

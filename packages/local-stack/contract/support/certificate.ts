@@ -34,8 +34,8 @@ export function selfSigned(hosts: readonly string[]): { key: string; certificate
     publicKey.export({ type: "spki", format: "der" }),
     der(0xa3, sequence(extension(0x13, sequence(der(0x01, Buffer.from([0xff])))), extension(0x11, sequence(...names)))),
   );
-  const whole = sequence(body, ecdsaWithSha256, bits(sign("sha256", body, privateKey)));
-  const lines = whole.toString("base64").match(/.{1,64}/g) ?? [];
+  const signedCertificate = sequence(body, ecdsaWithSha256, bits(sign("sha256", body, privateKey)));
+  const lines = signedCertificate.toString("base64").match(/.{1,64}/g) ?? [];
   return {
     key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
     certificate: `-----BEGIN CERTIFICATE-----\n${lines.join("\n")}\n-----END CERTIFICATE-----\n`,

@@ -34,7 +34,7 @@ export async function startProvider() {
   const codes = new Map<string, { provider: ProviderName; person: Person }>();
   const tokens = new Map<string, Person>();
   const { privateKey, publicKey } = await generateKeyPair("RS256");
-  const stranger = await generateKeyPair("RS256");
+  const unknownKey = await generateKeyPair("RS256");
   const jwk = { ...(await exportJWK(publicKey)), kid: "provider", alg: "RS256", use: "sig" };
   let url = "";
 
@@ -55,7 +55,7 @@ export async function startProvider() {
     if (person.signature === "client") {
       return new SignJWT(claims).setProtectedHeader({ alg: "HS256" }).sign(secretKey);
     }
-    const key = person.signature === "stranger" ? stranger.privateKey : privateKey;
+    const key = person.signature === "stranger" ? unknownKey.privateKey : privateKey;
     return new SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: "provider" }).sign(key);
   }
 
@@ -153,8 +153,8 @@ function discovery(issuer: string, { origin, name }: { origin: string; name?: Pr
 function knowsClient(request: IncomingMessage, form: URLSearchParams, shape: Shape): boolean {
   const inBody = form.get("client_id") === client.id && form.get("client_secret") === client.secret;
   const [scheme, credentials = ""] = (request.headers.authorization ?? "").split(" ");
-  const given = scheme === "Basic" ? atob(credentials).split(":").map(decodeFormText) : [];
-  const inHeader = given[0] === client.id && given[1] === client.secret;
+  const basic = scheme === "Basic" ? atob(credentials).split(":").map(decodeFormText) : [];
+  const inHeader = basic[0] === client.id && basic[1] === client.secret;
   return inBody || (inHeader && !shape.credentialsInBody);
 }
 

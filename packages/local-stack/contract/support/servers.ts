@@ -77,29 +77,29 @@ export async function startServer(
   surroundings: Surroundings,
   changes: Record<string, string> = {},
 ): Promise<RunningServer> {
-  const held = await holdFreePort();
-  const { port } = held;
+  const heldPort = await holdFreePort();
+  const { port } = heldPort;
   // An empty value counts as unset, as in .env.example.
   const binary = process.env.IDENTITY_BIN || undefined;
-  const ours = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
-  await held.handOver();
-  const child = spawn(binary ?? process.execPath, binary ? [] : [ours], {
+  const entryPoint = path.resolve(import.meta.dirname, "../../services/identity/main.ts");
+  await heldPort.handOver();
+  const child = spawn(binary ?? process.execPath, binary ? [] : [entryPoint], {
     stdio: ["ignore", "pipe", "pipe"],
     ...(binary ? { cwd: path.dirname(binary) } : {}),
     env: { NODE_ENV: "test", PATH: process.env.PATH, ...baseEnvironment(surroundings, port), ...changes },
   });
-  let said = "";
+  let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream.on("data", (chunk) => {
-      said = (said + chunk).slice(-4_000);
+      output = (output + chunk).slice(-4_000);
     });
   }
   const url = `http://127.0.0.1:${port}`;
   const healthy = await becomesHealthy(child, url);
-  await held.release();
+  await heldPort.release();
   if (!healthy) {
     await stop(child);
-    throw new Error(`The identity server did not become healthy:\n${said}`);
+    throw new Error(`The identity server did not become healthy:\n${output}`);
   }
   return { url, stop: () => stop(child) };
 }

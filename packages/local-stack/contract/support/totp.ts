@@ -25,8 +25,8 @@ export async function challenge(bearer: string, factorId: string): Promise<strin
   return expectOk(await call(`POST /factors/${factorId}/challenge`, { bearer, body: {} })).id;
 }
 
-export function verifyCode(bearer: string, given: { factorId: string; challengeId: string; code: string }) {
-  const { factorId, challengeId, code } = given;
+export function verifyCode(bearer: string, verification: { factorId: string; challengeId: string; code: string }) {
+  const { factorId, challengeId, code } = verification;
   return call(`POST /factors/${factorId}/verify`, { bearer, body: { challenge_id: challengeId, code } });
 }
 

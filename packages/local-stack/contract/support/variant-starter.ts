@@ -27,8 +27,8 @@ export async function startVariants(surroundings: Surroundings) {
   const stop = async () => {
     starter.closeAllConnections();
     starter.close();
-    const settled = await Promise.allSettled(servers.values());
-    await Promise.all(settled.map((outcome) => (outcome.status === "fulfilled" ? outcome.value.stop() : undefined)));
+    const outcomes = await Promise.allSettled(servers.values());
+    await Promise.all(outcomes.map((outcome) => (outcome.status === "fulfilled" ? outcome.value.stop() : undefined)));
   };
   return { url: `http://127.0.0.1:${address.port}`, stop };
 }

@@ -9,7 +9,7 @@ const checkIntervalMs = 200;
 const checkTimeoutMs = 1_000;
 
 /** The ports of the servers behind each port that this process listens on. */
-const fronts = z
+const frontPorts = z
   .record(z.string(), z.array(z.number()).nonempty())
   .parse(JSON.parse(process.env.FRONTS ?? "{}") as unknown);
 const noServer: Refusal = {
@@ -32,13 +32,13 @@ async function watch(port: number): Promise<never> {
 }
 
 /** Distributes requests, not connections, round-robin over the healthy servers. Adds nothing to X-Forwarded-For. */
-for (const [front, servers] of Object.entries(fronts)) {
+for (const [frontPort, servers] of Object.entries(frontPorts)) {
   for (const port of servers) void watch(port);
-  let turn = 0;
+  let nextIndex = 0;
   createServer((incoming, outgoing) => {
     const usable = servers.filter((port) => healthy.has(port));
-    turn += 1;
-    const port = (usable.length > 0 ? usable : servers)[turn % (usable.length || servers.length)];
+    nextIndex += 1;
+    const port = (usable.length > 0 ? usable : servers)[nextIndex % (usable.length || servers.length)];
     forward(incoming, outgoing, {
       origin: `http://${host}:${port}`,
       path: incoming.url ?? "/",
@@ -46,9 +46,9 @@ for (const [front, servers] of Object.entries(fronts)) {
       unreachable: noServer,
     });
   })
-    .listen(Number(front), host, () => console.log(`balancer listens on ${front} for ${servers.join(", ")}`))
+    .listen(Number(frontPort), host, () => console.log(`balancer listens on ${frontPort} for ${servers.join(", ")}`))
     .once("error", (error) => {
-      console.error(`The balancer cannot listen on ${front}: ${error.message}`);
+      console.error(`The balancer cannot listen on ${frontPort}: ${error.message}`);
       process.exit(1);
     });
 }

@@ -76,7 +76,7 @@ class PoolDriver implements Driver {
 
 class PoolConnection implements DatabaseConnection {
   private readonly client: pg.PoolClient;
-  private lost = false;
+  private isLost = false;
   private beginning = false;
 
   constructor(client: pg.PoolClient) {
@@ -85,7 +85,7 @@ class PoolConnection implements DatabaseConnection {
   }
 
   private readonly onError = () => {
-    this.lost = true;
+    this.isLost = true;
   };
 
   /** BEGIN is sent with the first statement, in the same message if that statement has no parameters. */
@@ -94,7 +94,7 @@ class PoolConnection implements DatabaseConnection {
   }
 
   async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    if (this.lost) throw new ConnectionLostError(undefined);
+    if (this.isLost) throw new ConnectionLostError(undefined);
     const begins = this.beginning;
     this.beginning = false;
     try {
@@ -107,19 +107,19 @@ class PoolConnection implements DatabaseConnection {
       return countingCommands.has(command) ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
     } catch (error) {
       if (error instanceof pg.DatabaseError) throw error;
-      this.lost = true;
+      this.isLost = true;
       throw new ConnectionLostError(error);
     }
   }
 
   async rollback(): Promise<void> {
-    if (this.lost) return;
+    if (this.isLost) return;
     await this.client.query("rollback").catch(this.onError);
   }
 
   release(): void {
     this.client.off("error", this.onError);
-    this.client.release(this.lost);
+    this.client.release(this.isLost);
   }
 
   // biome-ignore lint/correctness/useYield: the interface asks for it, and nothing here streams

@@ -19,15 +19,15 @@ export function isReadOnly({ method, plan }: RequestContext, schema: Introspecti
   if (method === "GET" || method === "HEAD") return true;
   if (plan?.type !== "rpc") return false;
   const { args } = plan;
-  const given = args === undefined || Array.isArray(args) ? [] : Object.keys(args);
+  const argumentNames = args === undefined || Array.isArray(args) ? [] : Object.keys(args);
   const overloads = (schema.functions ?? []).filter(
     (candidate) =>
       candidate.name === plan.function && candidate.schema === (plan.schema ?? schema.default_schema ?? "public"),
   );
   const called = overloads.filter(
     ({ arg_names, arg_defaults }) =>
-      given.every((name) => arg_names.includes(name)) &&
-      arg_names.slice(0, arg_names.length - arg_defaults).every((name) => given.includes(name)),
+      argumentNames.every((name) => arg_names.includes(name)) &&
+      arg_names.slice(0, arg_names.length - arg_defaults).every((name) => argumentNames.includes(name)),
   );
   // No overload matches by name if the function takes the whole body as its one unnamed argument. In that case,
   // considers all overloads.

@@ -8,13 +8,13 @@ const retryDelayMs = 500;
  * @returns a function that ends the watch
  */
 export function watchSchema(databaseUrl: string, onChange: () => void): () => Promise<void> {
-  let ended = false;
+  let isStopped = false;
   let client: pg.Client | undefined;
   let timer: NodeJS.Timeout | undefined;
 
   function retry(): void {
     client = undefined;
-    if (!ended) timer = setTimeout(connect, retryDelayMs);
+    if (!isStopped) timer = setTimeout(connect, retryDelayMs);
   }
 
   async function connect(): Promise<void> {
@@ -34,7 +34,7 @@ export function watchSchema(databaseUrl: string, onChange: () => void): () => Pr
 
   void connect();
   return async () => {
-    ended = true;
+    isStopped = true;
     clearTimeout(timer);
     await client?.end();
   };

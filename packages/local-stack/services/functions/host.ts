@@ -46,8 +46,8 @@ export async function startHost(): Promise<{ stop: () => Promise<void> }> {
     async stop() {
       globalThis.dispatchEvent(new CustomEvent("beforeunload", { detail: { reason: "termination" } }));
       await stopServing(requestLimitMs);
-      const left = await background.drain(backgroundLimitMs);
-      if (left > 0) console.error(`${left} background tasks were not done in time`);
+      const remainingTasks = await background.drain(backgroundLimitMs);
+      if (remainingTasks > 0) console.error(`${remainingTasks} background tasks were not done in time`);
     },
   };
 }

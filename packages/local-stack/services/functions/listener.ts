@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FunctionHandler } from "./deno-api.ts";
 
 /** How many microtasks to wait for each read of a response body. A body that is not complete by then is streamed. */
-const turnsOfWhole = 8;
+const maxMicrotaskTurns = 8;
 const json = "application/json";
 
 /**
@@ -55,7 +55,7 @@ function requestOf(incoming: IncomingMessage, outgoing: ServerResponse): Request
 /** A request whose signal aborts when the client disconnects. The signal is created on first use, which is rare. */
 class ClientRequest extends Request {
   readonly #outgoing: ServerResponse;
-  #leaving?: AbortController;
+  #disconnect?: AbortController;
 
   constructor(url: string, init: RequestInit, outgoing: ServerResponse) {
     super(url, init);
@@ -63,15 +63,15 @@ class ClientRequest extends Request {
   }
 
   override get signal(): AbortSignal {
-    if (!this.#leaving) {
-      const leaving = new AbortController();
+    if (!this.#disconnect) {
+      const disconnect = new AbortController();
       const outgoing = this.#outgoing;
-      const tell = () => outgoing.writableFinished || leaving.abort();
-      if (outgoing.destroyed) tell();
-      else outgoing.once("close", tell);
-      this.#leaving = leaving;
+      const abortUnlessFinished = () => outgoing.writableFinished || disconnect.abort();
+      if (outgoing.destroyed) abortUnlessFinished();
+      else outgoing.once("close", abortUnlessFinished);
+      this.#disconnect = disconnect;
     }
-    return this.#leaving.signal;
+    return this.#disconnect.signal;
   }
 }
 
@@ -176,7 +176,7 @@ async function soon(reading: Promise<Reading>): Promise<Reading | undefined> {
     },
     () => {},
   );
-  for (let turn = 0; turn < turnsOfWhole && !result; turn++) await undefined;
+  for (let turn = 0; turn < maxMicrotaskTurns && !result; turn++) await undefined;
   return result;
 }
 

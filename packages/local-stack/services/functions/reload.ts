@@ -4,7 +4,7 @@ import { functionsFolder, stopLimitMs } from "./host.ts";
 /** The delay between the last change and the restart. Editors write a file in several steps. */
 const quietMs = 100;
 
-type RunningWorker = { worker: Worker; ended: Promise<void> };
+type RunningWorker = { worker: Worker; exited: Promise<void> };
 
 /** Serves the functions from a worker that is replaced whenever a file below their folder changes. */
 export function startReloadingHost(): { stop: () => Promise<void> } {
@@ -33,7 +33,7 @@ export function startReloadingHost(): { stop: () => Promise<void> } {
 
 function startWorker(): RunningWorker {
   const worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
-  const ended = new Promise<void>((resolve) => {
+  const exited = new Promise<void>((resolve) => {
     worker.addEventListener("message", () => resolve());
     worker.addEventListener("error", (event) => {
       event.preventDefault();
@@ -41,16 +41,16 @@ function startWorker(): RunningWorker {
       resolve();
     });
   });
-  return { worker, ended };
+  return { worker, exited };
 }
 
-async function stopWorker({ worker, ended }: RunningWorker): Promise<void> {
+async function stopWorker({ worker, exited }: RunningWorker): Promise<void> {
   worker.postMessage("stop");
   let timer: ReturnType<typeof setTimeout> | undefined;
   const limit = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, stopLimitMs);
   });
-  await Promise.race([ended, limit]);
+  await Promise.race([exited, limit]);
   clearTimeout(timer);
   worker.terminate();
 }

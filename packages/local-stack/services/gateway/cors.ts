@@ -27,8 +27,8 @@ export const exposedHeaders = {
 export function crossOrigin(exposed: string): MiddlewareHandler {
   return async (c, next) => {
     if (c.req.method === "OPTIONS" && c.req.header("access-control-request-method")) {
-      const asked = (c.req.header("access-control-request-headers") ?? "").toLowerCase().split(/\s*,\s*/);
-      const allowed = new Set([...allowedHeaders, ...asked.filter((name) => /^[a-z0-9-]+$/.test(name))]);
+      const requestedHeaders = (c.req.header("access-control-request-headers") ?? "").toLowerCase().split(/\s*,\s*/);
+      const allowed = new Set([...allowedHeaders, ...requestedHeaders.filter((name) => /^[a-z0-9-]+$/.test(name))]);
       return c.body(null, 204, {
         "access-control-allow-origin": "*",
         "access-control-allow-methods": methods,

@@ -35,6 +35,6 @@ export async function resolveCaller(
     const kind = keys.identify(bearer);
     return kind ? { kind, claims: { role: roleOfKey[kind] } } : { refusal: invalidKey };
   }
-  const verdict = await verify(bearer);
-  return "refusal" in verdict ? verdict : { kind: check.kind, claims: verdict.claims };
+  const verification = await verify(bearer);
+  return "refusal" in verification ? verification : { kind: check.kind, claims: verification.claims };
 }

@@ -7,8 +7,8 @@ const keySetTimeoutMs = 3_000;
 /** Minimum time between two fetches of the key set that are caused by an unknown `kid`. */
 const keySetCooldownMs = 1_000;
 
-export type TokenVerdict = { claims: JWTPayload } | { refusal: Refusal };
-export type TokenVerifier = (token: string) => Promise<TokenVerdict>;
+export type TokenVerification = { claims: JWTPayload } | { refusal: Refusal };
+export type TokenVerifier = (token: string) => Promise<TokenVerification>;
 
 /**
  * Creates a verifier for users' access tokens. It checks the ES256 signature against the identity backend's published

@@ -37,9 +37,9 @@ export async function transaction<T>(db: Database, work: (tx: Sql) => Promise<T>
       await client.query("commit");
       return result;
     } catch (error) {
-      const keep = error instanceof AuthError && error.commits;
-      await client.query(keep ? "commit" : "rollback").catch((lost: Error) => {
-        broken = lost;
+      const commits = error instanceof AuthError && error.commits;
+      await client.query(commits ? "commit" : "rollback").catch((connectionError: Error) => {
+        broken = connectionError;
       });
       throw error;
     }

@@ -8,7 +8,7 @@ const env = z
   .object({ SMTP_PORT: port, WEB_PORT: port, MAIL_DIR: z.string(), HOST: z.string().default("127.0.0.1") })
   .parse(process.env);
 
-const keptMails = 500;
+const maxMails = 500;
 
 const mail = new MailDev({
   smtp: env.SMTP_PORT,
@@ -17,7 +17,7 @@ const mail = new MailDev({
   webIp: env.HOST,
   // By default, MailDev uses one directory for everyone on the machine and empties it at each start.
   mailDirectory: env.MAIL_DIR,
-  maxEmails: keptMails,
+  maxEmails: maxMails,
   hideExtensions: ["STARTTLS"],
 });
 

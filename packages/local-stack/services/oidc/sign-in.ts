@@ -43,8 +43,8 @@ export function signInPages({
 
   /** Reads the person from the form. @returns the result for the provider, or an error message for the form */
   function readPerson(form: Record<string, string>) {
-    const known = demoPeople.get(form.person ?? "");
-    const parsed = known ? { success: true as const, data: known } : signInForm.safeParse(form);
+    const demoPerson = demoPeople.get(form.person ?? "");
+    const parsed = demoPerson ? { success: true as const, data: demoPerson } : signInForm.safeParse(form);
     if (parsed.success) return { login: { accountId: people.admit(parsed.data) } };
     return parsed.error.issues[0]?.message ?? "Enter an address";
   }

@@ -3,13 +3,13 @@ import path from "node:path";
 import type { Placement } from "../postgres/placement.ts";
 
 /** Folders where Debian and others install PgBouncer, which are not on every PATH. */
-const usualFolders = ["/usr/sbin", "/usr/local/sbin"];
+const defaultFolders = ["/usr/sbin", "/usr/local/sbin"];
 /** The maximum number of server connections for each role. Further clients wait. */
 const poolSize = 12;
 
 /** Finds PgBouncer's program on the PATH or in its usual folders. */
 export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | undefined {
-  return [...searchPath.split(path.delimiter), ...usualFolders]
+  return [...searchPath.split(path.delimiter), ...defaultFolders]
     .filter((folder) => folder !== "")
     .map((folder) => path.join(folder, "pgbouncer"))
     .find((file) => existsSync(file));

@@ -104,14 +104,14 @@ async function createEmpty(draft: string, { passwords, placement, adopt }: Creat
 }
 
 function refuseDamaged(dataDir: string): void {
-  const startAfresh = "Put it back from a copy, or start afresh: npm run reset";
+  const resetHint = "Put it back from a copy, or start afresh: npm run reset";
   const versionFile = path.join(dataDir, "PG_VERSION");
   if (!existsSync(versionFile) || !existsSync(path.join(dataDir, "global/pg_control"))) {
-    throw new StackError(`${dataDir} is not a whole Postgres data directory.\n${startAfresh}`);
+    throw new StackError(`${dataDir} is not a whole Postgres data directory.\n${resetHint}`);
   }
   const version = readFileSync(versionFile, "utf8").trim();
   if (version !== majorVersion) {
-    throw new StackError(`${dataDir} was made by Postgres ${version || "?"}, this is ${majorVersion}.\n${startAfresh}`);
+    throw new StackError(`${dataDir} was made by Postgres ${version || "?"}, this is ${majorVersion}.\n${resetHint}`);
   }
 }
 
@@ -146,8 +146,8 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     log_timezone: "UTC",
     shared_preload_libraries: "pg_stat_statements",
   };
-  const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  return { command: placement.postgres, args: ["-D", placement.dataDir, ...given], ...placement.user };
+  const settingArguments = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  return { command: placement.postgres, args: ["-D", placement.dataDir, ...settingArguments], ...placement.user };
 }
 
 /**

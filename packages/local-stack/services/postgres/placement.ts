@@ -78,8 +78,8 @@ function accountIds(name: string): { uid: number; gid: number } | undefined {
 }
 
 function unprivilegedUser(): { uid: number; gid: number } {
-  const known = accountIds(account);
-  if (known) return known;
+  const existing = accountIds(account);
+  if (existing) return existing;
   spawnSync("groupadd", ["--system", account]);
   spawnSync("useradd", ["--system", "--gid", account, "--no-create-home", account]);
   const user = accountIds(account) ?? accountIds("nobody");
@@ -170,21 +170,21 @@ export async function placeCluster(dataDir: string, folder?: string): Promise<Pl
   }
   if (readdirSync(dataDir).length === 0) rmdirSync(dataDir);
   removeAbandoned();
-  const elsewhere = reachableDataDir(dataDir);
-  mkdirSync(elsewhere, { recursive: true, mode: 0o755 });
-  chmodSync(elsewhere, 0o700);
-  chownSync(elsewhere, user.uid, user.gid);
+  const reachableDir = reachableDataDir(dataDir);
+  mkdirSync(reachableDir, { recursive: true, mode: 0o755 });
+  chmodSync(reachableDir, 0o700);
+  chownSync(reachableDir, user.uid, user.gid);
   writeFileSync(path.join(reachableHome(dataDir), originFile), dataDir, { mode: 0o600 });
-  if (!canUse(elsewhere, user)) {
+  if (!canUse(reachableDir, user)) {
     throw new StackError(
-      `Postgres cannot run as root, and the account it runs as reaches neither ${dataDir} nor ${elsewhere}.\n` +
+      `Postgres cannot run as root, and the account it runs as reaches neither ${dataDir} nor ${reachableDir}.\n` +
         "Move the checkout to a directory that every user can enter, or start the stack as an ordinary user.",
     );
   }
   return {
     ...programs,
-    dataDir: elsewhere,
+    dataDir: reachableDir,
     user,
-    notice: `the account it runs as cannot reach ${dataDir}; its data is in ${elsewhere}`,
+    notice: `the account it runs as cannot reach ${dataDir}; its data is in ${reachableDir}`,
   };
 }

@@ -27,8 +27,8 @@ export async function startTemporaryServer(options: {
   const { placement, port, passwords, adopt } = options;
   const { command, args, ...user } = await clusterCommand({ dataDir: placement.dataDir, port, placement });
   const settings = { fsync: "off", synchronous_commit: "off", full_page_writes: "off", ...options.settings };
-  const given = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const server = spawn(command, [...args, ...given], {
+  const settingArguments = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+  const server = spawn(command, [...args, ...settingArguments], {
     ...user,
     cwd: "/",
     stdio: "ignore",

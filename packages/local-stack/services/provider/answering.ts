@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import type { Behaviour } from "./behaviours.ts";
 import { failureResponse, midwayError } from "./errors.ts";
-import { cutConnection, type StreamPiece, sseEvent, untilLeft, writeEvents } from "./event-stream.ts";
+import { cutConnection, type StreamPiece, sseEvent, untilDisconnected, writeEvents } from "./event-stream.ts";
 import type { Truth } from "./truth-log.ts";
 import type { Usage } from "./usage.ts";
 
@@ -30,22 +30,22 @@ export async function giveAnswer(
     answer,
   }: { behaviour: Behaviour; truth: Truth; dialect?: Dialect; answer: () => Answer },
 ): Promise<Response> {
-  const left = leaving(outgoing, truth);
+  const disconnected = disconnectSignal(outgoing, truth);
   try {
-    if (behaviour.firstByteMs > 0) await sleep(behaviour.firstByteMs, undefined, { signal: left });
-    if (behaviour.failure) return await fail(behaviour.failure, { outgoing, left, dialect });
-    const given = answer();
-    if ("pieces" in given)
-      await writeEvents(outgoing, given.pieces, { behaviour, truth, left, midwayError: dialect.midwayError });
-    else await sendBody(outgoing, given, { behaviour, truth, left });
+    if (behaviour.firstByteMs > 0) await sleep(behaviour.firstByteMs, undefined, { signal: disconnected });
+    if (behaviour.failure) return await fail(behaviour.failure, { outgoing, disconnected, dialect });
+    const output = answer();
+    if ("pieces" in output)
+      await writeEvents(outgoing, output.pieces, { behaviour, truth, disconnected, midwayError: dialect.midwayError });
+    else await sendBody(outgoing, output, { behaviour, truth, disconnected });
   } catch (error) {
-    if (!left.aborted) throw error;
+    if (!disconnected.aborted) throw error;
   }
   return RESPONSE_ALREADY_SENT;
 }
 
 /** Returns a signal that aborts when a client disconnects before its response has ended. */
-function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
+function disconnectSignal(outgoing: ServerResponse, truth: Truth): AbortSignal {
   const controller = new AbortController();
   const onClose = () => {
     truth.endedAt = new Date().toISOString();
@@ -61,11 +61,11 @@ function leaving(outgoing: ServerResponse, truth: Truth): AbortSignal {
 
 async function fail(
   failure: NonNullable<Behaviour["failure"]>,
-  { outgoing, left, dialect }: { outgoing: ServerResponse; left: AbortSignal; dialect: Dialect },
+  { outgoing, disconnected, dialect }: { outgoing: ServerResponse; disconnected: AbortSignal; dialect: Dialect },
 ): Promise<Response> {
   if (failure === "redirect") return new Response(null, { status: 302, headers: { location: "/v1/models" } });
   if (failure === "reset") cutConnection(outgoing);
-  else if (failure === "hang") await untilLeft(left);
+  else if (failure === "hang") await untilDisconnected(disconnected);
   else return dialect.failure(failure);
   return RESPONSE_ALREADY_SENT;
 }
@@ -73,7 +73,7 @@ async function fail(
 async function sendBody(
   outgoing: ServerResponse,
   { body, usage }: { body: unknown; usage: Usage },
-  { behaviour, truth, left }: { behaviour: Behaviour; truth: Truth; left: AbortSignal },
+  { behaviour, truth, disconnected }: { behaviour: Behaviour; truth: Truth; disconnected: AbortSignal },
 ): Promise<void> {
   truth.usage = usage;
   truth.usageReported = behaviour.usage !== "none" && behaviour.midway === undefined;
@@ -84,6 +84,6 @@ async function sendBody(
     return;
   }
   outgoing.write(text.slice(0, text.length / 2));
-  if (behaviour.midway === "stall") await untilLeft(left);
+  if (behaviour.midway === "stall") await untilDisconnected(disconnected);
   cutConnection(outgoing);
 }

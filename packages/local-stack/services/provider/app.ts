@@ -11,7 +11,7 @@ import { messagesError } from "./messages-errors.ts";
 import { countTokensRoute, messagesRoute } from "./messages-route.ts";
 import { createOutage, outageSchema } from "./outage.ts";
 import { responsesRoute } from "./responses-route.ts";
-import { speak, speechRequest } from "./speech.ts";
+import { speechRequest, synthesize } from "./speech.ts";
 import { createTruthLog } from "./truth-log.ts";
 import { countTokens } from "./usage.ts";
 
@@ -41,9 +41,9 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   });
 
   app.put("/outage", async (c) => {
-    const how = outageSchema.safeParse(await c.req.json().catch(() => undefined));
-    if (!how.success) return invalidRequest("There is no such outage.", null);
-    outage.begin(how.data);
+    const parsedOutage = outageSchema.safeParse(await c.req.json().catch(() => undefined));
+    if (!parsedOutage.success) return invalidRequest("There is no such outage.", null);
+    outage.begin(parsedOutage.data);
     return c.body(null, 204);
   });
   app.delete("/outage", (c) => {
@@ -53,8 +53,8 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
 
   app.use("/v1/*", async (c, next) => {
     const key = c.req.header("x-api-key");
-    const given = isAnthropic(c.req) ? `Bearer ${key}` : (c.req.header("authorization") ?? "");
-    if (!timingSafeEqual(digest(given), expected)) {
+    const credential = isAnthropic(c.req) ? `Bearer ${key}` : (c.req.header("authorization") ?? "");
+    if (!timingSafeEqual(digest(credential), expected)) {
       return isAnthropic(c.req) ? messagesError(401, "invalid x-api-key") : invalidKey();
     }
     await next();
@@ -62,8 +62,10 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
   app.use("/v1/*", replayFixtures(log));
   app.use("/v1beta/*", async (c, next) => {
     const { authorization = "" } = c.req.header();
-    const given = c.req.path.startsWith("/v1beta/openai/") ? authorization : `Bearer ${c.req.header("x-goog-api-key")}`;
-    if (!timingSafeEqual(digest(given), expected)) return geminiFailure(401);
+    const credential = c.req.path.startsWith("/v1beta/openai/")
+      ? authorization
+      : `Bearer ${c.req.header("x-goog-api-key")}`;
+    if (!timingSafeEqual(digest(credential), expected)) return geminiFailure(401);
     await next();
   });
   // Gemini's OpenAI endpoint prefixes model ids with `models/`.
@@ -96,7 +98,7 @@ export function createProvider({ apiKey }: { apiKey: string }): Hono<{ Bindings:
     if (!behaviourOf(parsed.data.model)) return unknownModel(parsed.data.model);
     record(c.req, { model: parsed.data.model, input: countTokens(parsed.data.input) });
     const type = parsed.data.response_format === "pcm" ? "audio/pcm;rate=24000" : "audio/wav";
-    return new Response(new Uint8Array(speak(parsed.data)), { headers: { "content-type": type } });
+    return new Response(new Uint8Array(synthesize(parsed.data)), { headers: { "content-type": type } });
   });
 
   function record(

@@ -39,7 +39,7 @@ export function chatRoute(log: TruthLog, outage: Outage) {
 }
 
 function completionBody({ id, created, model, choices, usage }: Completion, behaviour: Behaviour) {
-  const stated = completionUsage(behaviour.usage === "zero" ? noUsage : usage);
+  const reportedUsage = completionUsage(behaviour.usage === "zero" ? noUsage : usage);
   return {
     id,
     object: "chat.completion",
@@ -59,6 +59,6 @@ function completionBody({ id, created, model, choices, usage }: Completion, beha
       logprobs: null,
       finish_reason: finish,
     })),
-    ...(behaviour.usage === "none" ? {} : { usage: stated }),
+    ...(behaviour.usage === "none" ? {} : { usage: reportedUsage }),
   };
 }

@@ -11,12 +11,12 @@ export function chatEvents(
 ): StreamPiece[] {
   const { usage } = completion;
   const pieces: StreamPiece[] = chatChunks(completion).map((chunk) => {
-    const stated = usageOnChunk(behaviour, includeUsage, chunk.usage);
-    return { text: sseEvent({ ...chunk.data, ...stated }), usage: chunk.usage };
+    const reportedUsage = usageOnChunk(behaviour, includeUsage, chunk.usage);
+    return { text: sseEvent({ ...chunk.data, ...reportedUsage }), usage: chunk.usage };
   });
   if (includeUsage && behaviour.usage !== "none" && behaviour.usage !== "cumulative") {
-    const stated = behaviour.usage === "zero" ? { ...completion, usage: noUsage } : completion;
-    const closing = { text: sseEvent(usageChunk(stated)), usage, reportsUsage: true };
+    const reportedUsage = behaviour.usage === "zero" ? { ...completion, usage: noUsage } : completion;
+    const closing = { text: sseEvent(usageChunk(reportedUsage)), usage, reportsUsage: true };
     pieces.push(closing, ...(behaviour.usage === "twice" ? [closing] : []));
   }
   return [...pieces, { text: "data: [DONE]\n\n", usage }];

@@ -65,8 +65,8 @@ function answer(request: ChatRequest, behaviour: Behaviour, index: number): Choi
   const limit = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
   const toolCall = chooseTool(request, behaviour, index);
   if (toolCall) return toolChoice(toolCall, limit);
-  const whole = answerText(request, behaviour, index);
-  const stopped = beforeStop(whole, request.stop);
+  const fullText = answerText(request, behaviour, index);
+  const stopped = beforeStop(fullText, request.stop);
   if (countTokens(stopped) > limit) return { text: firstTokens(stopped, limit), finish: "length" };
   return { text: stopped, finish: behaviour.finish ?? "stop" };
 }
@@ -96,23 +96,24 @@ function chooseTool(request: ChatRequest, behaviour: Behaviour, index: number): 
   if (!tools || tools.length === 0 || (choice === "none" && !behaviour.stubborn)) return undefined;
   const prompt = lastPrompt(request);
   const named = typeof choice === "object" ? (choice?.function ?? choice?.custom)?.name : undefined;
-  const asked = tools.find((candidate) => new RegExp(`call ${nameOf(candidate)}(?![\\w-])`).test(prompt));
+  const requestedTool = tools.find((candidate) => new RegExp(`call ${nameOf(candidate)}(?![\\w-])`).test(prompt));
   const results = messages.filter(({ role }) => role === "tool").length;
   const isAnswered = messages.at(-1)?.role === "tool" && results >= (behaviour.calls ?? 1) && !behaviour.stubborn;
   const eager = choice === "required" || behaviour.callsTools ? tools[0] : undefined;
-  const tool = tools.find((candidate) => nameOf(candidate) === named) ?? (isAnswered ? undefined : (asked ?? eager));
+  const tool =
+    tools.find((candidate) => nameOf(candidate) === named) ?? (isAnswered ? undefined : (requestedTool ?? eager));
   if (!tool) return undefined;
   const id = `call_demo_${fingerprint({ request, index })}`;
-  const placed = tool.namespace === undefined ? { id } : { id, namespace: tool.namespace };
+  const base = tool.namespace === undefined ? { id } : { id, namespace: tool.namespace };
   const name = nameOf(tool);
   if (tool.type === "custom") {
     const input = prompt.match(new RegExp(`call ${name} with ([^]*)`))?.[1] ?? "demo";
-    return { ...placed, type: "custom", custom: { name, input } };
+    return { ...base, type: "custom", custom: { name, input } };
   }
   const { parameters } = tool.function;
-  const given = prompt.match(new RegExp(`call ${name} with (\\{[^}]*\\})`))?.[1];
+  const requestedArguments = prompt.match(new RegExp(`call ${name} with (\\{[^}]*\\})`))?.[1];
   const sample = () => JSON.stringify(sampleOf(parameters ?? { type: "object" }));
-  return { ...placed, type: "function", function: { name, arguments: given ?? sample() } };
+  return { ...base, type: "function", function: { name, arguments: requestedArguments ?? sample() } };
 }
 
 function nameOf(tool: ChatTool): string {
@@ -129,9 +130,9 @@ function beforeStop(text: string, stop: ChatRequest["stop"]): string {
 function toolChoice(toolCall: ToolCall, limit: number): Choice {
   if (callTokens(toolCall) <= limit) return { text: "", toolCall, finish: "tool_calls" };
   const { arguments: args, input = "" } = calledBy(toolCall);
-  const written = args ?? input;
-  const cutAt = (length: number) => withInput(toolCall, written.slice(0, length));
-  let [fits, tooLong] = [-1, written.length];
+  const text = args ?? input;
+  const cutAt = (length: number) => withInput(toolCall, text.slice(0, length));
+  let [fits, tooLong] = [-1, text.length];
   while (tooLong - fits > 1) {
     const length = Math.floor((fits + tooLong) / 2);
     if (callTokens(cutAt(length)) <= limit) fits = length;

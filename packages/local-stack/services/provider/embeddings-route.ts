@@ -23,8 +23,8 @@ export function embeddingsRoute(log: TruthLog, outage: Outage) {
       truth,
       answer() {
         const { usage, ...answer } = embed(request);
-        const stated = behaviour.usage === "zero" ? { prompt_tokens: 0, total_tokens: 0 } : usage;
-        const body = behaviour.usage === "none" ? answer : { ...answer, usage: stated };
+        const reportedUsage = behaviour.usage === "zero" ? { prompt_tokens: 0, total_tokens: 0 } : usage;
+        const body = behaviour.usage === "none" ? answer : { ...answer, usage: reportedUsage };
         return { body, usage: { ...noUsage, input: usage.prompt_tokens } };
       },
     });

@@ -8,7 +8,7 @@ import type { Usage } from "./usage.ts";
 /** An event as written, the usage so far, and whether the event reports the usage to the client. */
 export type StreamPiece = { text: string; usage: Usage; reportsUsage?: boolean };
 
-export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSignal; midwayError: string };
+export type StreamOptions = { behaviour: Behaviour; truth: Truth; disconnected: AbortSignal; midwayError: string };
 
 /**
  * Writes server-sent events with the delays and failures that the behaviour sets. Records the usage so far in `truth`.
@@ -17,22 +17,22 @@ export type StreamOptions = { behaviour: Behaviour; truth: Truth; left: AbortSig
 export async function writeEvents(
   outgoing: ServerResponse,
   pieces: readonly StreamPiece[],
-  { behaviour, truth, left, midwayError }: StreamOptions,
+  { behaviour, truth, disconnected, midwayError }: StreamOptions,
 ): Promise<void> {
   const half = Math.floor(pieces.length / 2);
   const write = async (text: string) => {
-    left.throwIfAborted();
-    if (!outgoing.write(text)) await once(outgoing, "drain", { signal: left });
+    disconnected.throwIfAborted();
+    if (!outgoing.write(text)) await once(outgoing, "drain", { signal: disconnected });
   };
   outgoing.writeHead(200, { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" });
   for (const [index, { text, usage, reportsUsage }] of pieces.entries()) {
-    if (index > 0 && behaviour.paceMs > 0) await sleep(behaviour.paceMs, undefined, { signal: left });
+    if (index > 0 && behaviour.paceMs > 0) await sleep(behaviour.paceMs, undefined, { signal: disconnected });
     if (index === half && behaviour.midway === "cut") return cutConnection(outgoing);
-    if (index === half && behaviour.midway === "stall") await untilLeft(left);
+    if (index === half && behaviour.midway === "stall") await untilDisconnected(disconnected);
     if (index === half && behaviour.midway === "garbage")
       await write('data: {"choices": [oops\u0000\n\nno field at all\n\n');
     if (index === half && behaviour.midway === "error") return void outgoing.end(midwayError);
-    left.throwIfAborted();
+    disconnected.throwIfAborted();
     truth.usage = usage;
     await write(text);
     truth.usageReported ||= reportsUsage === true;
@@ -51,6 +51,6 @@ export function cutConnection(outgoing: ServerResponse): void {
 }
 
 /** Waits until the client disconnects. */
-export async function untilLeft(left: AbortSignal): Promise<void> {
-  if (!left.aborted) await once(left, "abort");
+export async function untilDisconnected(disconnected: AbortSignal): Promise<void> {
+  if (!disconnected.aborted) await once(disconnected, "abort");
 }

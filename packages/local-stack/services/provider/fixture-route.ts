@@ -11,10 +11,10 @@ const namesFixture = z.looseObject({
 /** Answers a call of the model `fixture/<kind>/<case>` with that fixture, ignoring the messages. */
 export function replayFixtures(log: TruthLog): MiddlewareHandler {
   return async (c, next) => {
-    const asked =
+    const parsed =
       c.req.method === "POST" ? namesFixture.safeParse(await c.req.json().catch(() => undefined)) : undefined;
-    if (!asked?.success) return next();
-    const { model, stream } = asked.data;
+    if (!parsed?.success) return next();
+    const { model, stream } = parsed.data;
     const { status, events, text } = readFixture(model.replace("fixture/", ""));
     const requestId = c.req.header("x-request-id") ?? null;
     const truth = log.begin({ requestId, path: c.req.path, model, stream: stream === true });

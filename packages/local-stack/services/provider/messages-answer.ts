@@ -47,8 +47,8 @@ export function answerMessage(
   const thinks = behaviour.reasoning || (thinking !== undefined && thinking.type !== "disabled");
   const prompt = lastPrompt(chat);
   const search = tools.find(({ type }) => type?.startsWith("web_search_"));
-  const wanted = Number(/search (\d+)/.exec(prompt)?.[1] ?? 0);
-  const searches = search ? Math.min(wanted, search.max_uses ?? wanted) : 0;
+  const requestedSearches = Number(/search (\d+)/.exec(prompt)?.[1] ?? 0);
+  const searches = search ? Math.min(requestedSearches, search.max_uses ?? requestedSearches) : 0;
   const blocks = [
     ...(thinks
       ? [{ block: { type: "thinking", signature: "ZGVtbw==" }, member: "thinking" as const, text: thought }]
@@ -83,9 +83,9 @@ type Choice = ReturnType<typeof complete>["choices"][number] | undefined;
 
 function answerBlock(choice: Choice): AnswerBlock {
   if (!choice?.toolCall) return { block: { type: "text" }, member: "text", text: choice?.text ?? "" };
-  const { name, arguments: given = "{}" } = calledBy(choice.toolCall);
+  const { name, arguments: input = "{}" } = calledBy(choice.toolCall);
   const id = choice.toolCall.id.replace("call", "toolu");
-  return { block: { type: "tool_use", id, name }, member: "input", text: given };
+  return { block: { type: "tool_use", id, name }, member: "input", text: input };
 }
 
 function searchBlocks(answer: string, index: number): AnswerBlock[] {

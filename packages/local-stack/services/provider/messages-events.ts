@@ -25,8 +25,8 @@ export function messageEvents(answer: MessageAnswer, behaviour: Behaviour): Stre
     usage: now(answer.before),
   });
   // Anthropic already reports a few output tokens at the beginning.
-  const begun = { ...answer.before, output: 1 };
-  const start = { ...head(answer), content: [], stop_reason: null, ...statedUsage(answer, begun, behaviour) };
+  const startUsage = { ...answer.before, output: 1 };
+  const start = { ...head(answer), content: [], stop_reason: null, ...statedUsage(answer, startUsage, behaviour) };
   const pieces = [piece({ type: "message_start", message: start }), piece({ type: "ping" })];
   for (const [index, each] of answer.blocks.entries()) {
     pieces.push(piece({ type: "content_block_start", index, content_block: emptyBlock(each) }));

@@ -72,8 +72,8 @@ function toChoice({ type, name }: { type: string; name?: string | undefined }): 
 }
 
 /** Converts tool results to separate messages, which come after the text that a client sends with them. */
-function toMessages({ role, content: given }: PromptRequest["messages"][number]): ChatMessage[] {
-  const blocks = blocksOf(given);
+function toMessages({ role, content: blocksOrText }: PromptRequest["messages"][number]): ChatMessage[] {
+  const blocks = blocksOf(blocksOrText);
   const results = blocks.filter(({ type }) => type === "tool_result");
   const calls = blocks.filter(({ type }) => type === "tool_use");
   const rest = blocks.filter(({ type }) => type !== "tool_result" && type !== "tool_use");

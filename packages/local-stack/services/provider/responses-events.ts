@@ -9,11 +9,11 @@ type Item = Record<string, unknown>;
 /** Returns a finished response as one body. */
 export function responseBody(completion: Completion, behaviour: Behaviour) {
   const [choice] = completion.choices;
-  const cut = choice?.finish === "length";
+  const isTruncated = choice?.finish === "length";
   return {
     ...responseHead(completion),
-    status: cut ? "incomplete" : "completed",
-    incomplete_details: cut ? { reason: "max_output_tokens" } : null,
+    status: isTruncated ? "incomplete" : "completed",
+    incomplete_details: isTruncated ? { reason: "max_output_tokens" } : null,
     output: choice ? [outputItem(completion, choice)] : [],
     usage: behaviour.usage === "none" ? null : responseUsage(behaviour.usage === "zero" ? noUsage : completion.usage),
   };

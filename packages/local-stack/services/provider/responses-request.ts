@@ -71,8 +71,9 @@ export function toChatRequest(request: ResponsesRequest): ChatRequest {
 
 /** Returns the tools of a request and of its input items. */
 function toolsOf({ input, tools }: ResponsesRequest): ChatTool[] {
-  const brought = typeof input === "string" ? [] : input.flatMap((each) => toolsItem.safeParse(each).data?.tools ?? []);
-  return [...(tools ?? []), ...brought].flatMap((each) => {
+  const inputTools =
+    typeof input === "string" ? [] : input.flatMap((each) => toolsItem.safeParse(each).data?.tools ?? []);
+  return [...(tools ?? []), ...inputTools].flatMap((each) => {
     const namespace = namespaceTool.safeParse(each).data;
     if (!namespace) return [toChatTool(each as OwnTool)];
     return namespace.tools.map((inner) => toChatTool(inner, namespace.name));

@@ -45,8 +45,8 @@ function sample(schema: unknown, context: Context): unknown {
 function sampleObject(schema: Schema, context: Context): Schema {
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = Array.isArray(schema.required) ? schema.required : [];
-  const wanted = Object.entries(properties).filter(([name]) => context.depth < maxDepth || required.includes(name));
-  return Object.fromEntries(wanted.map(([name, property]) => [name, sample(property, deeper(context))]));
+  const included = Object.entries(properties).filter(([name]) => context.depth < maxDepth || required.includes(name));
+  return Object.fromEntries(included.map(([name, property]) => [name, sample(property, deeper(context))]));
 }
 
 function sampleArray(schema: Schema, context: Context): unknown[] {

@@ -15,7 +15,7 @@ export const speechRequest = z.looseObject({
 });
 
 /** Renders a tone as raw PCM or with a RIFF header. */
-export function speak({ input, voice, response_format: format }: z.infer<typeof speechRequest>): Buffer {
+export function synthesize({ input, voice, response_format: format }: z.infer<typeof speechRequest>): Buffer {
   const pcm = tone({ input, voice });
   return format === "pcm" ? pcm : Buffer.concat([wavHeader(pcm.length), pcm]);
 }

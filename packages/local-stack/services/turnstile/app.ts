@@ -34,10 +34,10 @@ export function createTurnstile({
   });
   app.get("/frame", (c) => c.html(framePage, 200, { "Cache-Control": "no-store" }));
   app.post("/challenge", async (c) => {
-    const asked = (await c.req.json().catch(() => ({}))) as { siteKey?: unknown; hostname?: unknown };
-    if (asked.siteKey !== siteKey) return c.json({ error: "110100" });
-    if (typeof asked.hostname !== "string" || !hostnames.includes(asked.hostname)) return c.json({ error: "110200" });
-    return c.json({ token: tokens.issue(asked.hostname) });
+    const body = (await c.req.json().catch(() => ({}))) as { siteKey?: unknown; hostname?: unknown };
+    if (body.siteKey !== siteKey) return c.json({ error: "110100" });
+    if (typeof body.hostname !== "string" || !hostnames.includes(body.hostname)) return c.json({ error: "110200" });
+    return c.json({ token: tokens.issue(body.hostname) });
   });
   app.post("/turnstile/v0/siteverify", async (c) => {
     const fields = await readFields(c);

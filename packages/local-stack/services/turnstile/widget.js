@@ -6,8 +6,8 @@
   function start(id) {
     const { holder, options } = widgets.get(id);
     const frame = document.createElement("iframe");
-    const asked = new URLSearchParams({ id, siteKey: options.sitekey, hostname: location.hostname });
-    frame.src = `${origin}/frame?${asked}`;
+    const query = new URLSearchParams({ id, siteKey: options.sitekey, hostname: location.hostname });
+    frame.src = `${origin}/frame?${query}`;
     frame.title = "Widget of the local bot challenge";
     frame.width = options.size === "compact" ? "150" : "100%";
     frame.height = options.size === "compact" ? "140" : "65";

@@ -57,9 +57,7 @@ const imported = z.object({
 
 /** The database's answers to a preview and to an import, the same for members and operators. */
 export const previewAnswer = z.union([preview, invalid]);
-export type PreviewAnswer = z.output<typeof previewAnswer>;
 export const importAnswer = z.union([imported, invalid, z.object({ outcome: z.literal("changed") })]);
-export type ImportAnswer = z.output<typeof importAnswer>;
 
 export const importReceipt = z.object({
   outcome: z.literal("read"),

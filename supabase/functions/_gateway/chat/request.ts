@@ -4,6 +4,7 @@ import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import { clientHints } from "../providers/kinds/kind.ts";
+import { measureInput } from "../requests/measure-input.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { leaveOutTemplates, outputLimits } from "../requests/text-fields.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
@@ -11,8 +12,7 @@ import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
-import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
-import { estimateInput, estimateMargin } from "../usage/estimate.ts";
+import { documentTokens } from "../usage/documents.ts";
 import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
@@ -58,11 +58,6 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   const functions = serverTools
     ? serverTools.tools.map((name) => ({ type: "function", function: toolDefinition(name) }))
     : tools?.filter((tool) => typeof tool === "object");
-  const inputEstimate = estimateInput({
-    ...input,
-    documentTokens: input.documents.estimate,
-    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-  });
   return {
     body: functions ? { ...fields, tools: functions } : fields,
     others,
@@ -76,19 +71,15 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "messages", output: limitName },
     choices: body.n ?? 1,
-    images: input.images,
     audio: input.audioSeconds > 0,
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),
-    inputEstimate,
-    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
     checkAnswer,
-    hasUnmeasuredInput: !input.documents.isMeasured,
     hourWrites: readHourWrites([functions, body.messages]),
-    inputBytes:
-      bodyBytes -
-      input.mediaBytes +
-      input.documents.maximum * bytesPerReservedToken +
-      (serverTools ? JSON.stringify(functions).length : 0),
+    ...measureInput(input, {
+      bodyBytes,
+      definitions: [functions, format],
+      addedBytes: serverTools ? JSON.stringify(functions).length : 0,
+    }),
   };
 }
 

@@ -18,17 +18,6 @@ const firstBatchMs = 250;
 /** The part of the memory that one lane may use. */
 const lanePart = 3 / 4;
 
-/** Groups concurrent calls into batches, with one statement for each batch. */
-export type BatchQueue<Call, Answer> = {
-  /**
-   * Queues a call and returns its answer.
-   * @throws GatewayError `service_unavailable` if the waiting calls take too much memory, or this call has waited too long
-   */
-  ask: (call: Call) => Promise<Answer>;
-  /** Sends the waiting calls immediately. */
-  flush: () => void;
-};
-
 /** How long a statement may take, and how long it may wait for each lock; undefined for as long as its role may. */
 export type StatementLimits = { waitMs: number; lockWaitMs: number | undefined };
 
@@ -91,7 +80,7 @@ export function createBatchQueue<Call, Answer>(options: {
   waitMs: number;
   gather?: (start: () => void) => void;
   memory?: { bytes: number; bytesOf: (call: Call) => number };
-}): BatchQueue<Call, Answer> {
+}) {
   const { maxBatch, maxBatches, waitMs, memory } = options;
   const gather = options.gather ?? ((start) => start());
   /** The lanes with calls, the least recently served first. */
@@ -260,7 +249,11 @@ export function createBatchQueue<Call, Answer>(options: {
   }
 
   return {
-    ask(call) {
+    /**
+     * Queues a call and returns its answer.
+     * @throws GatewayError `service_unavailable` if the waiting calls take too much memory, or this call has waited too long
+     */
+    ask(call: Call): Promise<Answer> {
       const lane = openLane(options.laneOf(call));
       const bytes = memory?.bytesOf(call) ?? 0;
       if (memory && (usedBytes + bytes > memory.bytes || lane.bytes + bytes > memory.bytes * lanePart)) {
@@ -287,6 +280,7 @@ export function createBatchQueue<Call, Answer>(options: {
         schedule();
       });
     },
+    /** Sends the waiting calls immediately. */
     flush,
   };
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { books, createTenant, type Tenant } from "../../../tests/gateway/fixtures.ts";
 import { type DatabaseLine, openLine } from "../../../tests/gateway/database-line.ts";
+import { books, createTenant, type Tenant } from "../../../tests/gateway/fixtures.ts";
 import { openPool } from "../../../tests/pools.ts";
 import { openLine as openRaceLine } from "../../../tests/race-fixtures.ts";
 import { createBegin } from "../admission/begin-runs.ts";

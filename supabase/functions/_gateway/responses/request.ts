@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { GatewayError } from "../http/errors.ts";
 import { parseOpenBody, unsupported } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
+import { measureInput } from "../requests/measure-input.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { leaveOutTemplates, outputLimits } from "../requests/text-fields.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
@@ -9,8 +10,7 @@ import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hoste
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
-import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
-import { estimateInput, estimateMargin } from "../usage/estimate.ts";
+import { documentTokens } from "../usage/documents.ts";
 import { imageTokens, reservedImages } from "../usage/media.ts";
 import { createProgress, type ResponseProgress } from "./progress.ts";
 import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateCure } from "./schema.ts";
@@ -59,11 +59,6 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
       serverTools.tools.map((name) => ({ type: "function", ...toolDefinition(name), strict: false }))
     : tools?.filter((tool) => typeof tool === "object");
   const input = readInput(body);
-  const inputEstimate = estimateInput({
-    ...input,
-    documentTokens: input.documents.estimate,
-    texts: [...input.texts, ...[functions, format].map((each) => (each ? stringifyWithSource(each) : ""))],
-  });
   return {
     progress: createProgress(),
     body: {
@@ -86,17 +81,13 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "input", output: limitName },
     choices: 1,
-    images: input.images,
     audio: false,
-    inputEstimate,
-    ...(input.documents.maximum > 0 ? { expectedTokens: Math.ceil(inputEstimate.input_tokens * estimateMargin) } : {}),
-    hasUnmeasuredInput: !input.documents.isMeasured,
     hourWrites: readHourWrites([functions, body.input]),
-    inputBytes:
-      bodyBytes -
-      input.mediaBytes +
-      input.documents.maximum * bytesPerReservedToken +
-      (serverTools ? JSON.stringify(functions).length : 0),
+    ...measureInput(input, {
+      bodyBytes,
+      definitions: [functions, format],
+      addedBytes: serverTools ? JSON.stringify(functions).length : 0,
+    }),
     checkAnswer,
   };
 }

@@ -116,22 +116,22 @@ export function readConfig(env: NodeJS.ProcessEnv) {
     const lines = parsed.error.issues.map((issue) => `  ${issue.path.join(".")}: ${issue.message}`);
     throw new Error(`The identity server's environment is incomplete:\n${lines.join("\n")}`);
   }
-  const given = parsed.data;
-  if (given.GOTRUE_SECURITY_CAPTCHA_ENABLED && !given.GOTRUE_SECURITY_CAPTCHA_SECRET) {
+  const values = parsed.data;
+  if (values.GOTRUE_SECURITY_CAPTCHA_ENABLED && !values.GOTRUE_SECURITY_CAPTCHA_SECRET) {
     throw new Error("GOTRUE_SECURITY_CAPTCHA_ENABLED needs GOTRUE_SECURITY_CAPTCHA_SECRET.");
   }
-  const otpLength = given.GOTRUE_MAILER_OTP_LENGTH;
+  const otpLength = values.GOTRUE_MAILER_OTP_LENGTH;
   return {
-    ...given,
+    ...values,
     GOTRUE_MAILER_OTP_LENGTH: otpLength >= 6 && otpLength <= 10 ? otpLength : 6,
-    GOTRUE_MAILER_OTP_EXP: given.GOTRUE_MAILER_OTP_EXP || 86_400,
-    GOTRUE_SMTP_MAX_FREQUENCY: given.GOTRUE_SMTP_MAX_FREQUENCY || 60_000,
-    GOTRUE_JWT_EXP: given.GOTRUE_JWT_EXP || 3600,
-    GOTRUE_PASSWORD_MIN_LENGTH: Math.max(given.GOTRUE_PASSWORD_MIN_LENGTH, floors.passwordLength),
-    GOTRUE_MFA_CHALLENGE_EXPIRY_DURATION: Math.max(given.GOTRUE_MFA_CHALLENGE_EXPIRY_DURATION, floors.challengeS),
-    GOTRUE_MFA_FACTOR_EXPIRY_DURATION: Math.max(given.GOTRUE_MFA_FACTOR_EXPIRY_DURATION, floors.factorMs),
+    GOTRUE_MAILER_OTP_EXP: values.GOTRUE_MAILER_OTP_EXP || 86_400,
+    GOTRUE_SMTP_MAX_FREQUENCY: values.GOTRUE_SMTP_MAX_FREQUENCY || 60_000,
+    GOTRUE_JWT_EXP: values.GOTRUE_JWT_EXP || 3600,
+    GOTRUE_PASSWORD_MIN_LENGTH: Math.max(values.GOTRUE_PASSWORD_MIN_LENGTH, floors.passwordLength),
+    GOTRUE_MFA_CHALLENGE_EXPIRY_DURATION: Math.max(values.GOTRUE_MFA_CHALLENGE_EXPIRY_DURATION, floors.challengeS),
+    GOTRUE_MFA_FACTOR_EXPIRY_DURATION: Math.max(values.GOTRUE_MFA_FACTOR_EXPIRY_DURATION, floors.factorMs),
     GOTRUE_EXTERNAL_FLOW_STATE_EXPIRY_DURATION: Math.max(
-      given.GOTRUE_EXTERNAL_FLOW_STATE_EXPIRY_DURATION,
+      values.GOTRUE_EXTERNAL_FLOW_STATE_EXPIRY_DURATION,
       floors.flowStateMs,
     ),
     mailTexts: readMailTexts(env),

@@ -45,52 +45,52 @@ function parseBan(duration: string, now: Date): Date | null | undefined {
  * Adds an account without checking the password's strength. If no password is given, the account gets a random one.
  * @throws AuthError 422 email_exists; 400 validation_failed
  */
-export async function createUserAsAdmin(deps: Deps, given: AdminUser & { requestAud: string }): Promise<User> {
-  if (!given.email) throw invalid("Cannot create a user without either an email or phone");
-  const email = parseEmail(given.email);
-  const aud = given.aud || given.requestAud;
+export async function createUserAsAdmin(deps: Deps, attributes: AdminUser & { requestAud: string }): Promise<User> {
+  if (!attributes.email) throw invalid("Cannot create a user without either an email or phone");
+  const email = parseEmail(attributes.email);
+  const aud = attributes.aud || attributes.requestAud;
   if (await findEmailOwner(deps.db, { email, aud })) throw emailExists();
-  if (given.password !== undefined && given.passwordHash) {
+  if (attributes.password !== undefined && attributes.passwordHash) {
     throw invalid("Only a password or a password hash should be provided");
   }
-  if (given.id && (!isUuid(given.id) || given.id === instanceId)) {
+  if (attributes.id && (!isUuid(attributes.id) || attributes.id === instanceId)) {
     throw invalid("ID must conform to the uuid v4 format");
   }
-  if (given.passwordHash && !isSupportedHash(given.passwordHash)) {
+  if (attributes.passwordHash && !isSupportedHash(attributes.passwordHash)) {
     throw new AuthError(
       501,
       "not_implemented",
       "Only bcrypt password hashes are supported by the local identity server",
     );
   }
-  const bannedUntil = parseBan(given.banDuration, deps.clock());
+  const bannedUntil = parseBan(attributes.banDuration, deps.clock());
   const passwordHash =
-    given.passwordHash || (await hashPassword(given.password || randomPassword(deps.random), deps.config));
+    attributes.passwordHash || (await hashPassword(attributes.password || randomPassword(deps.random), deps.config));
   try {
     return await transaction(deps.db, async (tx) => {
       const user = await createUser(tx, {
         deps,
-        ...(given.id ? { id: given.id } : {}),
+        ...(attributes.id ? { id: attributes.id } : {}),
         email,
         aud,
-        ...(given.role ? { role: given.role } : {}),
+        ...(attributes.role ? { role: attributes.role } : {}),
         passwordHash,
         provider: "email",
-        userMetadata: given.userMetadata ?? {},
+        userMetadata: attributes.userMetadata ?? {},
       });
       await insertIdentity(tx, { deps, userId: user.id, provider: "email", data: emailClaims(user.id, email) });
       let current = await getUserById(tx, { id: user.id });
-      if (given.appMetadata || bannedUntil) {
+      if (attributes.appMetadata || bannedUntil) {
         current = await updateUser(tx, {
           id: user.id,
           now: deps.clock(),
           changes: {
-            raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, given.appMetadata ?? {}),
+            raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, attributes.appMetadata ?? {}),
             banned_until: bannedUntil ?? null,
           },
         });
       }
-      if (!given.emailConfirm) return current;
+      if (!attributes.emailConfirm) return current;
       // Supabase Auth's response omits confirmed_at, which the database derives from the confirmation.
       return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
     });
@@ -108,29 +108,30 @@ function emailExists(): AuthError {
  * without a lock.
  * @throws AuthError 422 weak_password; 400 validation_failed; 500 if another account has the email
  */
-export async function updateUserAsAdmin(deps: Deps, user: User, given: AdminUser): Promise<User> {
-  const email = given.email ? parseEmail(given.email) : "";
-  const bannedUntil = parseBan(given.banDuration, deps.clock());
-  if (given.password !== undefined) requireStrong(given.password, deps.config);
-  const passwordHash = given.password ? await hashPassword(given.password, deps.config) : null;
+export async function updateUserAsAdmin(deps: Deps, user: User, attributes: AdminUser): Promise<User> {
+  const email = attributes.email ? parseEmail(attributes.email) : "";
+  const bannedUntil = parseBan(attributes.banDuration, deps.clock());
+  if (attributes.password !== undefined) requireStrong(attributes.password, deps.config);
+  const passwordHash = attributes.password ? await hashPassword(attributes.password, deps.config) : null;
   try {
     return await transaction(deps.db, async (tx) => {
       let current = user;
-      if (given.emailConfirm) current = await confirmUser(tx, deps, current);
-      if (given.password !== undefined) current = await storePassword(tx, { deps, user: current, hash: passwordHash });
-      if (email) await storeEmailIdentity(tx, { deps, user: current, email, verified: given.emailConfirm });
+      if (attributes.emailConfirm) current = await confirmUser(tx, deps, current);
+      if (attributes.password !== undefined)
+        current = await storePassword(tx, { deps, user: current, hash: passwordHash });
+      if (email) await storeEmailIdentity(tx, { deps, user: current, email, verified: attributes.emailConfirm });
       return updateUser(tx, {
         id: user.id,
         now: deps.clock(),
         changes: {
-          ...(given.role ? { role: given.role.trim() } : {}),
+          ...(attributes.role ? { role: attributes.role.trim() } : {}),
           ...(email ? { email } : {}),
-          ...(email && given.emailConfirm ? { is_anonymous: false } : {}),
-          ...(given.appMetadata
-            ? { raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, given.appMetadata) }
+          ...(email && attributes.emailConfirm ? { is_anonymous: false } : {}),
+          ...(attributes.appMetadata
+            ? { raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, attributes.appMetadata) }
             : {}),
-          ...(given.userMetadata
-            ? { raw_user_meta_data: mergeMetadata(current.raw_user_meta_data, given.userMetadata) }
+          ...(attributes.userMetadata
+            ? { raw_user_meta_data: mergeMetadata(current.raw_user_meta_data, attributes.userMetadata) }
             : {}),
           ...(bannedUntil === undefined ? {} : { banned_until: bannedUntil }),
         },
@@ -173,11 +174,11 @@ export async function listUsers(
     and ($3 = '' or email like '%' || $3 || '%' or raw_user_meta_data ->> 'full_name' ilike '%' || $3 || '%')`;
   const values = [instanceId, aud, filter];
   const offset = (page - 1n) * perPage;
-  const [counted] = await many<{ total: string }>(db, `select count(*) as total ${where}`, values);
+  const [countRow] = await many<{ total: string }>(db, `select count(*) as total ${where}`, values);
   const users = await many<User>(
     db,
     `select * ${where} order by created_at ${ascending ? "asc" : "desc"} limit $4 offset $5`,
     [...values, perPage, offset > maxOffset ? maxOffset : offset],
   );
-  return { users, total: BigInt(counted?.total ?? 0) };
+  return { users, total: BigInt(countRow?.total ?? 0) };
 }

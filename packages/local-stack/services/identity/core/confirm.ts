@@ -48,7 +48,7 @@ export async function storePassword(
     },
   });
   await clearOneTimeTokens(sql, user.id);
-  await endSessions(sql, { userId: user.id, ...(keepSession ? { keep: keepSession } : {}) });
+  await endSessions(sql, { userId: user.id, ...(keepSession ? { exceptId: keepSession } : {}) });
   return stored;
 }
 

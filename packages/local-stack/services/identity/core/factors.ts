@@ -150,10 +150,10 @@ export async function removeFactor(deps: Deps, factor: Factor): Promise<void> {
 /** Renames a factor. @throws AuthError 422 mfa_factor_name_conflict */
 export async function renameFactor(deps: Deps, factor: Factor, friendlyName: string): Promise<Factor> {
   if (!friendlyName) return factor;
-  const taken = (await listFactors(deps.db, factor.user_id)).some(
+  const isTaken = (await listFactors(deps.db, factor.user_id)).some(
     (other) => other.id !== factor.id && other.friendly_name === friendlyName,
   );
-  if (taken) throw invalid("Another factor of this user has that name");
+  if (isTaken) throw invalid("Another factor of this user has that name");
   const renamed = await one<Factor>(
     deps.db,
     "update auth.mfa_factors set friendly_name = $2, updated_at = $3 where id = $1 returning *",

@@ -63,8 +63,8 @@ async function newPasswordHash(
 
 type Issue = { deps: Deps; type: GenerateType; user: User; created: boolean; request: GenerateLink };
 
-async function issue(tx: Sql, given: Issue) {
-  const { deps, type, user, created, request } = given;
+async function issue(tx: Sql, link: Issue) {
+  const { deps, type, user, created, request } = link;
   const pending = type === "signup" || type === "invite";
   if (pending && !created && user.email_confirmed_at) {
     throw new AuthError(422, "email_exists", "A user with this email address has already been registered");
@@ -77,7 +77,7 @@ async function issue(tx: Sql, given: Issue) {
   const linkType: LinkType = type === "email_change_current" || type === "email_change_new" ? "email_change" : type;
   const issued =
     linkType === "email_change"
-      ? await issueEmailChange(tx, given)
+      ? await issueEmailChange(tx, link)
       : await issueEmailToken(tx, { deps, user: current, type: linkType, pkce: false });
   return {
     ...(await loadWireUser(tx, issued.user)),

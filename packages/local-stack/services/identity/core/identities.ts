@@ -81,16 +81,16 @@ export async function refreshProviders(sql: Sql, user: User, now: Date): Promise
  */
 export async function dropUnconfirmedIdentities(
   sql: Sql,
-  { user, keep, now }: { user: User; keep: Identity; now: Date },
+  { user, identity, now }: { user: User; identity: Identity; now: Date },
 ): Promise<User> {
-  await sql.query("delete from auth.identities where user_id = $1 and id <> $2", [user.id, keep.id]);
-  const cleaned = await updateUser(sql, {
+  await sql.query("delete from auth.identities where user_id = $1 and id <> $2", [user.id, identity.id]);
+  const updatedUser = await updateUser(sql, {
     id: user.id,
     now,
     changes: {
-      raw_user_meta_data: mergeMetadata(null, keep.identity_data),
-      ...(keep.provider === "email" || keep.provider === "phone" ? {} : { encrypted_password: null }),
+      raw_user_meta_data: mergeMetadata(null, identity.identity_data),
+      ...(identity.provider === "email" || identity.provider === "phone" ? {} : { encrypted_password: null }),
     },
   });
-  return refreshProviders(sql, cleaned, now);
+  return refreshProviders(sql, updatedUser, now);
 }

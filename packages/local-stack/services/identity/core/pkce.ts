@@ -42,9 +42,9 @@ export function parseChallenge(challenge: string, method: string): Challenge | u
   if (!challengeForm.test(challenge)) {
     throw invalid("code challenge can only contain alphanumeric characters, hyphens, periods, underscores and tildes");
   }
-  const known = method.toLowerCase();
-  if (known !== "s256" && known !== "plain") throw invalid("Invalid code_challenge_method");
-  return { challenge, method: known };
+  const lowered = method.toLowerCase();
+  if (lowered !== "s256" && lowered !== "plain") throw invalid("Invalid code_challenge_method");
+  return { challenge, method: lowered };
 }
 
 export type NewFlow = {
@@ -129,8 +129,8 @@ export async function issueAuthCode(
 export function requireVerifier(flow: FlowState, verifier: string): void {
   const derived =
     flow.code_challenge_method === "plain" ? verifier : createHash("sha256").update(verifier).digest("base64url");
-  const [expected, given] = [Buffer.from(flow.code_challenge ?? ""), Buffer.from(derived)];
-  if (expected.length === 0 || expected.length !== given.length || !timingSafeEqual(expected, given)) {
+  const [expected, actual] = [Buffer.from(flow.code_challenge ?? ""), Buffer.from(derived)];
+  if (expected.length === 0 || expected.length !== actual.length || !timingSafeEqual(expected, actual)) {
     throw new AuthError(400, "bad_code_verifier", "code challenge does not match previously saved code verifier");
   }
 }

@@ -6,16 +6,16 @@ export type RateWindow = { take: () => boolean };
  */
 export function rateWindow({ events, perMs }: { events: number; perMs: number }, clock: () => Date): RateWindow {
   let windowEndMs = 0;
-  let left = 0;
+  let remaining = 0;
   return {
     take() {
       const nowMs = clock().getTime();
       if (nowMs >= windowEndMs) {
         windowEndMs = nowMs + perMs;
-        left = events;
+        remaining = events;
       }
-      if (left < 1) return false;
-      left -= 1;
+      if (remaining < 1) return false;
+      remaining -= 1;
       return true;
     },
   };

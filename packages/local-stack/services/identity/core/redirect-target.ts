@@ -9,14 +9,14 @@ type Settings = Pick<Config, "GOTRUE_SITE_URL" | "GOTRUE_URI_ALLOW_LIST">;
  */
 export function isAllowedRedirect(target: string, { GOTRUE_SITE_URL, GOTRUE_URI_ALLOW_LIST }: Settings): boolean {
   const site = parseRedirectUrl(GOTRUE_SITE_URL);
-  const given = parseRedirectUrl(target);
-  if (!site || !given) return false;
-  const samePort = given.port === site.port || isLoopbackName(given.host);
-  if (given.host === site.host && given.scheme === site.scheme && samePort) return true;
-  if (/^\d+$/.test(given.host)) return false;
-  if (isIP(given.host)) return isLoopback(given.host);
-  const isHttp = given.scheme === "http" || given.scheme === "https";
-  if (isHttp && !/^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$/.test(given.host)) return false;
+  const requested = parseRedirectUrl(target);
+  if (!site || !requested) return false;
+  const samePort = requested.port === site.port || isLoopbackName(requested.host);
+  if (requested.host === site.host && requested.scheme === site.scheme && samePort) return true;
+  if (/^\d+$/.test(requested.host)) return false;
+  if (isIP(requested.host)) return isLoopback(requested.host);
+  const isHttp = requested.scheme === "http" || requested.scheme === "https";
+  if (isHttp && !/^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?$/.test(requested.host)) return false;
   const [withoutFragment = ""] = target.split("#");
   return GOTRUE_URI_ALLOW_LIST.some((pattern) => globToRegExp(pattern).test(withoutFragment));
 }

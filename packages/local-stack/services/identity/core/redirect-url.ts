@@ -17,7 +17,7 @@ export type RedirectUrl = {
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
 const controlCharacter = /[\u0000-\u001f\u007f]/;
-const wholeEscapes = /^(?:[^%]|%[0-9a-fA-F]{2})*$/;
+const completeEscapes = /^(?:[^%]|%[0-9a-fA-F]{2})*$/;
 /** Matches a host: RFC 3986 section 3.2.2, and the other characters that Go allows. */
 const hostForm = /^(?:[\w.~!$&'()*+,;=:[\]<>"-]|[^\x20-\x7f]|%[89a-fA-F][0-9a-fA-F])*$/;
 const userForm = /^(?:[\w.~!$&'()*+,;=:@-]|%[0-9a-fA-F]{2})*$/;
@@ -27,16 +27,16 @@ export function parseRedirectUrl(text: string): RedirectUrl | undefined {
   if (controlCharacter.test(text)) return undefined;
   const [bare = "", ...fragment] = text.split("#");
   const match = /^([a-zA-Z][a-zA-Z0-9+.-]*):([^?]*)(?:\?(.*))?$/s.exec(bare);
-  if (!match || !wholeEscapes.test(fragment.join("#"))) return undefined;
+  if (!match || !completeEscapes.test(fragment.join("#"))) return undefined;
   const [, scheme = "", rest = "", query = ""] = match;
   const url = { scheme: scheme.toLowerCase(), query, authority: undefined, host: "", port: "" };
   if (!rest.startsWith("//"))
-    return rest.startsWith("/") && !wholeEscapes.test(rest) ? undefined : { ...url, path: rest };
+    return rest.startsWith("/") && !completeEscapes.test(rest) ? undefined : { ...url, path: rest };
   const slash = rest.indexOf("/", 2);
   const authority = rest.slice(2, slash < 0 ? undefined : slash);
   const path = slash < 0 ? "" : rest.slice(slash);
   const server = parseAuthority(authority);
-  return server && wholeEscapes.test(path) ? { ...url, ...server, authority, path } : undefined;
+  return server && completeEscapes.test(path) ? { ...url, ...server, authority, path } : undefined;
 }
 
 function parseAuthority(authority: string): { host: string; port: string } | undefined {
@@ -52,18 +52,18 @@ function parseAuthority(authority: string): { host: string; port: string } | und
 
 /** Returns the URL with some query parameters set. Parameters are sorted by name. */
 export function withQuery(target: string, fields: Readonly<Record<string, string>>): string {
-  const kept = queryOf(target).filter(([name]) => !(name in fields));
+  const preserved = queryOf(target).filter(([name]) => !(name in fields));
   const [, ...fragment] = target.split("#");
-  const query = encodeQuery([...kept, ...Object.entries(fields)]);
-  return `${beforeQuery(target)}${query && `?${query}`}${fragment.length > 0 ? `#${escapeAnew(fragment.join("#"))}` : ""}`;
+  const query = encodeQuery([...preserved, ...Object.entries(fields)]);
+  return `${beforeQuery(target)}${query && `?${query}`}${fragment.length > 0 ? `#${reescape(fragment.join("#"))}` : ""}`;
 }
 
 /** Returns the URL with these parameters as its fragment. Percent-encodes the parameters twice. */
 export function withFragment(target: string, fields: Readonly<Record<string, string>>): string {
   const [bare = ""] = target.split("#");
   const [, query] = /\?(.*)$/s.exec(bare) ?? [];
-  const whole = beforeQuery(bare) + (query === undefined ? "" : `?${query}`);
-  return `${whole}#${encodeQuery(Object.entries(fields)).replaceAll("%", "%25")}`;
+  const withQuery = beforeQuery(bare) + (query === undefined ? "" : `?${query}`);
+  return `${withQuery}#${encodeQuery(Object.entries(fields)).replaceAll("%", "%25")}`;
 }
 
 /** Encodes parameters for a query, or for a fragment in the same format, sorted by name. */
@@ -82,7 +82,7 @@ function encodePart(text: string): string {
 function queryOf(target: string): [string, string][] {
   const [, query = ""] = /\?([^#]*)/s.exec(target) ?? [];
   return query.split("&").flatMap((part): [string, string][] => {
-    if (part === "" || part.includes(";") || !wholeEscapes.test(part)) return [];
+    if (part === "" || part.includes(";") || !completeEscapes.test(part)) return [];
     const [name = "", ...value] = part.replaceAll("+", " ").split("=");
     return [[unescapeText(name), unescapeText(value.join("="))]];
   });
@@ -101,20 +101,22 @@ function beforeQuery(target: string): string {
   if (!url) return target.split(/[?#]/)[0] ?? "";
   const { scheme, authority, path } = url;
   if (authority === undefined) return `${scheme}:${path}`;
-  return `${scheme}://${escapeBytes(authority, /[\x21-\x7e]/)}${escapeAnew(path)}`;
+  return `${scheme}://${escapeBytes(authority, /[\x21-\x7e]/)}${reescape(path)}`;
 }
 
 /** Returns a path or fragment unchanged, or decodes and re-encodes it if it contains an invalid character. */
-function escapeAnew(part: string): string {
-  const belongs = /^(?:[\w.~!$&'()*+,;=:@[\]/?-]|%[0-9a-fA-F]{2})*$/.test(part);
-  return belongs ? part : escapeBytes(unescapeBytes(part), /[\w.~$&+,/:;=?@-]/);
+function reescape(part: string): string {
+  const isEscaped = /^(?:[\w.~!$&'()*+,;=:@[\]/?-]|%[0-9a-fA-F]{2})*$/.test(part);
+  return isEscaped ? part : escapeBytes(unescapeBytes(part), /[\w.~$&+,/:;=?@-]/);
 }
 
-function escapeBytes(text: string | Buffer, kept: RegExp): string {
+function escapeBytes(text: string | Buffer, preserved: RegExp): string {
   return [...Buffer.from(text)]
     .map((byte) => {
       const character = String.fromCharCode(byte);
-      return byte < 0x80 && kept.test(character) ? character : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+      return byte < 0x80 && preserved.test(character)
+        ? character
+        : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
     })
     .join("");
 }

@@ -123,10 +123,10 @@ async function refreshSigned(
   if (!token.isSignedWith(key)) throw unknown();
   const user = await requireMayRefresh(tx, { deps, session });
   const issued = BigInt(session.refresh_token_counter);
-  const behind = issued - token.counter;
-  if (behind < 0n) throw invalid("Invalid Refresh Token: Not Issued By This Server");
-  const counter = behind === 0n ? issued + 1n : issued;
-  if (behind > 0n && !maySignedReuse(behind, session, deps)) {
+  const lag = issued - token.counter;
+  if (lag < 0n) throw invalid("Invalid Refresh Token: Not Issued By This Server");
+  const counter = lag === 0n ? issued + 1n : issued;
+  if (lag > 0n && !maySignedReuse(lag, session, deps)) {
     if (deps.config.GOTRUE_SECURITY_REFRESH_TOKEN_ROTATION_ENABLED) await endSession(tx, session.id);
     throw alreadyUsed();
   }
@@ -145,11 +145,11 @@ async function refreshSigned(
  * Returns whether an outdated token may be reused. A token that is one step behind may be reused, since the client may
  * have lost the response. Any token may be reused shortly after a refresh, since several tabs may refresh concurrently.
  */
-function maySignedReuse(behind: bigint, session: Session, deps: Deps): boolean {
+function maySignedReuse(lag: bigint, session: Session, deps: Deps): boolean {
   const { GOTRUE_SECURITY_REFRESH_TOKEN_REUSE_INTERVAL: intervalS, GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE } =
     deps.config;
   const sinceMs = Math.abs(deps.clock().getTime() - lastRefreshedAt(session).getTime());
-  return behind === 1n || GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE || sinceMs < intervalS * 1_000;
+  return lag === 1n || GOTRUE_SECURITY_REFRESH_TOKEN_ALLOW_REUSE || sinceMs < intervalS * 1_000;
 }
 
 async function requireMayRefresh(
@@ -167,12 +167,12 @@ async function requireMayRefresh(
   });
   if (expiry) throw new AuthError(400, "session_expired", `Invalid Refresh Token: ${expiry}`);
   if (deps.config.GOTRUE_SESSIONS_SINGLE_PER_USER) {
-    const mine = lastRefreshedAt(session, tokenUsedAt);
+    const refreshedAt = lastRefreshedAt(session, tokenUsedAt);
     const newer = (await listSessions(tx, user.id)).some(
       (other) =>
         other.id !== session.id &&
         !sessionExpiry(other, { deps, hasSecondFactor: secondFactor }) &&
-        lastRefreshedAt(other) > mine,
+        lastRefreshedAt(other) > refreshedAt,
     );
     if (newer) {
       throw new AuthError(400, "session_expired", "Invalid Refresh Token: Session Expired (Revoked by Newer Login)");

@@ -124,11 +124,14 @@ export async function endSession(sql: Sql, id: string): Promise<void> {
 }
 
 /**
- * Ends a user's sessions except `keep`. Triggers recognize the kind of sign-out by these statements, which are the same
+ * Ends a user's sessions except `exceptId`. Triggers recognize the kind of sign-out by these statements, which are the same
  * as Supabase Auth's.
  */
-export async function endSessions(sql: Sql, { userId, keep }: { userId: string; keep?: string }): Promise<void> {
-  if (keep) await sql.query("delete from auth.sessions where id != $1 and user_id = $2", [keep, userId]);
+export async function endSessions(
+  sql: Sql,
+  { userId, exceptId }: { userId: string; exceptId?: string },
+): Promise<void> {
+  if (exceptId) await sql.query("delete from auth.sessions where id != $1 and user_id = $2", [exceptId, userId]);
   else await sql.query("delete from auth.sessions where user_id = $1", [userId]);
 }
 

@@ -76,7 +76,7 @@ async function signUpIn(tx: Sql, { deps, request, passwordHash }: Attempt) {
     if (deps.config.GOTRUE_MAILER_AUTOCONFIRM) {
       throw new AuthError(422, "user_already_exists", "User already registered");
     }
-    return { user: madeUpUser(deps, { request, owner: user, factors: await listFactors(tx, user.id) }) };
+    return { user: fakeUser(deps, { request, owner: user, factors: await listFactors(tx, user.id) }) };
   }
   user = user
     ? await ensureEmailIdentity(tx, { deps, user, data: request.data })
@@ -127,7 +127,7 @@ async function createSignedUpUser(tx: Sql, { deps, request, passwordHash }: Atte
  */
 export async function createUser(
   tx: Sql,
-  given: {
+  newUser: {
     deps: Deps;
     id?: string;
     email: string | null;
@@ -138,7 +138,7 @@ export async function createUser(
     userMetadata: Metadata;
   },
 ): Promise<User> {
-  const { deps, id, email, aud, role, passwordHash, provider, userMetadata } = given;
+  const { deps, id, email, aud, role, passwordHash, provider, userMetadata } = newUser;
   try {
     return await insertUser(tx, {
       id: id ?? deps.random.uuid(),
@@ -167,7 +167,7 @@ async function ensureEmailIdentity(
     provider: "email",
     data: { ...data, ...emailClaims(user.id, user.email ?? "") },
   });
-  return dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
+  return dropUnconfirmedIdentities(tx, { user, identity, now: deps.clock() });
 }
 
 /**
@@ -195,7 +195,7 @@ export async function findEmailOwner(
  * Returns a made-up user in place of the email's owner. Like Supabase Auth, copies the owner's ban, second factors, and
  * the times at which some emails were sent, but not the owner's id.
  */
-function madeUpUser(
+function fakeUser(
   deps: Deps,
   { request: { email, aud, data }, owner, factors }: { request: SignUp; owner: User; factors: Factor[] },
 ): WireUser {

@@ -36,9 +36,9 @@ type Context = { deps: Deps; user: User; session: Session | undefined };
  * @throws AuthError 422 weak_password, same_password, email_exists, reauthentication_not_valid; 403 not_admin; 401
  * insufficient_aal; 400 validation_failed, reauthentication_needed, current_password_*; 429
  */
-export async function updateOwnUser(context: Context, given: UserUpdate): Promise<User> {
+export async function updateOwnUser(context: Context, attributes: UserUpdate): Promise<User> {
   const { deps, user, session } = context;
-  const update = { ...given, email: given.email ? parseEmail(given.email) : "" };
+  const update = { ...attributes, email: attributes.email ? parseEmail(attributes.email) : "" };
   const { password } = update;
   if (password !== undefined) requireStrong(password, deps.config);
   const isAdmin = user.aud === deps.config.GOTRUE_JWT_AUD && user.role === deps.config.GOTRUE_JWT_ADMIN_GROUP_NAME;

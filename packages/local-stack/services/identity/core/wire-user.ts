@@ -89,10 +89,10 @@ export type WireUser = ReturnType<typeof wireUser>;
 export async function loadWireUser(
   sql: Sql,
   user: User,
-  { shown = [] }: { shown?: Identity[] } = {},
+  { overrides = [] }: { overrides?: Identity[] } = {},
 ): Promise<WireUser> {
   const stored = await listIdentities(sql, user.id);
-  const identities = stored.map((identity) => shown.find(({ id }) => id === identity.id) ?? identity);
+  const identities = stored.map((identity) => overrides.find(({ id }) => id === identity.id) ?? identity);
   const factors = await listFactors(sql, user.id);
   return wireUser(user, { identities, factors });
 }

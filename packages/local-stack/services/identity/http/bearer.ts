@@ -52,9 +52,9 @@ async function loadSubject(claims: JWTPayload, deps: Deps): Promise<Omit<Authent
 function audienceOf(c: Request, claims: JWTPayload, { config }: Deps): string {
   const named = c.req.header("x-jwt-aud");
   if (named) return named;
-  const [claimed] = [claims.aud].flat();
+  const [claimedAudience] = [claims.aud].flat();
   const isAdmin = config.GOTRUE_JWT_ADMIN_ROLES.includes(String(claims.role));
-  return !isAdmin && claimed ? claimed : config.GOTRUE_JWT_AUD;
+  return !isAdmin && claimedAudience ? claimedAudience : config.GOTRUE_JWT_AUD;
 }
 
 /**

@@ -7,8 +7,8 @@ const codesVersion = "2024-01-01";
 
 /** Returns whether the client requested the error format of version 2024-01-01 or later. */
 function wantsCodes(c: Request): boolean {
-  const asked = c.req.header(versionHeader) ?? "";
-  return asked >= codesVersion && isDate(asked);
+  const requestedVersion = c.req.header(versionHeader) ?? "";
+  return requestedVersion >= codesVersion && isDate(requestedVersion);
 }
 
 /** Returns whether a text is a calendar date. `Date` would accept 30 February as a day in March. */
@@ -23,10 +23,10 @@ function isDate(text: string): boolean {
  */
 export function asAuthError(error: unknown, c: Request, log: (line: string) => void): AuthError {
   const message = "Unexpected failure, please check server logs for more information";
-  const known =
+  const authError =
     error instanceof AuthError ? error : new AuthError(500, "unexpected_failure", message, { cause: error });
-  if (known.status >= 500) log(describe(known, c));
-  return known;
+  if (authError.status >= 500) log(describe(authError, c));
+  return authError;
 }
 
 /** Maps all errors to responses. */
@@ -34,16 +34,16 @@ export function errorResponse(error: unknown, c: Request, log: (line: string) =>
   if (error instanceof OAuthError) {
     return c.json({ error: error.error, error_description: error.message }, 400);
   }
-  const known = asAuthError(error, c, log);
+  const authError = asAuthError(error, c, log);
   const newer = wantsCodes(c);
   if (newer) c.header(versionHeader, codesVersion);
-  if (!(newer && known.code === "weak_password")) c.header("X-Sb-Error-Code", known.code);
-  const weak = known.reasons ? { weak_password: { reasons: known.reasons } } : {};
-  const errorId = known.status >= 500 ? { error_id: c.get("requestId") } : {};
+  if (!(newer && authError.code === "weak_password")) c.header("X-Sb-Error-Code", authError.code);
+  const weak = authError.reasons ? { weak_password: { reasons: authError.reasons } } : {};
+  const errorId = authError.status >= 500 ? { error_id: c.get("requestId") } : {};
   const body = newer
-    ? { code: known.code, message: known.message, ...weak }
-    : { code: known.status, error_code: known.code, msg: known.message, ...errorId, ...weak };
-  return c.json(body, known.status as ContentfulStatusCode);
+    ? { code: authError.code, message: authError.message, ...weak }
+    : { code: authError.status, error_code: authError.code, msg: authError.message, ...errorId, ...weak };
+  return c.json(body, authError.status as ContentfulStatusCode);
 }
 
 function describe(error: AuthError, c: Request): string {

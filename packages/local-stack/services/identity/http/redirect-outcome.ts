@@ -23,8 +23,8 @@ export function oauthErrorTarget(target: string, error: unknown): string {
 }
 
 function failureTarget(target: string, fields: Record<string, string>, { inQuery }: { inQuery: boolean }): string {
-  const said = Object.entries(fields).filter(([, value]) => value !== "");
-  return withFragment(inQuery ? withQuery(target, fields) : target, { ...Object.fromEntries(said), sb: "" });
+  const presentFields = Object.entries(fields).filter(([, value]) => value !== "");
+  return withFragment(inQuery ? withQuery(target, fields) : target, { ...Object.fromEntries(presentFields), sb: "" });
 }
 
 /** Returns the URL to which an unfinished flow redirects, with a message for the user. */

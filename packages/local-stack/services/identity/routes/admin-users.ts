@@ -88,9 +88,9 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     })
     .post("/admin/users", async (c) => {
       await requireAdmin(c, deps);
-      const given = await readJson(c, userBody);
-      requireNoPhone(given);
-      const user = await createUserAsAdmin(deps, { ...given, requestAud: requestAudience(c, deps) });
+      const input = await readJson(c, userBody);
+      requireNoPhone(input);
+      const user = await createUserAsAdmin(deps, { ...input, requestAud: requestAudience(c, deps) });
       return c.json(await loadWireUser(deps.db, user));
     })
     .get("/admin/users/:userId", async (c) => {
@@ -100,18 +100,18 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     .put("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
       const user = await requirePathUser(deps, c.req.param("userId"));
-      const given = await readJson(c, userBody);
-      requireNoPhone(given);
+      const input = await readJson(c, userBody);
+      requireNoPhone(input);
       // Like Supabase Auth, responds with the identities before the change.
       const before = await listIdentities(deps.db, user.id);
-      const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, given), { shown: before });
+      const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, input), { shown: before });
       return c.json(changed);
     })
     .delete("/admin/users/:userId", async (c) => {
       await requireAdmin(c, deps);
       const user = await requirePathUser(deps, c.req.param("userId"));
-      const given = await readOptionalJson(c, deleteBody);
-      await deleteUserAsAdmin(deps, user, { soft: given?.should_soft_delete ?? false });
+      const input = await readOptionalJson(c, deleteBody);
+      await deleteUserAsAdmin(deps, user, { soft: input?.should_soft_delete ?? false });
       return c.json({});
     })
     .post("/invite", async (c) => {
@@ -122,14 +122,14 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
     })
     .post("/admin/generate_link", async (c) => {
       await requireAdmin(c, deps);
-      const given = await readJson(c, linkBody);
+      const input = await readJson(c, linkBody);
       const link = await generateLink(deps, {
-        type: given.type,
-        email: given.email,
-        newEmail: given.new_email,
-        password: given.password,
-        data: given.data ?? {},
-        redirectTo: isAllowedRedirect(given.redirect_to, deps.config) ? given.redirect_to : redirectTarget(c, deps),
+        type: input.type,
+        email: input.email,
+        newEmail: input.new_email,
+        password: input.password,
+        data: input.data ?? {},
+        redirectTo: isAllowedRedirect(input.redirect_to, deps.config) ? input.redirect_to : redirectTarget(c, deps),
         aud: requestAudience(c, deps),
       });
       return c.json(link);

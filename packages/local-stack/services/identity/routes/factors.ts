@@ -45,12 +45,12 @@ export function factorRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .post("/factors", async (c) => {
       const { user, session } = await requireAccountHolder(c, deps);
-      const given = await readJson(c, enrollBody);
-      if (given.factor_type === "phone" || given.factor_type === "webauthn") {
-        throw new AuthError(501, "not_implemented", `The local identity server has no ${given.factor_type} factors`);
+      const input = await readJson(c, enrollBody);
+      if (input.factor_type === "phone" || input.factor_type === "webauthn") {
+        throw new AuthError(501, "not_implemented", `The local identity server has no ${input.factor_type} factors`);
       }
-      if (given.factor_type !== "totp") throw invalid("factor_type needs to be totp, phone, or webauthn");
-      const { friendly_name: friendlyName, issuer } = given;
+      if (input.factor_type !== "totp") throw invalid("factor_type needs to be totp, phone, or webauthn");
+      const { friendly_name: friendlyName, issuer } = input;
       return c.json(await enrollTotp(deps, { user, session, friendlyName, issuer }));
     })
     .post("/factors/:factorId/challenge", async (c) => {

@@ -31,9 +31,9 @@ export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> 
     limitAddress(c, { deps, limits, name });
     await requireCaptcha(c, deps);
   };
-  const common = (c: Request, given: z.output<typeof recoverBody>) => ({
-    email: given.email,
-    challenge: parseChallenge(given.code_challenge, given.code_challenge_method),
+  const common = (c: Request, input: z.output<typeof recoverBody>) => ({
+    email: input.email,
+    challenge: parseChallenge(input.code_challenge, input.code_challenge_method),
     aud: requestAudience(c, deps),
     redirectTo: redirectTarget(c, deps),
   });
@@ -48,32 +48,32 @@ export function mailRequestRoutes(deps: Deps, limits: AddressLimits): Hono<Env> 
     })
     .post("/resend", async (c) => {
       await admit(c, "resend");
-      const given = await readJson(c, resendBody);
-      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided.");
-      await resend(deps, { ...common(c, given), type: given.type });
+      const input = await readJson(c, resendBody);
+      if (input.email && input.phone) throw invalid("Only an email address or phone number should be provided.");
+      await resend(deps, { ...common(c, input), type: input.type });
       return c.json({});
     })
     .post("/otp", async (c) => {
       await admit(c, "otp");
-      const given = await readJson(c, otpBody);
-      if (given.email && given.phone) throw invalid("Only an email address or phone number should be provided");
-      if (given.email && given.channel) throw invalid("Channel should only be specified with Phone OTP");
-      if (given.phone) throw new AuthError(400, "phone_provider_disabled", "Unsupported phone provider");
-      if (!given.email) throw invalid("One of email or phone must be set");
+      const input = await readJson(c, otpBody);
+      if (input.email && input.phone) throw invalid("Only an email address or phone number should be provided");
+      if (input.email && input.channel) throw invalid("Channel should only be specified with Phone OTP");
+      if (input.phone) throw new AuthError(400, "phone_provider_disabled", "Unsupported phone provider");
+      if (!input.email) throw invalid("One of email or phone must be set");
       await sendMagicLink(deps, {
-        ...common(c, given),
-        data: given.data ?? {},
-        createUser: given.create_user,
+        ...common(c, input),
+        data: input.data ?? {},
+        createUser: input.create_user,
         caller: callerOf(c, deps),
       });
       return c.json({});
     })
     .post("/magiclink", async (c) => {
       await admit(c, "magiclink");
-      const given = await readJson(c, magicLinkBody);
-      if (!given.email) throw new AuthError(422, "validation_failed", "Password recovery requires an email");
-      const email = parseEmail(given.email);
-      const request = { ...common(c, given), email, data: given.data ?? {}, createUser: true };
+      const input = await readJson(c, magicLinkBody);
+      if (!input.email) throw new AuthError(422, "validation_failed", "Password recovery requires an email");
+      const email = parseEmail(input.email);
+      const request = { ...common(c, input), email, data: input.data ?? {}, createUser: true };
       await sendMagicLink(deps, { ...request, caller: callerOf(c, deps) });
       return c.json({});
     })

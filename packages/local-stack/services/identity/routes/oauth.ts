@@ -53,8 +53,8 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
     flow = await requireFlow(deps, answer.state ?? "");
   } catch (error) {
     // The flow is unknown, so the browser is redirected to the site.
-    const known = asAuthError(error, c, deps.log);
-    return redirect(c, withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(known)), 303);
+    const authError = asAuthError(error, c, deps.log);
+    return redirect(c, withQuery(deps.config.GOTRUE_SITE_URL, oauthErrorQuery(authError)), 303);
   }
   const { GOTRUE_EXTERNAL_REDIRECT_URL, GOTRUE_SITE_URL } = deps.config;
   const target = GOTRUE_EXTERNAL_REDIRECT_URL || flow.referrer || GOTRUE_SITE_URL;
@@ -75,7 +75,7 @@ async function callback(c: Request, deps: Deps, answer: Record<string, string>):
     };
     return redirect(c, fragmentUrl(target, signedIn, extra), 302);
   } catch (error) {
-    const known = error instanceof OAuthError ? error : asAuthError(error, c, deps.log);
-    return redirect(c, oauthErrorTarget(target, known), 302);
+    const authError = error instanceof OAuthError ? error : asAuthError(error, c, deps.log);
+    return redirect(c, oauthErrorTarget(target, authError), 302);
   }
 }

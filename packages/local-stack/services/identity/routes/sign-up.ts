@@ -28,19 +28,19 @@ const body = z.looseObject({
 export function signUpRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>().post("/signup", async (c) => {
     await requireCaptcha(c, deps);
-    const given = await readJson(c, body);
-    if (!given.email && !given.phone) {
+    const input = await readJson(c, body);
+    if (!input.email && !input.phone) {
       throw new AuthError(422, "anonymous_provider_disabled", "Anonymous sign-ins are disabled");
     }
     limitAddress(c, { deps, limits, name: "signup" });
-    if (!given.email) throw new AuthError(400, "phone_provider_disabled", "Phone signups are disabled");
-    if (given.phone) throw invalid("Only an email address or phone number should be provided on signup.");
-    requireSignUps(deps.config, given.password);
+    if (!input.email) throw new AuthError(400, "phone_provider_disabled", "Phone signups are disabled");
+    if (input.phone) throw invalid("Only an email address or phone number should be provided on signup.");
+    requireSignUps(deps.config, input.password);
     const outcome = await signUp(deps, {
-      email: given.email,
-      password: given.password,
-      data: given.data ?? {},
-      challenge: parseChallenge(given.code_challenge, given.code_challenge_method),
+      email: input.email,
+      password: input.password,
+      data: input.data ?? {},
+      challenge: parseChallenge(input.code_challenge, input.code_challenge_method),
       aud: requestAudience(c, deps),
       redirectTo: redirectTarget(c, deps),
       caller: callerOf(c, deps),

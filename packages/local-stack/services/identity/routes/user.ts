@@ -29,25 +29,25 @@ export function userRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .get("/user", async (c) => {
       const { user, claims, aud } = await requireUser(c, deps);
-      const [claimed] = [claims.aud].flat();
-      if (!claimed || claimed !== aud) throw invalid("Token audience doesn't match request audience");
+      const [claimedAudience] = [claims.aud].flat();
+      if (!claimedAudience || claimedAudience !== aud) throw invalid("Token audience doesn't match request audience");
       return c.json(await loadWireUser(deps.db, user));
     })
     .put("/user", async (c) => {
       const { user, session } = await requireUser(c, deps);
       limitAddress(c, { deps, limits, name: "user" });
-      const given = await readJson(c, updateBody);
-      if (given.phone) throw invalid("Phone numbers are not supported");
+      const input = await readJson(c, updateBody);
+      if (input.phone) throw invalid("Phone numbers are not supported");
       const updated = await updateOwnUser(
         { deps, user, session },
         {
-          email: given.email,
-          password: given.password,
-          currentPassword: given.current_password,
-          nonce: given.nonce,
-          data: given.data,
-          appMetadata: given.app_metadata,
-          challenge: parseChallenge(given.code_challenge, given.code_challenge_method),
+          email: input.email,
+          password: input.password,
+          currentPassword: input.current_password,
+          nonce: input.nonce,
+          data: input.data,
+          appMetadata: input.app_metadata,
+          challenge: parseChallenge(input.code_challenge, input.code_challenge_method),
           redirectTo: redirectTarget(c, deps),
         },
       );
@@ -59,7 +59,7 @@ export function userRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
       if (!["global", "local", "others"].includes(scope)) throw invalid(`Unsupported logout scope "${scope}"`);
       // A token without a session can only end all of the user's sessions.
       if (scope === "local" && session) await endSession(deps.db, session.id);
-      else if (scope === "others" && session) await endSessions(deps.db, { userId: user.id, keep: session.id });
+      else if (scope === "others" && session) await endSessions(deps.db, { userId: user.id, exceptId: session.id });
       else await endSessions(deps.db, { userId: user.id });
       return c.body(null, 204);
     });

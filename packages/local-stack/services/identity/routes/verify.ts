@@ -15,7 +15,7 @@ import { errorTarget, messageTarget } from "../http/redirect-outcome.ts";
 import { redirect, redirectTarget } from "../http/redirect-to.ts";
 import { announce, fragmentUrl, tokenAnswer } from "../http/signed-in.ts";
 
-const halfWay = "Confirmation link accepted. Please proceed to confirm link sent to the other email";
+const halfwayMessage = "Confirmation link accepted. Please proceed to confirm link sent to the other email";
 
 const body = z.looseObject({ type: text, token: text, token_hash: text, email: text, phone: text, redirect_to: text });
 
@@ -24,21 +24,23 @@ export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
   return new Hono<Env>()
     .post("/verify", async (c) => {
       limitAddress(c, { deps, limits, name: "verify" });
-      const given = await readJson(c, body);
-      if (!given.type) throw invalid("Verify requires a verification type");
-      const credential = parseCredential(given);
-      if (given.type === "sms" || given.type === "phone_change") {
+      const input = await readJson(c, body);
+      if (!input.type) throw invalid("Verify requires a verification type");
+      const credential = parseCredential(input);
+      if (input.type === "sms" || input.type === "phone_change") {
         throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
       }
-      if (!isVerifyType(given.type)) throw invalid("Invalid email verification type");
+      if (!isVerifyType(input.type)) throw invalid("Invalid email verification type");
       const redeemed = await verify(deps, {
-        type: given.type,
+        type: input.type,
         credential,
         aud: requestAudience(c, deps),
         caller: callerOf(c, deps),
         yields: "session",
       });
-      return redeemed.kind === "signed-in" ? tokenAnswer(c, redeemed.signedIn) : c.json({ msg: halfWay, code: "200" });
+      return redeemed.kind === "signed-in"
+        ? tokenAnswer(c, redeemed.signedIn)
+        : c.json({ msg: halfwayMessage, code: "200" });
     })
     .get("/verify", async (c) => {
       limitAddress(c, { deps, limits, name: "verify" });
@@ -66,11 +68,11 @@ export function verifyRoutes(deps: Deps, limits: AddressLimits): Hono<Env> {
     });
 }
 
-function parseCredential(given: z.output<typeof body>): Credential {
-  const { token, token_hash: hash, email, phone } = given;
+function parseCredential(input: z.output<typeof body>): Credential {
+  const { token, token_hash: hash, email, phone } = input;
   if (!token === !hash) throw invalid("Verify requires either a token or a token hash");
   if (hash) {
-    if (email || phone || given.redirect_to) throw invalid("Only the token_hash and type should be provided");
+    if (email || phone || input.redirect_to) throw invalid("Only the token_hash and type should be provided");
     return { hash };
   }
   if (phone && !email) throw new AuthError(501, "not_implemented", "The local identity server knows no phones");
@@ -87,7 +89,7 @@ type Outcome = { redeemed: Redeemed; target: string; type: string; pkce: boolean
 function outcomeTarget(c: Request, { redeemed, target, type, pkce }: Outcome): string {
   switch (redeemed.kind) {
     case "half":
-      return messageTarget(target, halfWay, { inQuery: pkce });
+      return messageTarget(target, halfwayMessage, { inQuery: pkce });
     case "code":
       return withQuery(target, { code: redeemed.code });
     case "signed-in":

@@ -16,8 +16,8 @@ export async function findInvited(sql: Sql, token: string): Promise<string | und
  * Accepts an invitation with an identity that has the invited email, and confirms the account.
  * @throws AuthError 404 invite_not_found; 400 validation_failed if the identity lacks the invited email
  */
-export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token: string }): Promise<User> {
-  const { deps, provider, profile, token } = given;
+export async function acceptInvitation(tx: Sql, signIn: ExternalSignIn & { token: string }): Promise<User> {
+  const { deps, provider, profile, token } = signIn;
   const userId = await findInvited(tx, token);
   if (!userId) throw new AuthError(404, "invite_not_found", "Invite not found");
   const user = await getUserById(tx, { id: userId, lock: true });
@@ -29,9 +29,5 @@ export async function acceptInvitation(tx: Sql, given: ExternalSignIn & { token:
   const raw_user_meta_data = mergeMetadata(user.raw_user_meta_data, data);
   const updated = await updateUser(tx, { id: userId, now: deps.clock(), changes: { raw_user_meta_data } });
   // Somebody else may have created this account without owning the email, so all other identities are removed.
-  return confirmUser(
-    tx,
-    deps,
-    await dropUnconfirmedIdentities(tx, { user: updated, keep: identity, now: deps.clock() }),
-  );
+  return confirmUser(tx, deps, await dropUnconfirmedIdentities(tx, { user: updated, identity, now: deps.clock() }));
 }

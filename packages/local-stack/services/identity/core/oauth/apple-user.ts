@@ -11,6 +11,6 @@ const posted = z.looseObject({ name: z.looseObject({ firstName: text, lastName: 
  */
 export function withAppleName(profile: Profile, user: string): Profile {
   const { name } = posted.parse(JSON.parse(user));
-  const whole = `${name?.firstName ?? ""} ${name?.lastName ?? ""}`.trim();
-  return { ...profile, claims: { ...profile.claims, name: whole, full_name: whole } };
+  const fullName = `${name?.firstName ?? ""} ${name?.lastName ?? ""}`.trim();
+  return { ...profile, claims: { ...profile.claims, name: fullName, full_name: fullName } };
 }

@@ -54,7 +54,7 @@ export async function beginAuthorization(deps: Deps, { query, redirectTo, linkTo
     ...(linkTo ? { linkingTargetId: linkTo } : {}),
   });
   const more = scopes && !provider.parameters ? scopes.split(",") : [];
-  const passedOn = Object.entries(query)
+  const forwardedParameters = Object.entries(query)
     .filter(([key]) => !reserved.includes(key.toLowerCase()))
     .map(([key, value]) => [key === "workos_provider" ? "provider" : key, value] as const);
   const url = new URL(server.authorization_endpoint ?? "");
@@ -64,7 +64,7 @@ export async function beginAuthorization(deps: Deps, { query, redirectTo, linkTo
     response_type: "code",
     scope: [...provider.scopes, ...more].join(" "),
     state,
-    ...(provider.parameters ?? Object.fromEntries(passedOn)),
+    ...(provider.parameters ?? Object.fromEntries(forwardedParameters)),
   };
   for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
   return url.toString();

@@ -7,8 +7,8 @@ import {
 import { requestOptions } from "./request-options.ts";
 
 /** How long discovery results are kept, as in Supabase Auth. */
-const keptMs = 3_600_000;
-const maxKept = 100;
+const cacheMs = 3_600_000;
+const maxEntries = 100;
 
 /** A provider's discovery document, and its keys once they have been fetched. */
 export type Discovered = { server: AuthorizationServer; keys: JWKSCacheInput };
@@ -21,19 +21,19 @@ export type Discover = (issuer: string) => Promise<Discovered>;
  * issuer.
  */
 export function openDiscovery(clock: () => Date): Discover {
-  const known = new Map<string, { at: number; found: Promise<Discovered> }>();
+  const cache = new Map<string, { at: number; found: Promise<Discovered> }>();
   return (issuer) => {
     const now = clock().getTime();
-    const entry = known.get(issuer);
-    if (entry && now - entry.at < keptMs) return entry.found;
+    const entry = cache.get(issuer);
+    if (entry && now - entry.at < cacheMs) return entry.found;
     const found = discover(issuer);
-    known.delete(issuer);
-    known.set(issuer, { at: now, found });
+    cache.delete(issuer);
+    cache.set(issuer, { at: now, found });
     found.catch(() => {
-      if (known.get(issuer)?.found === found) known.delete(issuer);
+      if (cache.get(issuer)?.found === found) cache.delete(issuer);
     });
-    const [oldest] = known.keys();
-    if (known.size > maxKept && oldest !== undefined) known.delete(oldest);
+    const [oldest] = cache.keys();
+    if (cache.size > maxEntries && oldest !== undefined) cache.delete(oldest);
     return found;
   };
 }

@@ -34,7 +34,7 @@ export async function redeemCode(deps: Parts, configured: ConfiguredProvider, an
       client,
       await withoutIdToken(response),
     );
-    return { tokens: held(tokens), profile: await provider.fetchProfile(apiOf(provider, { client, tokens })) };
+    return { tokens: readTokens(tokens), profile: await provider.fetchProfile(apiOf(provider, { client, tokens })) };
   }
   const server = await authorizationServer(deps, provider);
   const response = await exchange(server, { provider, config, client, answer });
@@ -43,7 +43,7 @@ export async function redeemCode(deps: Parts, configured: ConfiguredProvider, an
   const verifier = { ...keysServer, issuer };
   const tokens = await oauth.processGenericTokenEndpointResponse(verifier, client, response);
   const claims = await verifyIdToken(verifier, { response, tokens, keys });
-  return { tokens: held(tokens), profile: provider.readProfile(claims) };
+  return { tokens: readTokens(tokens), profile: provider.readProfile(claims) };
 }
 
 /** Returns a provider's endpoints. Uses discovery if the endpoints are not configured. */
@@ -118,7 +118,7 @@ async function claimedIssuer(response: Response): Promise<string> {
   return decodeJwt(idToken).iss ?? "";
 }
 
-function held(tokens: oauth.TokenEndpointResponse): ProviderTokens {
+function readTokens(tokens: oauth.TokenEndpointResponse): ProviderTokens {
   return { accessToken: tokens.access_token, refreshToken: tokens.refresh_token ?? "" };
 }
 

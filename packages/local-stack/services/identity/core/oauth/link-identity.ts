@@ -16,12 +16,12 @@ import type { ExternalSignIn } from "./resolve-account.ts";
  * account
  * @throws AuthError 422 email_not_confirmed if the account had no email and now has the identity's unverified email
  */
-export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: string }): Promise<User> {
-  const { deps, provider, profile, userId, redirectTo } = given;
-  const known = await findIdentity(tx, { provider, subject: profile.subject });
-  if (known) {
-    const whose = known.user_id === userId ? "" : " to another user";
-    throw new AuthError(422, "identity_already_exists", `Identity is already linked${whose}`);
+export async function linkIdentity(tx: Sql, signIn: ExternalSignIn & { userId: string }): Promise<User> {
+  const { deps, provider, profile, userId, redirectTo } = signIn;
+  const linked = await findIdentity(tx, { provider, subject: profile.subject });
+  if (linked) {
+    const owner = linked.user_id === userId ? "" : " to another user";
+    throw new AuthError(422, "identity_already_exists", `Identity is already linked${owner}`);
   }
   const user = await getUserById(tx, { id: userId, lock: true });
   const data = identityClaims(profile);
@@ -31,8 +31,8 @@ export async function linkIdentity(tx: Sql, given: ExternalSignIn & { userId: st
   if (data.email_verified === true) {
     const confirmed = await confirmUser(tx, deps, promoted);
     const now = deps.clock();
-    const settled = await updateUser(tx, { id: userId, now, changes: { is_anonymous: false } });
-    return refreshProviders(tx, { ...confirmed, ...settled }, now);
+    const permanent = await updateUser(tx, { id: userId, now, changes: { is_anonymous: false } });
+    return refreshProviders(tx, { ...confirmed, ...permanent }, now);
   }
   await sendEmailToken(tx, { deps, user: promoted, type: "signup", redirectTo, pkce: false });
   throw new AuthError(

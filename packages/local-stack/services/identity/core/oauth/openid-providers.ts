@@ -55,7 +55,7 @@ export function apple({ url }: ProviderConfig): OpenIdProvider {
   return {
     kind: "openid",
     issuer,
-    trust: (claimed) => ({ issuer: claimed === other ? other : issuer, keysAt: issuer }),
+    trust: (tokenIssuer) => ({ issuer: tokenIssuer === other ? other : issuer, keysAt: issuer }),
     scopes: ["email", "name"],
     parameters: { response_mode: "form_post" },
     clientAuthentication: "client_secret_post",
@@ -97,7 +97,7 @@ export function azure({ url }: ProviderConfig): OpenIdProvider {
      * If the URL names a single tenant, trusts only that tenant's issuer. Otherwise trusts the issuer that the token
      * claims, because every tenant has its own issuer.
      */
-    trust: (claimed) => (isOneTenant ? only(tenant)() : only(claimed)()),
+    trust: (tokenIssuer) => (isOneTenant ? only(tenant)() : only(tokenIssuer)()),
     scopes: ["openid"],
     readProfile: (token) => (microsoftIssuer.test(token.iss) ? readMicrosoft(token) : readStandard(token)),
   };
@@ -205,7 +205,7 @@ export function openId({ url }: ProviderConfig): OpenIdProvider {
 
 const standardClaims = z.looseObject({ email: text, email_verified: flag });
 /** Claims that an identity stores unchanged: OpenID Connect Core sections 2 and 5.1, and Supabase Auth's own. */
-const kept = [
+const copiedClaims = [
   ...["iss", "exp", "iat", "name", "family_name", "given_name", "middle_name", "nickname", "preferred_username"],
   ...["profile", "picture", "website", "gender", "birthdate", "zoneinfo", "locale", "phone", "custom_claims"],
   ...["full_name", "avatar_url", "slug", "provider_id", "user_name"],
@@ -218,7 +218,7 @@ function readStandard(token: IDToken): Profile {
     subject: token.sub,
     emails: onlyEmail(email, verified),
     claims: {
-      ...Object.fromEntries(Object.entries(token).filter(([claim]) => kept.includes(claim))),
+      ...Object.fromEntries(Object.entries(token).filter(([claim]) => copiedClaims.includes(claim))),
       aud: [token.aud].flat(),
     },
   };

@@ -6,7 +6,7 @@ import { apple, azure, google, linkedinOidc, openId } from "./openid-providers.t
 import type { Provider } from "./provider.ts";
 
 /** The Supabase Auth providers that this server supports. */
-const known = new Map<string, (config: ProviderConfig) => Provider>([
+const builtInProviders = new Map<string, (config: ProviderConfig) => Provider>([
   ["apple", apple],
   ["azure", azure],
   ["github", github],
@@ -28,15 +28,18 @@ export function unsupported(reason: string): AuthError {
  * Returns the provider with this name, if it is enabled and complete.
  * @throws AuthError 400 validation_failed; 501 for a provider that this server does not support
  */
-export function requireProvider({ config }: { config: Pick<Config, "providers"> }, given: string): ConfiguredProvider {
-  const name = given.toLowerCase();
+export function requireProvider(
+  { config }: { config: Pick<Config, "providers"> },
+  providerName: string,
+): ConfiguredProvider {
+  const name = providerName.toLowerCase();
   const settings = config.providers.get(name);
-  if (!settings) throw unsupported(`Provider ${given} could not be found`);
+  if (!settings) throw unsupported(`Provider ${providerName} could not be found`);
   if (!settings.enabled) throw unsupported("provider is not enabled");
   if (!settings.clientId || !settings.secret || !settings.redirectUri) {
     throw unsupported("missing OAuth client ID, secret or redirect URI");
   }
-  const shape = known.get(name) ?? (isKnownProvider(name) ? undefined : openId);
+  const shape = builtInProviders.get(name) ?? (isKnownProvider(name) ? undefined : openId);
   if (!shape) {
     throw new AuthError(501, "not_implemented", `The local identity server cannot speak with ${name}`);
   }

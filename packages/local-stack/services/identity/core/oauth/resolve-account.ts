@@ -31,17 +31,17 @@ type Resolved = { user: User; identity: Identity; email: { address: string; veri
  * @throws AuthError 403 user_banned; 422 signup_disabled, provider_email_needs_verification (after a confirmation email
  * is sent)
  */
-export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<User> {
-  const { deps, provider, emailOptional } = given;
-  const { user, identity, email } = await findOrCreate(tx, given);
+export async function resolveAccount(tx: Sql, signIn: ExternalSignIn): Promise<User> {
+  const { deps, provider, emailOptional } = signIn;
+  const { user, identity, email } = await findOrCreate(tx, signIn);
   if (isBanned(user, deps.clock())) throw new AuthError(403, "user_banned", "User is banned");
   const withoutEmail = emailOptional && email.address === "";
   if (user.email_confirmed_at || withoutEmail) return user;
   // The creator of this account has not proven ownership of its email, so only the current identity stays.
-  const cleaned = await dropUnconfirmedIdentities(tx, { user, keep: identity, now: deps.clock() });
-  if (email.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM) return confirmUser(tx, deps, cleaned);
+  const updatedUser = await dropUnconfirmedIdentities(tx, { user, identity, now: deps.clock() });
+  if (email.verified || deps.config.GOTRUE_MAILER_AUTOCONFIRM) return confirmUser(tx, deps, updatedUser);
   if (email.address) {
-    await sendEmailToken(tx, { deps, user: cleaned, type: "signup", redirectTo: given.redirectTo, pkce: false });
+    await sendEmailToken(tx, { deps, user: updatedUser, type: "signup", redirectTo: signIn.redirectTo, pkce: false });
   }
   if (deps.config.GOTRUE_MAILER_ALLOW_UNVERIFIED_EMAIL_SIGN_INS) return getUserById(tx, { id: user.id });
   throw new AuthError(
@@ -54,8 +54,8 @@ export async function resolveAccount(tx: Sql, given: ExternalSignIn): Promise<Us
   );
 }
 
-async function findOrCreate(tx: Sql, given: ExternalSignIn): Promise<Resolved> {
-  const { deps, provider, profile } = given;
+async function findOrCreate(tx: Sql, signIn: ExternalSignIn): Promise<Resolved> {
+  const { deps, provider, profile } = signIn;
   const primary = profile.emails.find((entry) => entry.primary);
   const verified = primary?.verified ?? false;
   const known = await findIdentity(tx, { provider, subject: profile.subject });
@@ -66,13 +66,13 @@ async function findOrCreate(tx: Sql, given: ExternalSignIn): Promise<Resolved> {
     return { user: updated, identity, email: { address: user.email ?? "", verified } };
   }
   const email = { address: primary?.email.toLowerCase() ?? "", verified };
-  const owner = await findLinkable(tx, given);
+  const owner = await findLinkable(tx, signIn);
   if (owner) {
     const user = await getUserById(tx, { id: owner, lock: true });
     const identity = await insertIdentity(tx, { deps, userId: user.id, provider, data: identityClaims(profile) });
     return { user: await mergeClaims(tx, { deps, user, profile }), identity, email };
   }
-  return createAccount(tx, { ...given, email });
+  return createAccount(tx, { ...signIn, email });
 }
 
 function trustedAddresses({ deps, profile }: ExternalSignIn): string[] {
@@ -82,8 +82,8 @@ function trustedAddresses({ deps, profile }: ExternalSignIn): string[] {
 }
 
 /** Returns the account that has one of the profile's verified emails. @throws AuthError 500 if there are several */
-async function findLinkable(tx: Sql, given: ExternalSignIn): Promise<string | undefined> {
-  const trusted = trustedAddresses(given);
+async function findLinkable(tx: Sql, signIn: ExternalSignIn): Promise<string | undefined> {
+  const trusted = trustedAddresses(signIn);
   if (trusted.length === 0) return undefined;
   const byIdentity = await many<{ id: string }>(
     tx,
@@ -104,17 +104,17 @@ async function findLinkable(tx: Sql, given: ExternalSignIn): Promise<string | un
 
 async function createAccount(
   tx: Sql,
-  given: ExternalSignIn & { email: { address: string; verified: boolean } },
+  signIn: ExternalSignIn & { email: { address: string; verified: boolean } },
 ): Promise<Resolved> {
-  const { deps, provider, profile, aud, email } = given;
+  const { deps, provider, profile, aud, email } = signIn;
   if (deps.config.GOTRUE_DISABLE_SIGNUP) {
     throw new AuthError(422, "signup_disabled", "Signups not allowed for this instance");
   }
   // An email that belongs to an account is never given to a second account, not even unconfirmed. If the email is taken
   // and the profile has no verified email, the new account gets no email. If the email is taken and the profile has a
   // verified email, the insert fails.
-  const taken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
-  const address = taken && trustedAddresses(given).length === 0 ? "" : email.address;
+  const isTaken = email.address !== "" && !!(await findEmailOwner(tx, { email: email.address, aud }));
+  const address = isTaken && trustedAddresses(signIn).length === 0 ? "" : email.address;
   const claims = identityClaims(profile);
   const created = await createUser(tx, {
     deps,

@@ -12,7 +12,7 @@ export interface FailedChange {
 }
 
 /** Returns the validation errors of a form by field. */
-export function unreadable(error: z.ZodError, form: FormData): FailedChange {
+export function failWithErrors(error: z.ZodError, form: FormData): FailedChange {
   const { fieldErrors, formErrors } = z.flattenError(error);
   return { message: formErrors[0] ?? null, fields: fieldErrors, typed: textsOf(form) };
 }
@@ -21,7 +21,10 @@ export function unreadable(error: z.ZodError, form: FormData): FailedChange {
  * Returns the result for a valid form whose change was refused. The message appears at the field that caused the
  * refusal, or above the form if no field did.
  */
-export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "field">, form: FormData): FailedChange {
+export function failWithRefusal(
+  { message, field }: Pick<ConsoleRefusal, "message" | "field">,
+  form: FormData,
+): FailedChange {
   const typed = textsOf(form);
   return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
 }
@@ -30,7 +33,7 @@ export function refused({ message, field }: Pick<ConsoleRefusal, "message" | "fi
  * Restores the form that an admin sent after their step-up had expired, except for the confirmation. The admin sees the
  * effects of the change and types the confirmation again.
  */
-export function keptChange(
+export function restoreChange(
   context: AppLoadContext,
   { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },
 ): FailedChange | undefined {

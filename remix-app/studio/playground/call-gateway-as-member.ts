@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { askGateway, headersForClient } from "../../gateway/ask-gateway.ts";
+import { callGateway, headersForClient } from "../../gateway/call-gateway.ts";
 import { problem } from "../../http/problem.ts";
 import { setApprovalProof } from "../../supabase/data-api.ts";
 
@@ -11,7 +11,7 @@ export type PlaygroundEndpoint = keyof typeof endpoints;
 /** Identifies the playground's runs in reports. */
 const feature = "playground";
 
-type Asked = { workspaceId: string; signal: AbortSignal } & (
+type MemberCall = { workspaceId: string; signal: AbortSignal } & (
   | { path: "/models" }
   | { path: (typeof endpoints)[PlaygroundEndpoint]; body: BodyInit; contentType: string | null }
 );
@@ -22,19 +22,19 @@ type Asked = { workspaceId: string; signal: AbortSignal } & (
  * @returns the gateway's response, even if it is a refusal; streams are passed on
  * @throws Response 503 UNAVAILABLE if the gateway was not reached
  */
-export async function askAsMember(context: AppLoadContext, asked: Asked): Promise<Response> {
+export async function callGatewayAsMember(context: AppLoadContext, memberCall: MemberCall): Promise<Response> {
   const { requestId, session } = context;
   if (session.auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
   const headers = new Headers({
     authorization: `Bearer ${session.auth.accessToken}`,
-    "x-platform-workspace-id": asked.workspaceId,
+    "x-platform-workspace-id": memberCall.workspaceId,
     "x-platform-operation": feature,
   });
   setApprovalProof(headers, session.approvalProof());
-  if ("body" in asked && asked.contentType !== null) headers.set("content-type", asked.contentType);
-  const { path, signal } = asked;
-  const call = "body" in asked ? { method: "POST" as const, body: asked.body } : { method: "GET" as const };
-  const answer = await askGateway(context, { ...call, path, headers, signal });
+  if ("body" in memberCall && memberCall.contentType !== null) headers.set("content-type", memberCall.contentType);
+  const { path, signal } = memberCall;
+  const call = "body" in memberCall ? { method: "POST" as const, body: memberCall.body } : { method: "GET" as const };
+  const answer = await callGateway(context, { ...call, path, headers, signal });
   // A response without our request id did not come from the gateway itself.
   if (answer?.headers.get("x-request-id") !== requestId) {
     await answer?.body?.cancel();

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { type KeptContent, mostCharacters, mostTexts, readSaid } from "./said.ts";
+import { maxCharacters, maxTexts, readContent, type StoredContent } from "./content-texts.ts";
 
-const nothing: KeptContent = { prompt: null, tools: null, answer: null };
-const asked = (prompt: unknown) => readSaid({ ...nothing, prompt: JSON.stringify(prompt) }).prompt;
-const answered = (answer: unknown) => readSaid({ ...nothing, answer: JSON.stringify(answer) }).answer;
+const nothing: StoredContent = { prompt: null, tools: null, answer: null };
+const asked = (prompt: unknown) => readContent({ ...nothing, prompt: JSON.stringify(prompt) }).prompt;
+const answered = (answer: unknown) => readContent({ ...nothing, answer: JSON.stringify(answer) }).answer;
 const briefly = (texts: ReturnType<typeof asked>) => texts.map(({ who, text }) => [who, text]);
 
 describe("a run's content", () => {
@@ -76,14 +76,14 @@ describe("a run's content", () => {
 
   test("a run's content lists each tool call followed by its result", () => {
     const tools = JSON.stringify([{ name: "calculator", arguments: '{"expression":"6*7"}', result: "42" }]);
-    expect(briefly(readSaid({ ...nothing, tools }).tools)).toEqual([
+    expect(briefly(readContent({ ...nothing, tools }).tools)).toEqual([
       ["call of calculator", '{\n  "expression": "6*7"\n}'],
       ["result of calculator", "42"],
     ]);
   });
 
   test("a run's content in an unknown format is shown unchanged", () => {
-    expect(readSaid({ prompt: "not JSON <script>", tools: "[", answer: null })).toEqual({
+    expect(readContent({ prompt: "not JSON <script>", tools: "[", answer: null })).toEqual({
       prompt: [{ who: "request", text: "not JSON <script>", code: true, leftOut: 0 }],
       tools: [{ who: "tools", text: "[", code: true, leftOut: 0 }],
       answer: [],
@@ -92,15 +92,15 @@ describe("a run's content", () => {
       expect(asked(odd)).toHaveLength(1);
     }
     const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
-    expect(readSaid({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(mostCharacters);
+    expect(readContent({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(maxCharacters);
   });
 
   test("truncates a run's content that is too long for a page, and counts the characters left out", () => {
     const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
-    expect(of(mostCharacters)).toMatchObject({ leftOut: 0 });
-    expect(of(mostCharacters + 1)).toMatchObject({ leftOut: 1 });
-    expect(of(mostCharacters + 1)?.text).toHaveLength(mostCharacters);
-    const messages = Array.from({ length: mostTexts + 1 }, () => ({ role: "user", content: "x" }));
-    expect(asked({ messages })).toHaveLength(mostTexts);
+    expect(of(maxCharacters)).toMatchObject({ leftOut: 0 });
+    expect(of(maxCharacters + 1)).toMatchObject({ leftOut: 1 });
+    expect(of(maxCharacters + 1)?.text).toHaveLength(maxCharacters);
+    const messages = Array.from({ length: maxTexts + 1 }, () => ({ role: "user", content: "x" }));
+    expect(asked({ messages })).toHaveLength(maxTexts);
   });
 });

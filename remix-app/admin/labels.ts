@@ -13,14 +13,14 @@ export function usd(amount: string | null): string {
 }
 
 /** Labels of an account's policy states. */
-export const policyWords: Record<PolicyState, string> = {
+export const policyLabels: Record<PolicyState, string> = {
   optional: "Optional",
   required: "Required",
   recovery_in_progress: "Being reset",
   malformed: "Unreadable",
 };
 
-const kinds: Record<string, string> = {
+const recoveryEventLabels: Record<string, string> = {
   create: "Override created",
   revoke: "Override revoked",
   send: "Recovery email",
@@ -33,11 +33,11 @@ const kinds: Record<string, string> = {
 
 /** Returns the label of a recovery event, with its outcome. */
 export function recoveryEventLabel({ kind, outcome }: { kind: string; outcome: string }): string {
-  const label = kinds[kind] ?? kind.replaceAll("_", " ");
+  const label = recoveryEventLabels[kind] ?? kind.replaceAll("_", " ");
   return label.endsWith(` ${outcome}`) ? label : `${label} (${outcome.replaceAll("_", " ")})`;
 }
 
-const attempts: Record<string, string> = {
+const attemptLabels: Record<string, string> = {
   password: "passwords",
   code: "second-factor codes",
   sign_in_code: "emailed sign-in codes",
@@ -48,7 +48,7 @@ const attempts: Record<string, string> = {
 
 /** Returns the label of a kind of attempt, even of a kind that only a later version knows. */
 export function attemptLabel(action: string): string {
-  return attempts[action] ?? `${action.replaceAll("_", " ")} attempts`;
+  return attemptLabels[action] ?? `${action.replaceAll("_", " ")} attempts`;
 }
 
 const consequences: Record<string, string> = {
@@ -81,7 +81,7 @@ export function counterSentence(counter: {
 const deletedByOwner = "account.deleted";
 
 /** Labels of the log's actions. */
-const words: Record<string, string> = {
+const actionLabels: Record<string, string> = {
   "admin.grant": "Made an account an admin",
   "admin.revoke": "Removed an admin",
   "required_mfa.require": "Required MFA",
@@ -127,7 +127,7 @@ const words: Record<string, string> = {
 
 /** Returns the label of an audit log action, even for an action from a newer version. */
 export function actionLabel(action: string): string {
-  return words[action] ?? action.replaceAll(/[._]/g, " ");
+  return actionLabels[action] ?? action.replaceAll(/[._]/g, " ");
 }
 
 /**

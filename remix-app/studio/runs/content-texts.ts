@@ -1,7 +1,7 @@
 import { z } from "zod";
 
 /** A message or other text from a run's content, as plain text. */
-export interface Said {
+export interface ContentText {
   /** The text's author, such as `user`, or the kind of text, such as `instructions`. */
   who: string;
   text: string;
@@ -12,21 +12,21 @@ export interface Said {
 }
 
 /** A run's stored content as JSON text, each part null if it was not stored. */
-export interface KeptContent {
+export interface StoredContent {
   prompt: string | null;
   tools: string | null;
   answer: string | null;
 }
 
 /** The limits of a page: characters per text, and number of texts. */
-export const mostCharacters = 100_000;
-export const mostTexts = 500;
+export const maxCharacters = 100_000;
+export const maxTexts = 500;
 
-const loose = z.looseObject({});
-type Loose = z.output<typeof loose>;
+const looseRecord = z.looseObject({});
+type LooseRecord = z.output<typeof looseRecord>;
 
 /** Returns the prompt, the tool calls and the answer. Text that is not in a known JSON format is returned unchanged. */
-export function readSaid({ prompt, tools, answer }: KeptContent): Record<keyof KeptContent, Said[]> {
+export function readContent({ prompt, tools, answer }: StoredContent): Record<keyof StoredContent, ContentText[]> {
   return {
     prompt: read(prompt, { otherwise: "request", of: promptTexts }),
     tools: read(tools, { otherwise: "tools", of: toolTexts }),
@@ -34,74 +34,80 @@ export function readSaid({ prompt, tools, answer }: KeptContent): Record<keyof K
   };
 }
 
-function read(text: string | null, { otherwise, of }: { otherwise: string; of: (value: unknown) => Said[] }): Said[] {
+function read(
+  text: string | null,
+  { otherwise, of }: { otherwise: string; of: (value: unknown) => ContentText[] },
+): ContentText[] {
   if (text === null) return [];
   const value = parse(text);
   const texts = value === undefined ? [] : of(value);
-  return (texts.length > 0 ? texts : [data(otherwise, text)]).slice(0, mostTexts);
+  return (texts.length > 0 ? texts : [dataEntry(otherwise, text)]).slice(0, maxTexts);
 }
 
-function promptTexts(value: unknown): Said[] {
+function promptTexts(value: unknown): ContentText[] {
   const { messages, instructions, input, system, prompt } = objectOf(value);
   return [
-    ...(typeof system === "string" ? [words("system", system)] : []),
-    ...(typeof instructions === "string" ? [words("instructions", instructions)] : []),
-    ...(typeof prompt === "string" ? [words("user", prompt)] : []),
+    ...(typeof system === "string" ? [textEntry("system", system)] : []),
+    ...(typeof instructions === "string" ? [textEntry("instructions", instructions)] : []),
+    ...(typeof prompt === "string" ? [textEntry("user", prompt)] : []),
     ...listOf(messages).flatMap(messageTexts),
-    ...(typeof input === "string" ? [words("input", input)] : listOf(input).flatMap(itemTexts)),
+    ...(typeof input === "string" ? [textEntry("input", input)] : listOf(input).flatMap(itemTexts)),
   ];
 }
 
-function answerTexts(value: unknown): Said[] {
+function answerTexts(value: unknown): ContentText[] {
   const { choices, output, data: embeddings } = objectOf(value);
-  if (typeof output === "string") return [words("assistant", output)];
+  if (typeof output === "string") return [textEntry("assistant", output)];
   const vectors = listOf(embeddings).filter((entry) => "embedding" in objectOf(entry)).length;
   return [
     ...listOf(choices).flatMap((choice) => messageTexts({ role: "assistant", ...objectOf(objectOf(choice).message) })),
     ...listOf(output).flatMap(itemTexts),
-    ...(vectors > 0 ? [words("answer", `${vectors} embedding${vectors === 1 ? "" : "s"}`)] : []),
+    ...(vectors > 0 ? [textEntry("answer", `${vectors} embedding${vectors === 1 ? "" : "s"}`)] : []),
   ];
 }
 
-function toolTexts(value: unknown): Said[] {
+function toolTexts(value: unknown): ContentText[] {
   return listOf(value).flatMap((use) => {
-    const { name, arguments: given, result } = objectOf(use);
-    return [data(`call of ${nameOf(name)}`, textOf(given)), data(`result of ${nameOf(name)}`, textOf(result))];
+    const { name, arguments: callArguments, result } = objectOf(use);
+    return [
+      dataEntry(`call of ${nameOf(name)}`, textOf(callArguments)),
+      dataEntry(`result of ${nameOf(name)}`, textOf(result)),
+    ];
   });
 }
 
-function messageTexts(value: unknown): Said[] {
+function messageTexts(value: unknown): ContentText[] {
   const { role, name, content, refusal, tool_calls } = objectOf(value);
   const who = typeof name === "string" ? `${nameOf(role)} (${name})` : nameOf(role);
   return [
     ...contentTexts(who, content),
-    ...(typeof refusal === "string" ? [words(`${who} refuses`, refusal)] : []),
+    ...(typeof refusal === "string" ? [textEntry(`${who} refuses`, refusal)] : []),
     ...listOf(tool_calls).map((call) => {
-      const { name: tool, arguments: given } = objectOf(objectOf(call).function);
-      return data(`${who} calls ${nameOf(tool)}`, textOf(given));
+      const { name: tool, arguments: callArguments } = objectOf(objectOf(call).function);
+      return dataEntry(`${who} calls ${nameOf(tool)}`, textOf(callArguments));
     }),
   ];
 }
 
 /** Returns the texts of an item of the responses API, or of a plain string in a list of items. */
-function itemTexts(value: unknown): Said[] {
-  if (typeof value === "string") return [words("input", value)];
-  const { type, role, name, content, arguments: given, output, summary } = objectOf(value);
-  if (type === "function_call") return [data(`assistant calls ${nameOf(name)}`, textOf(given))];
+function itemTexts(value: unknown): ContentText[] {
+  if (typeof value === "string") return [textEntry("input", value)];
+  const { type, role, name, content, arguments: callArguments, output, summary } = objectOf(value);
+  if (type === "function_call") return [dataEntry(`assistant calls ${nameOf(name)}`, textOf(callArguments))];
   if (type === "function_call_output") return contentTexts("tool", output);
   if (type === "reasoning") return contentTexts("reasoning", summary);
   return contentTexts(nameOf(role), content);
 }
 
-function contentTexts(who: string, content: unknown): Said[] {
-  if (typeof content === "string") return content === "" ? [] : [words(who, content)];
+function contentTexts(who: string, content: unknown): ContentText[] {
+  if (typeof content === "string") return content === "" ? [] : [textEntry(who, content)];
   return listOf(content).map((part) => {
     const { type, text, refusal, image_url, input_audio } = objectOf(part);
-    if (typeof text === "string") return words(who, text);
-    if (typeof refusal === "string") return words(`${who} refuses`, refusal);
-    if (image_url !== undefined) return words(who, `[image: ${sourceOf(objectOf(image_url).url ?? image_url)}]`);
-    if (input_audio !== undefined) return words(who, `[audio: ${nameOf(objectOf(input_audio).format)}]`);
-    return data(`${who}, ${nameOf(type)}`, textOf(part));
+    if (typeof text === "string") return textEntry(who, text);
+    if (typeof refusal === "string") return textEntry(`${who} refuses`, refusal);
+    if (image_url !== undefined) return textEntry(who, `[image: ${sourceOf(objectOf(image_url).url ?? image_url)}]`);
+    if (input_audio !== undefined) return textEntry(who, `[audio: ${nameOf(objectOf(input_audio).format)}]`);
+    return dataEntry(`${who}, ${nameOf(type)}`, textOf(part));
   });
 }
 
@@ -111,15 +117,15 @@ function sourceOf(url: unknown): string {
   return text.startsWith("data:") ? `${/^data:([^;,]{0,100})/.exec(text)?.[1]}, in the request` : text;
 }
 
-function words(who: string, text: string): Said {
-  const leftOut = Math.max(0, text.length - mostCharacters);
-  return { who, text: leftOut > 0 ? text.slice(0, mostCharacters) : text, code: false, leftOut };
+function textEntry(who: string, text: string): ContentText {
+  const leftOut = Math.max(0, text.length - maxCharacters);
+  return { who, text: leftOut > 0 ? text.slice(0, maxCharacters) : text, code: false, leftOut };
 }
 
 /** Formats JSON with one line per member, and returns anything else unchanged. */
-function data(who: string, text: string): Said {
+function dataEntry(who: string, text: string): ContentText {
   const value = parse(text);
-  return { ...words(who, typeof value === "object" ? (pretty(value) ?? text) : text), code: true };
+  return { ...textEntry(who, typeof value === "object" ? (pretty(value) ?? text) : text), code: true };
 }
 
 function pretty(value: unknown): string | undefined {
@@ -139,8 +145,8 @@ function parse(text: string): unknown {
   }
 }
 
-function objectOf(value: unknown): Loose {
-  return loose.safeParse(value).data ?? {};
+function objectOf(value: unknown): LooseRecord {
+  return looseRecord.safeParse(value).data ?? {};
 }
 
 function listOf(value: unknown): unknown[] {

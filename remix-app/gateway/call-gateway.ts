@@ -12,7 +12,7 @@ export interface GatewayCall {
 }
 
 /** Gateway headers that are passed on to the client. */
-const passedBack =
+const forwardedHeaders =
   /^(content-type|deprecation|retry-after|www-authenticate|x-accel-buffering|x-should-retry|x-ratelimit-.+|x-platform-.+)$/;
 
 /** Longer than any call that the gateway allows. Until then, it keeps the connection alive. */
@@ -22,11 +22,11 @@ const answerTimeoutMs = (maxCallSeconds + 10) * 1_000;
  * Calls the AI gateway with the credential in the headers, and tells it the caller's address.
  * @returns the answer with its body unread, so that streams pass through; undefined if the gateway was not reached
  */
-export async function askGateway(
+export async function callGateway(
   { env, requestId, clientAddress }: Pick<AppLoadContext, "env" | "requestId" | "clientAddress">,
-  { method, path, headers: given, body, signal }: GatewayCall,
+  { method, path, headers: requestHeaders, body, signal }: GatewayCall,
 ): Promise<Response | undefined> {
-  const headers = new Headers(given);
+  const headers = new Headers(requestHeaders);
   headers.set("x-request-id", requestId);
   // The gateway accepts a caller's address only from this server.
   headers.set("apikey", env.SUPABASE_SECRET_KEY);
@@ -46,5 +46,5 @@ export async function askGateway(
 
 /** Returns the headers of a gateway answer that its client may see. */
 export function headersForClient(answer: Response): Headers {
-  return new Headers([...answer.headers].filter(([name]) => passedBack.test(name)));
+  return new Headers([...answer.headers].filter(([name]) => forwardedHeaders.test(name)));
 }

@@ -9,7 +9,7 @@ import { recoveryBrowserHash } from "./recovery-browser.ts";
  * browser. Changes nothing.
  * @throws Response 503 AUTH_UNAVAILABLE if the lookup fails
  */
-export async function emailOfLink(context: AppLoadContext, token: string): Promise<string | null> {
+export async function findLinkEmail(context: AppLoadContext, token: string): Promise<string | null> {
   const { env, requestId } = context;
   const { data, error } = await createServiceClient(env)
     .schema("private")

@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { actionLabel, actorLabel } from "./words.ts";
+import { actionLabel, actorLabel } from "./labels.ts";
 
 const acts = /'((?:account|admin|ai_keys|app|books|costs|credits|model|plan|recovery|required_mfa)\.[a-z_]+)'/g;
 const written = globSync("supabase/schemas/**/*.sql").flatMap((file) =>

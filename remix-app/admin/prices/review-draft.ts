@@ -6,7 +6,7 @@ import type { InfrastructureAdmin } from "../require-admin.ts";
 import type { ComparedPrices } from "./compare-files.ts";
 import { routePricesSchema } from "./proposal.ts";
 import type { PriceFile } from "./read-source.ts";
-import { type Shown, shownSchema } from "./review.ts";
+import { type ReviewedPrices, reviewedPricesSchema } from "./review.ts";
 
 /**
  * Compares price files with the prices of all routes.
@@ -23,17 +23,20 @@ export async function compareFiles(
 }
 
 /** Keeps what a review page shows. @returns the id for its form */
-export function keepShown(context: AppLoadContext, { admin, shown }: { admin: InfrastructureAdmin; shown: Shown }) {
+export function saveReview(
+  context: AppLoadContext,
+  { admin, shown }: { admin: InfrastructureAdmin; shown: ReviewedPrices },
+) {
   return draftsOf(context, admin).store(JSON.stringify(shown));
 }
 
 /** Returns what a review page showed; null if it has expired. @throws Response 503 UNAVAILABLE */
-export async function readShown(
+export async function readReview(
   context: AppLoadContext,
   { admin, draftId }: { admin: InfrastructureAdmin; draftId: string },
-): Promise<Shown | null> {
+): Promise<ReviewedPrices | null> {
   const text = await draftsOf(context, admin).read(draftId);
-  return text === null ? null : shownSchema.parse(JSON.parse(text));
+  return text === null ? null : reviewedPricesSchema.parse(JSON.parse(text));
 }
 
 function draftsOf(context: AppLoadContext, { id }: InfrastructureAdmin) {

@@ -91,3 +91,22 @@ test("a form can be submitted to a server on the same machine even if the machin
   await page.getByRole("button", { name: "Create workspace" }).click();
   await expect(page.getByText("Workspace: On a train", { exact: true })).toBeVisible();
 });
+
+test("a form that holds a code or a secret is not kept in the browser", async ({ page, member }) => {
+  await enter(page, member, "/workspaces");
+  /** Sends a form with another field, without leaving the page. @returns what the browser keeps of it */
+  const keep = (field: string) =>
+    page.evaluate((html) => {
+      const form = document.querySelector<HTMLFormElement>("main form[method=post]");
+      sessionStorage.clear();
+      delete form?.dataset.sent;
+      form?.insertAdjacentHTML("beforeend", html);
+      form?.dispatchEvent(new SubmitEvent("submit", { bubbles: true, cancelable: true }));
+      form?.lastElementChild?.remove();
+      return sessionStorage.getItem("gatehouse-sent-form");
+    }, field);
+  expect(await keep('<input name="note" value="kept">')).toContain("kept");
+  for (const field of ['autocomplete="one-time-code"', 'name="code"', 'type="hidden" name="secret"']) {
+    expect(await keep(`<input ${field} value="123456">`)).toBeNull();
+  }
+});

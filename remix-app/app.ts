@@ -5,7 +5,8 @@ import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
 import { basicChallenge, basicCredentials, isBearer } from "./http/authorization.ts";
-import { createCookieJar } from "./http/cookies.ts";
+import { cookies } from "./http/cookie-table.ts";
+import { createCookieJar, readCookie } from "./http/cookies.ts";
 import { allowAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { acceptsHtml, forwardedEntries, isPrefetch } from "./http/request-facts.ts";
@@ -225,7 +226,10 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || isAllowedOrigin(request, origins);
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
-    if (isPrefetch(request) && !verdict.takesPrefetch) return c.body(null, 503);
+    // A page that takes a saved form shows it only once.
+    const isPrefetchable =
+      verdict.takesPrefetch && !readCookie({ jar: state.jar, origin: state.origin }, cookies.savedForm);
+    if (isPrefetch(request) && !isPrefetchable) return c.body(null, 503);
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }

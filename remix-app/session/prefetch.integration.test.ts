@@ -57,6 +57,11 @@ test.each([
   ["is answered for a session that needs nothing", async () => (await enter(ada)).cookie(), 200],
   ["is refused for a session that must be renewed", expiredCookie, 503],
   ["is refused for a browser whose added account must be stored", addedCookie, 503],
+  [
+    "is refused for a browser with a saved form, which is shown only once",
+    async () => `${(await enter(ada)).cookie()}; gh_kept_form=x`,
+    503,
+  ],
 ])("a prefetch %s, sets no cookie and records nothing", async (_, cookieOf, status) => {
   const cookie = await cookieOf();
   const before = await readStored();

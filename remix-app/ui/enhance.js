@@ -4,6 +4,8 @@ const copiedMs = 2000;
 // Allows another submission later, in case the user stopped the first.
 const resendAfterMs = 3000;
 const sentKey = "gatehouse-sent-form";
+// Forms with these fields are never kept, because the browser may write what is kept to its disk.
+const secrets = "[autocomplete=one-time-code], [name=code], [name=secret]";
 const filled = "input:not([type=hidden], [type=password], [type=file]), select, textarea";
 
 if (!navigator.clipboard) document.documentElement.dataset.clipboard = "none";
@@ -42,7 +44,8 @@ addEventListener("submit", (event) => {
   }
   form.dataset.sent = "true";
   setTimeout(() => delete form.dataset.sent, resendAfterMs);
-  if (form.elements.pageAccount) sessionStorage.setItem(sentKey, JSON.stringify(describe(form)));
+  if (form.elements.pageAccount && !form.querySelector(secrets))
+    sessionStorage.setItem(sentKey, JSON.stringify(describe(form)));
 });
 
 // `onLine` is false without a network, even if the server runs on this machine. So a request tests whether the server

@@ -4,6 +4,7 @@
 // its session.
 const page = document.documentElement;
 const maxPrefetchMs = 30_000;
+const maxAnswerMs = 10_000;
 // Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();
 let channel;
@@ -17,9 +18,15 @@ function join() {
 
 // Returns the session, null without a session, or undefined if the server cannot say.
 async function readSession() {
-  const response = await fetch("/api/v1/auth/session", { headers: { Accept: "application/json" } }).catch(() => null);
-  if (!response?.ok) return { session: response?.status === 401 ? null : undefined };
-  return { session: await response.json(), now: Date.parse(response.headers.get("date")) };
+  const options = { headers: { Accept: "application/json" }, signal: AbortSignal.timeout(maxAnswerMs) };
+  try {
+    const response = await fetch("/api/v1/auth/session", options);
+    const now = Date.parse(response.headers.get("date"));
+    if (response.status === 401) return { session: null, now };
+    return response.ok ? { session: await response.json(), now } : {};
+  } catch {
+    return {};
+  }
 }
 
 async function compare() {
@@ -42,7 +49,7 @@ async function confirm() {
   const state = session && `${session.sessionId} ${session.aal} ${session.mfa.required} ${session.mfa.satisfied}`;
   const isSecret = document.querySelector("[data-shown-once]") !== null;
   const age = page.dataset.unconfirmed ? now - Date.parse(page.dataset.unconfirmed) : 0;
-  if ((state ?? "") === page.dataset.session && session !== undefined && !(age > maxPrefetchMs) && !isSecret) {
+  if ((state ?? "") === page.dataset.session && session !== undefined && age <= maxPrefetchMs && !isSecret) {
     delete page.dataset.unconfirmed;
     document.getElementById("session-notice").hidden = true;
     // Browsers don't focus what is hidden.
@@ -75,13 +82,15 @@ function arrive() {
 }
 
 addEventListener("input", ({ target }) => touched.add(target), { capture: true });
-// A kept page must not listen, and must not show before it has been confirmed.
+// A kept page must not listen, and must not show an account before it has been confirmed.
 addEventListener("pagehide", () => {
   channel?.close();
-  page.dataset.unconfirmed = "";
+  if (page.dataset.account) page.dataset.unconfirmed = "";
 });
 addEventListener("pageshow", ({ persisted }) => {
-  if (persisted) arrive();
+  if (!persisted) return;
+  arrive();
+  if (!page.dataset.account) void compare();
 });
 if (document.prerendering) document.addEventListener("prerenderingchange", arrive, { once: true });
 else arrive();

@@ -3,7 +3,7 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { StackError } from "./errors.ts";
 import {
-  anyPort,
+  automaticPorts,
   defaultPorts,
   describeTaken,
   type HeldPort,
@@ -79,8 +79,8 @@ test("the range of automatically chosen ports begins right after the highest por
       () => "none",
       (error: Error) => (error.cause as Error).message,
     );
-  expect(await causeAt(anyPort.from - 1)).toBe("bad port");
-  expect(await causeAt(anyPort.from)).not.toBe("bad port");
+  expect(await causeAt(automaticPorts.from - 1)).toBe("bad port");
+  expect(await causeAt(automaticPorts.from)).not.toBe("bad port");
 });
 
 test("automatically chosen ports are all different", async () => {

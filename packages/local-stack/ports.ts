@@ -50,7 +50,7 @@ const highestPort = 65_535;
  * The range of automatically chosen ports. Higher ports may be taken by outgoing connections before we take them, and
  * `fetch` and browsers refuse many ports up to 10080 (fetch.spec.whatwg.org, "bad port").
  */
-export const anyPort = { from: 10_081, to: 32_000 };
+export const automaticPorts = { from: 10_081, to: 32_000 };
 /**
  * A listener on this address keeps a port reserved while its service starts. A machine without IPv6 relies on retries.
  */
@@ -137,7 +137,7 @@ export async function holdPorts(requested: Ports): Promise<{ held: HeldPorts; ta
 
 /** Reserves the first free port from `from` up that is not in `except`. `from` is random by default. */
 export async function holdFreePort({
-  from = randomInt(anyPort.from, anyPort.to),
+  from = randomInt(automaticPorts.from, automaticPorts.to),
   except = new Set(),
 }: {
   from?: number;

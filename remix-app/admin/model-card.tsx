@@ -6,7 +6,7 @@ import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { multiplierText } from "./model-preview.ts";
 import { stepPath } from "./model-scope.ts";
-import { type ConsoleModel, type ConsoleRoute, maxGrantedWorkspaces, modelFaults } from "./models.ts";
+import { type ConsoleModel, type ConsoleRoute, maxListedGrants, modelFaults } from "./models.ts";
 
 /** Says why callers can't use the model, if they can't. */
 export function ModelState({ model }: { model: ConsoleModel }) {
@@ -193,13 +193,13 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
           },
         ]}
       />
-      {workspaces.length < maxGrantedWorkspaces ? null : (
+      {workspaces.length < maxListedGrants ? null : (
         <form action="/admin/models/withdraw" className="mt-4 flex flex-wrap items-end gap-3">
           <input type="hidden" name="model" value={id} />
           <Field
             name="workspace"
             label="Workspace ID"
-            hint={`Only the first ${maxGrantedWorkspaces} workspaces by name are listed.`}
+            hint={`Only the first ${maxListedGrants} workspaces by name are listed.`}
             required
           />
           <Button variant="secondary">Withdraw from another workspace</Button>

@@ -77,14 +77,14 @@ const modelSchema = listedSchema.extend({
   routes: z.array(routeSchema),
   /** All plans with their number of workspaces, which {@link countText} formats. */
   plans: z.array(z.object({ id: z.string(), name: z.string(), granted: z.boolean(), workspaces: z.number() })),
-  /** The first {@link maxGrantedWorkspaces} workspaces that were granted the model separately from their plan. */
+  /** The first {@link maxListedGrants} workspaces that were granted the model separately from their plan. */
   workspaces: z.array(z.object({ id: z.uuid(), name: z.string() })),
 });
 /** A model with everything the console can edit. */
 export type ConsoleModel = z.infer<typeof modelSchema>;
 
 /** The number of workspaces that private.granted_workspaces returns. */
-export const maxGrantedWorkspaces = 100;
+export const maxListedGrants = 100;
 
 /** Returns why callers get 404 for an enabled model, or null. */
 export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {

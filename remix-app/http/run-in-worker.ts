@@ -9,7 +9,7 @@ import { problem } from "./problem.ts";
 const entry = "remix-app/worker.ts";
 const maxRunning = 2;
 const maxWaiting = 8;
-const timeoutMs = 60_000;
+const taskTimeoutMs = 60_000;
 /** A task that needs more memory ends alone, without the server. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 };
 
@@ -69,7 +69,7 @@ function runThread<Result>(
 ): Promise<Result | { error: string }> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(path.resolve(entry), { workerData, transferList, resourceLimits, execArgv: [] });
-    const timeout = setTimeout(() => void worker.terminate(), timeoutMs);
+    const timeout = setTimeout(() => void worker.terminate(), taskTimeoutMs);
     worker.once("message", resolve);
     worker.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code === "ERR_WORKER_OUT_OF_MEMORY") resolve(tooLarge);

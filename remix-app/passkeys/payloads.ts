@@ -8,7 +8,7 @@ const base64url = z.string().regex(/^[A-Za-z0-9_-]+$/);
 const maxCredentialIdLength = Math.ceil((1023 * 4) / 3);
 const credentialId = base64url.max(maxCredentialIdLength);
 
-const credential = {
+const credentialFields = {
   id: credentialId,
   rawId: credentialId,
   type: z.literal("public-key"),
@@ -26,7 +26,7 @@ export const startSignInSchema = z.object({ captchaToken });
 export const finishSignInSchema = z.object({
   challengeId: z.uuid(),
   credential: z.object({
-    ...credential,
+    ...credentialFields,
     response: z.object({
       authenticatorData: base64url,
       clientDataJSON: base64url,
@@ -47,7 +47,7 @@ const transport = z.enum(["ble", "cable", "hybrid", "internal", "nfc", "smart-ca
 export const finishRegistrationSchema = z.object({
   challengeId: z.uuid(),
   credential: z.object({
-    ...credential,
+    ...credentialFields,
     response: z.object({
       attestationObject: base64url,
       clientDataJSON: base64url,

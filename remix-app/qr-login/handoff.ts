@@ -75,8 +75,8 @@ export async function decideChallenge(
 }
 
 const openStatus = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
-const claimStatus = z.enum(["claimed", "mfa_required", "not_found", ...openStatus.options]);
-const completionStatus = z.enum(["consumed", "rejected", "expired"]);
+const claimAnswer = z.enum(["claimed", "mfa_required", "not_found", ...openStatus.options]);
+const completionAnswer = z.enum(["consumed", "rejected", "expired"]);
 
 /**
  * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session. All
@@ -103,7 +103,7 @@ export async function consumeChallenge(
   const database = createServiceClient(env).schema("private");
   const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
   const { data, error } = await database.rpc("claim_qr_challenge", { claim });
-  const outcome = claimStatus.safeParse(data);
+  const outcome = claimAnswer.safeParse(data);
   if (error || !outcome.success) throw failedCall(context, { call: "claim_qr_challenge", error });
   if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
   if (outcome.data !== "claimed") return { status: outcome.data, session: null };
@@ -118,7 +118,7 @@ export async function consumeChallenge(
 
   const completion = { id: key.id, claims: claimsFor(context, claims), mintedSessionId: minted.claims.session_id };
   const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
-  const end = completionStatus.safeParse(answer);
+  const end = completionAnswer.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
     await discardSession(context, minted.session);
     if (failed || !end.success) throw failedCall(context, { call: "complete_qr_challenge", error: failed });

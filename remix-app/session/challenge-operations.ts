@@ -30,7 +30,7 @@ export const handoffProgress = z.object({
 export type HandoffProgress = z.output<typeof handoffProgress>;
 
 /** A request that waits for a phone, with the requesting device, its address and the time. */
-const phoneRequest = z.object({
+const requestForPhone = z.object({
   id: z.uuid(),
   device: z.string(),
   address: z.string(),
@@ -38,7 +38,7 @@ const phoneRequest = z.object({
   expiresAt: z.iso.datetime(),
 });
 /** A QR request as shown to the phone that read the code. */
-const handoffRequest = phoneRequest.extend({ status: handoffProgress.shape.status });
+const handoffRequest = requestForPhone.extend({ status: handoffProgress.shape.status });
 export type HandoffRequest = z.output<typeof handoffRequest>;
 
 const pairCode = z.string().regex(/^\d{6}$/);
@@ -62,7 +62,7 @@ const approvalProgress = z.object({
 });
 
 /** The requests that wait for the phone. There are at most 20, so one page holds them. */
-export const approvalList = z.object({ approvals: z.array(phoneRequest), nextCursor: z.null() });
+export const approvalList = z.object({ approvals: z.array(requestForPhone), nextCursor: z.null() });
 export type ApprovalList = z.output<typeof approvalList>;
 
 const qr = "QR handoff";

@@ -12,7 +12,7 @@ import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts
  * How long a switch waits for another switch in the same browser, and how often it polls. The wait is longer than the
  * lease of a crashed switch, which lasts 10 s.
  */
-const leaseWaitMs = 11_000;
+const switchWaitMs = 11_000;
 const leasePollMs = 60;
 /** The maximum number of attempts of one switch. A switch tries again if another request has rotated the session. */
 const maxAdoptions = 4;
@@ -100,7 +100,7 @@ async function begin(
   { device, accountId, lease }: { device: Device; accountId: string; lease: string },
 ) {
   const args = { device_id: device.id, secret: device.secret, target_id: accountId, lease };
-  const until = Date.now() + leaseWaitMs;
+  const until = Date.now() + switchWaitMs;
   for (;;) {
     const result = await vault.call("begin_account_switch", { args, schema: beginResult });
     if (result.status !== "busy") return result;

@@ -22,14 +22,14 @@ export function ConnectedAppsCard() {
 
 /** The maximum number of workspaces listed per app. Disconnecting ends access to the other workspaces too. */
 const maxWorkspaces = 10;
-const maxOrigins = 3;
+const maxShownOrigins = 3;
 
 /** Shows an app, what it may do and for how long, and a link to disconnect the app. */
 export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
   const product = useBrand().name;
   const { name, displayName, session, login, consent } = app;
   const [tokens, moreTokens] = [app.tokens.slice(0, maxWorkspaces), app.tokens.length - maxWorkspaces];
-  const [origins, moreOrigins] = [app.origins.slice(0, maxOrigins), app.origins.length - maxOrigins];
+  const [origins, moreOrigins] = [app.origins.slice(0, maxShownOrigins), app.origins.length - maxShownOrigins];
   const websites = [...origins, ...(moreOrigins > 0 ? [`${moreOrigins} more`] : [])];
   return (
     <Card

@@ -5,7 +5,7 @@ import { callApi, isSafeAddress, postForm, readPlatformUrl } from "./platform.ts
 import { withLock } from "./private-files.ts";
 import type { Login, Store } from "./store.ts";
 
-const scope = "openid profile email offline_access workspaces:read studio:keys";
+const requestedScopes = "openid profile email offline_access workspaces:read studio:keys";
 /** An access token that expires within this time is refreshed before use. */
 const refreshBeforeMs = 60_000;
 
@@ -42,7 +42,7 @@ export async function signIn(
   if (!address) throw new Failure("usage", "Name the platform: gatehouse login --url https://app.example.com");
   const url = readPlatformUrl(address);
   const authorization = await postForm(`${url}/oauth/device_authorization`, {
-    form: { client_id: clientId, scope },
+    form: { client_id: clientId, scope: requestedScopes },
     schema: device,
   });
   if ("error" in authorization) throw refusedClient(authorization.error, { url, clientId });

@@ -14,7 +14,7 @@ import { Field } from "../../ui/field.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? appSteps[data.step].title : "App"} · Console`);
 
-const pages = "/admin/apps";
+const appsPath = "/admin/apps";
 
 async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
   const admin = await requireInfrastructureAdmin(context, request);
@@ -35,7 +35,16 @@ export async function action(args: ActionFunctionArgs) {
   const form = await readForm(args.request, args.context);
   const { name } = app;
   const mismatch = "That isn’t the app’s name. Nothing was changed.";
-  const options = { form, admin, step, name, schema: appChangeSchema(step), mismatch, pages, change: changeApp };
+  const options = {
+    form,
+    admin,
+    step,
+    name,
+    schema: appChangeSchema(step),
+    mismatch,
+    pages: appsPath,
+    change: changeApp,
+  };
   return answerRegistryForm(args.context, options);
 }
 
@@ -49,13 +58,13 @@ export default function ConsoleAppChangePage() {
       title={title}
       lead={`${app.displayName} (${app.name})`}
       created={answer?.created}
-      pages={pages}
+      pages={appsPath}
       effects={effects(app)}
       confirm={{ text: app.name, what: "the app’s technical name" }}
       failed={failed}
       submit={step === "edit" ? "Save changes" : title}
       danger={step === "disable" || step === "rotate" || step === "unlink"}
-      cancelTo={`${pages}/${app.name}`}
+      cancelTo={`${appsPath}/${app.name}`}
       hidden={{ version: app.version ?? "" }}
     >
       {step === "edit" ? <AppFields app={app} failed={failed} /> : null}

@@ -24,7 +24,7 @@ const permission = "manage_ai_keys";
 const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
 
 /** How long the old key keeps working. The default is the first entry, so that running programs are not interrupted. */
-const overlaps = [
+const overlapChoices = [
   { seconds: 3_600, label: "In one hour" },
   { seconds: 86_400, label: "In one day" },
   { seconds: 0, label: "Now: apps that use it stop working immediately" },
@@ -93,7 +93,7 @@ export default function RotateKeyPage() {
             <AccountForm className="space-y-5">
               <fieldset className="space-y-2">
                 <legend className="mb-2 font-medium">When should the old key stop working?</legend>
-                {overlaps.map(({ seconds, label }) => (
+                {overlapChoices.map(({ seconds, label }) => (
                   <label
                     key={seconds}
                     htmlFor={`overlap-${seconds}`}
@@ -104,7 +104,7 @@ export default function RotateKeyPage() {
                       type="radio"
                       name="overlapSeconds"
                       value={seconds}
-                      defaultChecked={seconds === overlaps[0].seconds}
+                      defaultChecked={seconds === overlapChoices[0].seconds}
                       className="mt-0.75 size-4 shrink-0 cursor-pointer accent-accent"
                     />
                     {label}

@@ -44,7 +44,7 @@ const facts = z.object({
   schemaValid: z.boolean().optional(),
 });
 /** The conversation so far, carried in the form. It belongs to the browser and is shown only there. */
-const carried = z
+const conversationSoFar = z
   .string()
   .transform((text, { addIssue }) => {
     try {
@@ -84,7 +84,7 @@ export async function answerForm(context: AppLoadContext, input: PlaygroundForm)
 
 async function chat(context: AppLoadContext, input: PlaygroundForm) {
   const { form } = input;
-  const entries: Entry[] = carried.safeParse(form.get("conversation")).data ?? [];
+  const entries: Entry[] = conversationSoFar.safeParse(form.get("conversation")).data ?? [];
   const read = readChatForm(
     form,
     entries.map((entry) => entry.message),

@@ -18,7 +18,7 @@ const reservedBytesPerToken = 3;
 
 const maxToken = 0xffffffff;
 const uniform = "must be all texts, all tokens or all lists of tokens";
-const atMost = `may be ${maxInputs} at most`;
+const tooManyInputs = `may be ${maxInputs} at most`;
 
 const token = z.number().int().min(0).max(maxToken);
 const tokens = z.array(token).min(1);
@@ -27,7 +27,7 @@ const memberList = z
   .array(z.union([text, token, tokens]))
   .min(1)
   .refine((all) => new Set(all.map(kindOf)).size === 1, { message: uniform })
-  .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: atMost });
+  .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: tooManyInputs });
 /** The body of `POST /v1/embeddings`. */
 export const embeddingsSchema = z.object({
   model: modelName,
@@ -103,7 +103,7 @@ function readList(body: unknown): { list?: z.infer<typeof memberList>; head: unk
   if (fault >= 0) throw invalid(`input.${fault}`, "must be a text, a token or a list of tokens");
   const kind = kindOf(members[0]);
   if (members.some((each) => kindOf(each) !== kind)) throw invalid("input", uniform);
-  if (kind !== "number" && members.length > maxInputs) throw invalid("input", atMost);
+  if (kind !== "number" && members.length > maxInputs) throw invalid("input", tooManyInputs);
   return { list: members, head: { ...body, input: members.slice(0, 1) } };
 }
 

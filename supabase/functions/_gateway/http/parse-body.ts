@@ -21,7 +21,7 @@ export function parseBody<Schema extends z.ZodType>(
   const options = {
     error: ({ input }: { input?: unknown }) => (input === undefined ? "This field is required." : undefined),
   };
-  const head = cutAfterInvalid(body);
+  const head = cutMessagesAfterInvalid(body);
   const failed = head === body ? undefined : schema.safeParse(head, options);
   const parsed = failed?.success === false ? failed : schema.safeParse(body, options);
   if (!parsed.success) throw refuseBody(parsed.error, refused, value);
@@ -32,7 +32,7 @@ export function parseBody<Schema extends z.ZodType>(
  * Cuts a list of messages after the first member without a role or type. If that member is invalid, the schema doesn't
  * collect an issue for each further one, which takes several microseconds.
  */
-function cutAfterInvalid(value: unknown): unknown {
+function cutMessagesAfterInvalid(value: unknown): unknown {
   if (!isObject(value)) return value;
   const name = "messages" in value ? "messages" : "input";
   const list = value[name];

@@ -54,7 +54,7 @@ const maxSettleBatches = 2;
 const retryDelaysMs = [100, 300, 1_000, 3_000, 10_000];
 
 /** The SQLSTATE class of data exceptions (PostgreSQL, Appendix A). */
-const dataException = "22";
+const dataExceptionClass = "22";
 
 /**
  * Settles runs in batches after their answers. Retries an outcome until it is written, which is safe because settling
@@ -86,7 +86,7 @@ export function createSettlements(options: {
         return await queue.ask(queued);
       } catch (error) {
         // Postgres can't parse the outcome, so a retry would not help.
-        const isHopeless = sqlState(error)?.startsWith(dataException);
+        const isHopeless = sqlState(error)?.startsWith(dataExceptionClass);
         if (isHopeless || failures === retryDelaysMs.length) options.report(error);
         if (isHopeless) return;
         await new Promise((resolve) => setTimeout(resolve, retryDelaysMs[failures - 1] ?? retryDelaysMs.at(-1)));

@@ -5,7 +5,7 @@ const usualWavBytesPerSecond = 32_000;
 const usualMp3BytesPerSecond = 16_000;
 const bytesPerSecondLimits = { min: 1_000, max: 400_000 } as const;
 /** How many base64 characters of a WAV file are searched for the `fmt ` chunk. Other chunks may precede that chunk. */
-const headerCharacters = 1_024;
+const wavHeaderCharacters = 1_024;
 
 /** Returns the number of bytes that a base64 text encodes. */
 function base64Bytes(base64: string): number {
@@ -19,7 +19,7 @@ function base64Bytes(base64: string): number {
 export function audioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
   const isWav = format === "wav";
   const stated = isWav
-    ? wavBytesPerSecond(Buffer.from(data.slice(0, headerCharacters), "base64"))
+    ? wavBytesPerSecond(Buffer.from(data.slice(0, wavHeaderCharacters), "base64"))
     : mp3BytesPerSecond(data);
   const { min, max } = bytesPerSecondLimits;
   const usual = isWav ? usualWavBytesPerSecond : usualMp3BytesPerSecond;

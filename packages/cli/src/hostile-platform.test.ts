@@ -105,7 +105,7 @@ test.for([
 
 test("stops reading workspaces after a hundred pages", async () => {
   answers["/api/v1/workspaces"] = (count) => ({ body: { workspaces: [], nextCursor: `next-${count}` } });
-  const answer = chooseWorkspace(login(), { wanted: "acme", known: undefined });
+  const answer = chooseWorkspace(login(), { requested: "acme", connectedId: undefined });
   await expect(answer).rejects.toMatchObject({ kind: "refused" });
   expect(calls["/api/v1/workspaces"]).toHaveLength(100);
 });

@@ -104,7 +104,7 @@ export function adminUserRoutes(deps: Deps): Hono<Env> {
       requireNoPhone(input);
       // Like Supabase Auth, responds with the identities before the change.
       const before = await listIdentities(deps.db, user.id);
-      const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, input), { shown: before });
+      const changed = await loadWireUser(deps.db, await updateUserAsAdmin(deps, user, input), { overrides: before });
       return c.json(changed);
     })
     .delete("/admin/users/:userId", async (c) => {

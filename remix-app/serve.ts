@@ -39,7 +39,7 @@ const server = createServer({
 const drain = createDrain(server, drainLimits);
 const vite = development ? await startVite() : null;
 const buildFile = path.resolve("build/server/index.js");
-if (!vite && !existsSync(buildFile)) fail("There is no build to serve: run `npm run build` first.");
+if (!vite && !existsSync(buildFile)) fail("No build found: run `npm run build` first.");
 const load = async (): Promise<ServerBuild> =>
   vite
     ? ((await vite.ssrLoadModule("virtual:remix/server-build")) as ServerBuild)

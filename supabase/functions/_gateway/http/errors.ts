@@ -198,7 +198,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** Returns the error of a call for which there is no capacity now. */
+/** Returns the error for a call that exceeds the current capacity. */
 export function overloadError(): GatewayError {
   return new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
 }

@@ -170,20 +170,20 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   async function answerForGateway(c: Context<Bindings>, verdict: Exclude<RouteMatch, { status: "not-found" }>) {
     const state = c.get("request");
     const request = c.req.raw;
-    const told = { requestId: state.requestId, aiUrl: settings.AI_URL };
+    const gatewayRefusal = { requestId: state.requestId, aiUrl: settings.AI_URL };
     if (verdict.status === "method") {
       const allow = verdict.allow.join(", ");
       const message = methodDetail(verdict.allow);
-      return refuseForGateway("invalid_request", { ...told, status: 405, message, headers: { allow } });
+      return refuseForGateway("invalid_request", { ...gatewayRefusal, status: 405, message, headers: { allow } });
     }
     if (!isGatewayCredential(request.headers.get("authorization"))) {
-      return refuseForGateway("invalid_api_key", { ...told, headers: { "www-authenticate": "Bearer" } });
+      return refuseForGateway("invalid_api_key", { ...gatewayRefusal, headers: { "www-authenticate": "Bearer" } });
     }
     // Skips the origin check. The context ignores cookies, so a cross-site request gains nothing.
     const context = await openContext(state);
     const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context);
     const isJson = response.headers.get("content-type")?.startsWith("application/json");
-    return isJson ? response : refuseForGateway("internal_error", told);
+    return isJson ? response : refuseForGateway("internal_error", gatewayRefusal);
   }
 
   /**

@@ -37,12 +37,12 @@ export const meta: MetaFunction<typeof loader> = ({ data, error }) => [
 ];
 
 export const headers: HeadersFunction = ({ errorHeaders }) => {
-  const kept = new Headers();
+  const pageHeaders = new Headers();
   for (const name of ["Allow", "Retry-After", "WWW-Authenticate"]) {
     const value = errorHeaders?.get(name);
-    if (value) kept.set(name, value);
+    if (value) pageHeaders.set(name, value);
   }
-  return kept;
+  return pageHeaders;
 };
 
 export async function loader({ request, context }: LoaderFunctionArgs): Promise<Site> {

@@ -30,10 +30,10 @@ const context = { brand, nonce: "nonce", requestId: "id" } as AppLoadContext;
 
 /** Does what the request asks of this route. */
 function act(id: string, { request }: LoaderArgs): void {
-  const asked = new URL(request.url).searchParams.get(id);
-  if (asked === "throw") throw new Error(`thrown by ${id}`);
-  if (asked === "refuse") throw Response.json({ id }, { status: 409, headers: { Allow: "GET" } });
-  if (asked === "redirect") throw redirect("/workspaces?from=elsewhere", { headers: { "Set-Cookie": "a=b" } });
+  const behavior = new URL(request.url).searchParams.get(id);
+  if (behavior === "throw") throw new Error(`thrown by ${id}`);
+  if (behavior === "refuse") throw Response.json({ id }, { status: 409, headers: { Allow: "GET" } });
+  if (behavior === "redirect") throw redirect("/workspaces?from=elsewhere", { headers: { "Set-Cookie": "a=b" } });
 }
 
 function Page({ id }: { id: string }) {
@@ -48,9 +48,9 @@ function probe(route: Route): Route {
   const { id, module } = route;
   const answer = (args: LoaderArgs) => {
     act(id, args);
-    const said = { id, params: args.params };
+    const routeData = { id, params: args.params };
     if (id === "root") return site;
-    return module.default ? said : Response.json(said);
+    return module.default ? routeData : Response.json(routeData);
   };
   const probed = {
     ...module,
@@ -94,9 +94,9 @@ const kindsOfEnds = [
   ).values(),
 ];
 
-async function answersOf(handler: typeof whole, asked: { url: string; init?: RequestInit }[]) {
+async function answersOf(handler: typeof whole, requests: { url: string; init?: RequestInit }[]) {
   const answers: unknown[] = [];
-  for (const { url, init } of asked) {
+  for (const { url, init } of requests) {
     const response = await handler(new Request(new URL(url, origin), init), context);
     const { status, headers } = response;
     answers.push({ url, status, headers: [...headers].toSorted(), body: await response.text() });
@@ -135,10 +135,10 @@ describe("the parts of the build", () => {
   test.each([
     ...kinds.map(([name, urlsOf]) => [name, "every route", ends.flatMap(urlsOf)] as const),
     ...furtherKinds.map(([name, urlsOf]) => [name, "each kind of route", kindsOfEnds.flatMap(urlsOf)] as const),
-  ])("answer %s of %s as the whole build does", async (_name, _of, asked) => {
+  ])("answer %s of %s as the whole build does", async (_name, _of, requests) => {
     vi.spyOn(console, "error").mockImplementation(() => {});
-    const expected = await answersOf(whole, asked);
-    expect(await answersOf(parts, asked)).toEqual(expected);
+    const expected = await answersOf(whole, requests);
+    expect(await answersOf(parts, requests)).toEqual(expected);
     vi.restoreAllMocks();
   });
 
@@ -188,10 +188,10 @@ describe("the parts of the build", () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     for (const { path } of name === "as it is" ? ends : kindsOfEnds) {
       const { pathname } = new URL(`${origin}${spell(path)}`);
-      for (const asked of [pathname, `${pathname}.data`]) {
+      for (const url of [pathname, `${pathname}.data`]) {
         // Remix and the route table cut off the ending before they match.
-        const matched = asked === "/_root.data" ? "/" : asked.replace(/\.data$/, "");
-        expect(matcherAt(asked)(matched), asked).toEqual(matchWhole(matched));
+        const matched = url === "/_root.data" ? "/" : url.replace(/\.data$/, "");
+        expect(matcherAt(url)(matched), url).toEqual(matchWhole(matched));
       }
     }
     vi.restoreAllMocks();

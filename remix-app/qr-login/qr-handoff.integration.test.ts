@@ -55,23 +55,23 @@ afterAll(async () => {
   for (const one of made) await deletePerson(one);
 });
 
-interface Begun {
+interface OpenedRun {
   id: string;
   secret: string;
   payload: string;
   expiresAt: string;
 }
 
-async function begin(by = browser): Promise<Begun> {
+async function begin(by = browser): Promise<OpenedRun> {
   const { status, text } = await by.postJson(challenges, {});
   expect(status, text).toBe(201);
   return JSON.parse(text);
 }
 
-const approve = (by: Phone, { id, secret }: Begun, device: object = unlockedPhone) =>
+const approve = (by: Phone, { id, secret }: OpenedRun, device: object = unlockedPhone) =>
   by.post(`${challenges}/${id}/approve`, { secret, device });
 
-async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: Begun) {
+async function poll(by: Pick<SignedInBrowser, "get">, { id, secret }: OpenedRun) {
   const { status, text } = await by.get(`${challenges}/${id}?secret=${secret}`);
   return { status, body: JSON.parse(text) };
 }
@@ -81,7 +81,7 @@ const sessionsOf = async ({ id }: Person) =>
     (row) => row.id,
   );
 
-const expire = ({ id }: Begun) =>
+const expire = ({ id }: OpenedRun) =>
   query(
     `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()
      where id = $1`,
@@ -180,7 +180,7 @@ describe("a QR handoff", () => {
       headers: { ...headers, cookie: browser.cookie(), "content-type": "application/json" },
       body: "{}",
     });
-    const { id, secret } = (await asked.json()) as Begun;
+    const { id, secret } = (await asked.json()) as OpenedRun;
     expect(await phone.get(`${challenges}/${id}?secret=${secret}`)).toMatchObject({
       body: { device: "Unknown browser" },
     });

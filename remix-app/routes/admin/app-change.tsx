@@ -26,8 +26,8 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, app } = await requireStep(args);
   const workspace = new URL(args.request.url).searchParams.get("workspace") ?? "";
-  const kept = restoreChange(args.context, { request: args.request, admin });
-  return { step, app, workspace, kept };
+  const restored = restoreChange(args.context, { request: args.request, admin });
+  return { step, app, workspace, restored };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -49,9 +49,9 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleAppChangePage() {
-  const { step, app, workspace, kept } = useLoaderData<typeof loader>();
+  const { step, app, workspace, restored } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed ?? kept;
+  const failed = answer?.failed ?? restored;
   const { title, effects } = appSteps[step];
   return (
     <RegistryFormPage

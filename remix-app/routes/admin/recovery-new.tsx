@@ -22,8 +22,8 @@ export const meta = pageTitle("Create override · Console");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
-  const kept = restoreChange(context, { request, admin });
-  return { email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, kept };
+  const restored = restoreChange(context, { request, admin });
+  return { email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, restored };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -39,8 +39,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewOverridePage() {
-  const { email, lock, days, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
+  const { email, lock, days, restored } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? restored;
   const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
     <Page title="Create override" lead={email}>

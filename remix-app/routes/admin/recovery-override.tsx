@@ -40,8 +40,8 @@ async function requireOverride({
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
-  const kept = restoreChange(args.context, { request: args.request, admin });
-  return { email, override, step, lock: recoveryLock(admin, email), kept };
+  const restored = restoreChange(args.context, { request: args.request, admin });
+  return { email, override, step, lock: recoveryLock(admin, email), restored };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -58,8 +58,8 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleOverridePage() {
-  const { email, override, step, lock, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
+  const { email, override, step, lock, restored } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? restored;
   const made = `The override was created on ${timeText(override.createdAt)} by ${override.createdBy ?? "a former admin"}. Reason: ${override.reason}`;
   const effects =
     step === "send"

@@ -40,14 +40,14 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
-  const kept = restoreChange(args.context, { request: args.request, admin });
+  const restored = restoreChange(args.context, { request: args.request, admin });
   return {
     step,
     title: approvalSteps[step].title,
     workspace,
     effects: effectsOf(step, workspace),
     lock: lockOf(step, workspace) ?? approvalLock(admin, workspace),
-    kept,
+    restored,
   };
 }
 
@@ -114,7 +114,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
 }
 
 export default function ConsoleApprovalPage() {
-  const { step, title, workspace, effects, lock, kept } = useLoaderData<typeof loader>();
+  const { step, title, workspace, effects, lock, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const { id, name, request } = workspace;
   const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
@@ -130,7 +130,7 @@ export default function ConsoleApprovalPage() {
           <ChangeForm
             effects={effects}
             confirm={{ text: name, what: "the workspace’s name" }}
-            failed={failed ?? kept}
+            failed={failed ?? restored}
             submit={title}
             danger={step === "withdraw"}
             cancelTo={back}

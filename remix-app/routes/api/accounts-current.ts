@@ -19,8 +19,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!device) throw accountProblem(withoutDevice(context), context);
   if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
   const { route } = await readJson(request, { schema: currentRouteRequest, requestId });
-  const kept = lastRoute(route, context);
-  if (kept === null) {
+  const currentRoute = lastRoute(route, context);
+  if (currentRoute === null) {
     throw problem("INVALID_REQUEST", {
       requestId,
       detail: "This page can’t be kept as an account’s current page.",
@@ -29,7 +29,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   const { sub: userId, session_id: sessionId } = auth.claims;
   const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
-  await vault.keep({ device: device.device, entry, lastRoute: kept }).catch((error: unknown) => {
+  await vault.keep({ device: device.device, entry, lastRoute: currentRoute }).catch((error: unknown) => {
     throw error instanceof VaultUnavailable ? accountProblem("unavailable", context) : error;
   });
   return new Response(null, { status: 204 });

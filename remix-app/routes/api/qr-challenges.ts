@@ -10,8 +10,8 @@ import { requireBrowser, requireUser } from "../../session/user.ts";
 export async function action({ request, context }: ActionFunctionArgs) {
   requireBrowser(context);
   const user = await requireUser(context, request);
-  const begun = await beginHandoff(context, user);
-  const { id, secret, expiresAt } = begun;
-  const answer = { id, secret, payload: challengeLink(begun, context), expiresAt } satisfies NewHandoff;
+  const challenge = await beginHandoff(context, user);
+  const { id, secret, expiresAt } = challenge;
+  const answer = { id, secret, payload: challengeLink(challenge, context), expiresAt } satisfies NewHandoff;
   return Response.json(answer, { status: 201 });
 }

@@ -39,12 +39,12 @@ const lastOfRequired =
 export default function RemoveAuthenticatorPage() {
   const { authenticator, last, required } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const kept = last && required;
+  const isRequired = last && required;
   return (
     <EntryPage
       title={`Remove authenticator app “${authenticator.name}”?`}
       lead={
-        kept
+        isRequired
           ? undefined
           : last
             ? "This is your last authenticator app. You’ll no longer be asked for a code at sign-in, and your recovery codes will stop working."
@@ -52,7 +52,7 @@ export default function RemoveAuthenticatorPage() {
       }
     >
       <ErrorSummary id="remove-error" form={answer?.message} />
-      {kept ? (
+      {isRequired ? (
         <>
           <Notice tone="warn">{lastOfRequired}</Notice>
           <ButtonLink

@@ -34,10 +34,10 @@ const permission = "manage_ai_keys";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   await requireFreshUser(context, request);
   const { user, workspace, member } = await requirePermission(context, { request, params, permission });
-  const kept = takeForm(context, { request, userId: user.id });
-  const { choices } = readModelChoices(formOf(kept));
+  const savedForm = takeForm(context, { request, userId: user.id });
+  const { choices } = readModelChoices(formOf(savedForm));
   const { plan, picker } = await readPicker(context, { member, choices });
-  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1`, kept, plan, picker };
+  return { workspace, gatewayUrl: `${context.env.AI_URL}/v1`, savedForm, plan, picker };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -106,10 +106,10 @@ const fields: FieldText[] = [
 ];
 
 export default function NewKeyPage() {
-  const { workspace, gatewayUrl, kept, plan, picker } = useLoaderData<typeof loader>();
+  const { workspace, gatewayUrl, savedForm, plan, picker } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const errors: Record<string, string> = answer?.errors ?? {};
-  const typed: Record<string, string> = answer?.typed ?? kept;
+  const typed: Record<string, string> = answer?.typed ?? savedForm;
   if (answer?.issued) {
     return (
       <StudioPage title="API keys">

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
 import { join } from "../../../supabase/tests/database.ts";
 import {
-  type Begun,
   begin,
   chatCall,
   createTenant,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -154,7 +154,7 @@ test("a usage page, its file, the API and the runs have exactly the same figures
   await expectEqualFigures();
   // Settles a run after its day was sealed, and deletes other runs.
   const begun = await begin(db, chatCall(tenant, { entity_id: "late" }));
-  const [late] = await db.query<Begun>(
+  const [late] = await db.query<OpenedRun>(
     `update ai.runs set created_at = created_at - interval '48 hours' where id = $1
      returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
     [begun.run_id],

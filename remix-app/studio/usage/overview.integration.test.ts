@@ -4,10 +4,10 @@ import { openContext } from "../../../scripts/test/request-context.ts";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { join } from "../../../supabase/tests/database.ts";
 import {
-  type Begun,
   begin,
   chatCall,
   createTenant,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -19,7 +19,7 @@ import { readWholeOverview } from "./overview.ts";
 type Visitor = Person & { browser: SignedInBrowser };
 const { db, close } = openPool(2);
 let tenant: Tenant;
-let run: Begun;
+let run: OpenedRun;
 let [member, stranger] = [{} as Visitor, {} as Visitor];
 
 async function createVisitor(): Promise<Visitor> {

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../../scripts/test/people.ts";
 import { join, one } from "../../../supabase/tests/database.ts";
-import { type Begun, createTenant, outcome, settle, type Tenant } from "../../../supabase/tests/gateway/fixtures.ts";
+import {
+  createTenant,
+  type OpenedRun,
+  outcome,
+  settle,
+  type Tenant,
+} from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { maxCursorLength } from "../../http/list-page.ts";
 import { usageDimensions } from "./usage.ts";
@@ -30,7 +36,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
   const routes = [
     { position: 1, provider, model: "m", prices: [{ min_input_tokens: 0, input: "0.1", output: "0.1" }] },
   ];
-  const begun = await one<Begun>(db, {
+  const begun = await one<OpenedRun>(db, {
     sql: `insert into ai.runs (
             id, created_at, workspace_id, app_id, actor_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
             request_id, model_id, entity_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits

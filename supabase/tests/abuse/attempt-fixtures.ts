@@ -14,7 +14,7 @@ export type Attempt = {
   mail?: string;
   code?: string;
 };
-export type Begun =
+export type AttemptAnswer =
   | {
       allowed: true;
       attemptId: string;
@@ -30,8 +30,8 @@ export function anAttempt(changes: Partial<Attempt> = {}): Attempt {
   return { action: "password", address: newAddress(), email: `${crypto.randomUUID()}@example.test`, ...changes };
 }
 
-export async function begin(db: Database, attempt: Attempt): Promise<Begun> {
-  const row = await one<{ answer: Begun }>(db, {
+export async function begin(db: Database, attempt: Attempt): Promise<AttemptAnswer> {
+  const row = await one<{ answer: AttemptAnswer }>(db, {
     sql: "select private.begin_attempt($1) as answer",
     values: [JSON.stringify(attempt)],
   });

@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { createActor } from "../actors.ts";
 import { type Database, test } from "../database.ts";
 import { appTokenCall, bindKey, sessionCall } from "./call-fixtures.ts";
-import { addKey, admitAll, type Begun, chatCall, createTenant, type Tenant } from "./fixtures.ts";
+import { addKey, admitAll, chatCall, createTenant, type OpenedRun, type Tenant } from "./fixtures.ts";
 
 /** A call reserves 100 input and 100 output tokens: 0.0002 USD, or 2 credits. */
 const prices = { input: "1", output: "1" };
@@ -185,7 +185,7 @@ test("random batches get the same answers and leave the same rows as their calls
     );
   }
   const call = fc.record({ caller: fc.nat(callers.length - 1), changes: change });
-  const after = async (limitsOfTenants: Limits[], admit: () => Promise<Begun[]>) => {
+  const after = async (limitsOfTenants: Limits[], admit: () => Promise<OpenedRun[]>) => {
     await db.query("savepoint admission");
     for (const [place, each] of limitsOfTenants.entries()) await setLimits(db, tenants[place] as Tenant, each);
     const answers = await admit();
@@ -212,7 +212,7 @@ test("random batches get the same answers and leave the same rows as their calls
           return request;
         });
         const alone = await after(limitsOfTenants, async () => {
-          const answers: Begun[] = [];
+          const answers: OpenedRun[] = [];
           for (const each of calls) answers.push(...(await admitAll(db, [each])));
           return answers;
         });

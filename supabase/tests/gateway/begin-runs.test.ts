@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Database } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { openLine, untilItWaits } from "../race-fixtures.ts";
-import { addKey, admitAll, type Begun, begin, books, chatCall, createTenant, outcome, settle } from "./fixtures.ts";
+import { addKey, admitAll, begin, books, chatCall, createTenant, type OpenedRun, outcome, settle } from "./fixtures.ts";
 
 let db: Database;
 let close: () => Promise<void>;
@@ -13,8 +13,8 @@ beforeAll(() => {
 });
 afterAll(() => close());
 
-async function beginAll(calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answer: Begun[] }>("select ai.begin_runs($1)::json as answer", [
+async function beginAll(calls: readonly object[]): Promise<OpenedRun[]> {
+  const [row] = await db.query<{ answer: OpenedRun[] }>("select ai.begin_runs($1)::json as answer", [
     JSON.stringify(calls),
   ]);
   return row?.answer ?? [];
@@ -59,7 +59,7 @@ describe("ai.begin_runs", () => {
     const asked = calls.map((call) => (call as { request_id: string }).request_id);
     for (const place of [1, 4]) {
       const sql = "select request_id from ai.runs where created_at = $1 and id = $2";
-      const { created_at, run_id } = answers[place] as Begun;
+      const { created_at, run_id } = answers[place] as OpenedRun;
       expect(await db.query(sql, [created_at, run_id])).toEqual([{ request_id: asked[place] }]);
     }
   });
@@ -112,7 +112,7 @@ describe("ai.begin_runs", () => {
       ),
     });
     const pool = openPool(1);
-    const answersOf = async (ask: () => Promise<Begun[]>) => {
+    const answersOf = async (ask: () => Promise<OpenedRun[]>) => {
       await pool.db.query("savepoint calls");
       const answers = await ask();
       const runs = await pool.db.query(
@@ -131,7 +131,7 @@ describe("ai.begin_runs", () => {
             chatCall(tenant, { ...changes, request_id: `n-${n + 100}` }),
           );
           const alone = await answersOf(async () => {
-            const answers: Begun[] = [];
+            const answers: OpenedRun[] = [];
             for (const each of calls) answers.push(...(await admitAll(pool.db, [each])));
             return answers;
           });

@@ -2,15 +2,15 @@ import { describe, expect } from "vitest";
 import { type Database, one, test } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { appTokenCall, bindKey } from "./call-fixtures.ts";
-import { type Begun, begin, books, chatCall, createTenant, limitsOf, outcome, settle } from "./fixtures.ts";
+import { begin, books, chatCall, createTenant, limitsOf, type OpenedRun, outcome, settle } from "./fixtures.ts";
 
-type Extended = Begun & { reserved_usd: string };
+type Extended = OpenedRun & { reserved_usd: string };
 
 /**
  * Calls `ai.extend_run` for 300 bytes and 100 output tokens. At $1 per million tokens, this reserves 2 credits before
  * markup.
  */
-async function extend(db: Database, run: Begun, changes: object = {}): Promise<Extended> {
+async function extend(db: Database, run: OpenedRun, changes: object = {}): Promise<Extended> {
   const step = { created_at: run.created_at, id: run.run_id, input_bytes: 300, output_limit: 100, ...changes };
   const row = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
   return row.answer as Extended;
@@ -138,7 +138,7 @@ describe("a further step of a run", () => {
       const tenant = await createTenant(db, { credits: "20", prices });
       const runs = await Promise.all(Array.from({ length: 5 }, () => begin(db, chatCall(tenant))));
       const answers = await Promise.all(
-        Array.from({ length: 50 }, (_, n) => extend(db, runs[n % runs.length] as Begun)),
+        Array.from({ length: 50 }, (_, n) => extend(db, runs[n % runs.length] as OpenedRun)),
       );
       expect(answers.filter(({ refused }) => !refused)).toHaveLength(5);
       expect(await books(db, tenant)).toMatchObject({ balance: "20.00000000", reserved: "20.00000000" });

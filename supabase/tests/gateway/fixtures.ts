@@ -137,7 +137,7 @@ export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: obj
   };
 }
 
-export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd" | "credits_per_usd"> & {
+export type OpenedRun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd" | "credits_per_usd"> & {
   refused?: string;
   reserved_credits: string;
   limits: LimitReport;
@@ -146,18 +146,18 @@ export type Begun = Pick<Run, "run_id" | "created_at" | "routes" | "reserved_usd
 };
 
 /** Returns the rate limits as a response would report them to the caller. */
-export function limitsOf({ limits, at, created_at }: Begun) {
+export function limitsOf({ limits, at, created_at }: OpenedRun) {
   const { requests, tokens, resetSeconds } = readRateLimits(limits, at ?? created_at);
   const roomOf = (room: RateLimits["requests"]) => room && { limit: room.limit, remaining: room.remaining };
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
 /** Calls `ai.begin_run`, and retries a call that a busy machine delayed for too long, as a client does after a 503. */
-export async function begin(db: Database, call: object): Promise<Begun> {
+export async function begin(db: Database, call: object): Promise<OpenedRun> {
   for (let retries = 3; ; retries -= 1) {
     try {
       const sql = "select ai.begin_run($1)::json as answer";
-      const [row] = await db.query<{ answer: Begun }>(sql, [JSON.stringify(call)]);
+      const [row] = await db.query<{ answer: OpenedRun }>(sql, [JSON.stringify(call)]);
       if (!row) throw new Error("begin_run answered nothing");
       return row.answer;
     } catch (error) {
@@ -175,10 +175,11 @@ export async function checkCredential(db: Database, call: object): Promise<objec
  * Begins runs like begin_runs, but without a lock timeout. If the lock order is wrong, the calls wait until Postgres
  * reports a deadlock.
  */
-export async function admitAll(db: Database, calls: readonly object[]): Promise<Begun[]> {
-  const [row] = await db.query<{ answers: Begun[] }>("select array_to_json(ai.admit_calls($1)::json[]) as answers", [
-    JSON.stringify(calls),
-  ]);
+export async function admitAll(db: Database, calls: readonly object[]): Promise<OpenedRun[]> {
+  const [row] = await db.query<{ answers: OpenedRun[] }>(
+    "select array_to_json(ai.admit_calls($1)::json[]) as answers",
+    [JSON.stringify(calls)],
+  );
   return row?.answers ?? [];
 }
 
@@ -194,7 +195,7 @@ type OutcomeChanges = {
  * Returns an outcome as the gateway reports it to `ai.settle_runs`: succeeded, in one call, with the provider's own
  * counts.
  */
-export function outcome(run: Begun, changes: OutcomeChanges = {}): object {
+export function outcome(run: OpenedRun, changes: OutcomeChanges = {}): object {
   const { route = 1, usage = { input_tokens: 13, output_tokens: 7 }, estimated = false, ...rest } = changes;
   return {
     created_at: run.created_at,
@@ -256,7 +257,7 @@ export async function books(
 /** Backdates runs as if they had sent no heartbeat for the given seconds, so that the sweeper finds them. */
 export async function abandon(
   db: Database,
-  runs: Pick<Begun, "created_at" | "run_id"> | readonly Pick<Begun, "created_at" | "run_id">[],
+  runs: Pick<OpenedRun, "created_at" | "run_id"> | readonly Pick<OpenedRun, "created_at" | "run_id">[],
   seconds = 46,
 ): Promise<void> {
   await db.query(
@@ -277,7 +278,7 @@ export async function forgetReservation(db: Database, { workspaceId }: Pick<Tena
 }
 
 /** Returns a run's row, with amounts as exact decimals. */
-export async function runRow(db: Database, run: Begun): Promise<Record<string, unknown>> {
+export async function runRow(db: Database, run: OpenedRun): Promise<Record<string, unknown>> {
   return one(db, {
     sql: `select status, usage_source, cost_usd::text, billed_credits::text, unmetered_credits::text, swept,
             input_tokens::int, output_tokens::int, http_status, route

@@ -7,11 +7,11 @@ import {
   abandon,
   addKey,
   admitAll,
-  type Begun,
   books,
   chatCall,
   createTenant,
   forgetReservation,
+  type OpenedRun,
   outcome,
   settle,
 } from "./fixtures.ts";
@@ -66,7 +66,7 @@ test("90 concurrent changes of the same rows all succeed, and balances, reservat
 
   const [left, swept, lost, ended] = [first.slice(0, 30), first.slice(30, 60), first.slice(60, 80), first.slice(80)];
   await abandon(db, swept);
-  const settleAll = (runs: readonly Begun[]) =>
+  const settleAll = (runs: readonly OpenedRun[]) =>
     settle(
       db,
       runs.map((run) => outcome(run)),
@@ -190,7 +190,7 @@ test("other runs of a batch are settled even if one run can't be settled and sev
     begun.map(({ lost, runs }) =>
       settle(
         db,
-        [lost as Begun, ...runs].map((run) => outcome(run)),
+        [lost as OpenedRun, ...runs].map((run) => outcome(run)),
       ),
     ),
   );

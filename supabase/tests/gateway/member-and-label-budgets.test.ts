@@ -8,11 +8,11 @@ import {
   abandon,
   addKey,
   admitAll,
-  type Begun,
   begin,
   books,
   chatCall,
   createTenant,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -49,7 +49,7 @@ async function truth(db: Database, { workspaceId, ownerId }: Tenant, scope: Scop
   });
 }
 
-async function extend(db: Database, { created_at, run_id: id }: Begun): Promise<{ refused?: string }> {
+async function extend(db: Database, { created_at, run_id: id }: OpenedRun): Promise<{ refused?: string }> {
   const step = JSON.stringify({ created_at, id, input_bytes: 300, output_limit: 100 });
   const { answer } = await one<{ answer: object }>(db, { sql: "select ai.extend_run($1) as answer", values: [step] });
   return answer;
@@ -248,7 +248,7 @@ describe("a member's budget", () => {
 });
 
 describe("a label of a call or a key", () => {
-  const entityOf = async (db: Database, run: Begun) =>
+  const entityOf = async (db: Database, run: OpenedRun) =>
     (await db.query("select entity_id from ai.runs where id = $1", [run.run_id]))[0]?.entity_id;
 
   test("a label's budget counts the costs of calls whose caller chose the label, but never refuses these calls", async ({
@@ -262,7 +262,7 @@ describe("a label of a call or a key", () => {
     );
     expect(begun.map(({ refused }) => refused)).toEqual([undefined, undefined, undefined]);
     expect(await sums(db, tenant, "label")).toEqual({ spent: "0", reserved: "0.0006" });
-    expect(await extend(db, begun[0] as Begun)).not.toHaveProperty("refused");
+    expect(await extend(db, begun[0] as OpenedRun)).not.toHaveProperty("refused");
     await settle(
       db,
       begun.map((run) => outcome(run)),

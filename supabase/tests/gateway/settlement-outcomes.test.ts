@@ -2,7 +2,17 @@ import fc from "fast-check";
 import { describe, expect } from "vitest";
 import { type Database, test } from "../database.ts";
 import { openPool } from "../pools.ts";
-import { type Begun, begin, books, chatCall, createTenant, outcome, runRow, settle, type Tenant } from "./fixtures.ts";
+import {
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  type OpenedRun,
+  outcome,
+  runRow,
+  settle,
+  type Tenant,
+} from "./fixtures.ts";
 
 const edges = [0, 1, 99, 100, 101, 1_000, 1_000_000, 2_000_000_000];
 const count = fc.oneof(fc.constantFrom(...edges), fc.nat(3_000_000));
@@ -23,7 +33,7 @@ const ended = fc.record({
 });
 type Ended = typeof ended extends fc.Arbitrary<infer Each> ? Each : never;
 
-function told(run: Begun, { usage: counts, route, estimated, source, status }: Ended): object {
+function told(run: OpenedRun, { usage: counts, route, estimated, source, status }: Ended): object {
   return outcome(run, { usage: counts, route, estimated, usage_source: source, status });
 }
 
@@ -44,7 +54,7 @@ describe("settling a batch of runs", () => {
     const [together, alone] = [await createTenant(db, options), await createTenant(db, options)];
     await fc.assert(
       fc.asyncProperty(fc.array(ended, { minLength: 1, maxLength: 12 }), async (all) => {
-        const runs: [Begun, Begun][] = [];
+        const runs: [OpenedRun, OpenedRun][] = [];
         for (const _ of all) runs.push([await begin(db, chatCall(together)), await begin(db, chatCall(alone))]);
         // Runs are charged in the order of their ids, which is random within a millisecond.
         const ordered = (side: 0 | 1) =>
@@ -73,7 +83,7 @@ describe("settling a batch of runs", () => {
       runs.map((run) => outcome(run)),
     );
     expect(settled.map(({ id }) => id)).toEqual([runs[1]?.run_id]);
-    expect(await settle(db, [outcome(runs[0] as Begun)])).toEqual([]);
+    expect(await settle(db, [outcome(runs[0] as OpenedRun)])).toEqual([]);
     expect(await books(db, sound)).toMatchObject({ balance: "99.93850000", open: 0 });
   });
 });
@@ -185,7 +195,7 @@ describe("settling runs on many connections", () => {
     try {
       const tenants: Tenant[] = [];
       for (let n = 0; n < 6; n += 1) tenants.push(await createTenant(blocking.db, { credits: "100" }));
-      const runs: Begun[] = [];
+      const runs: OpenedRun[] = [];
       for (const tenant of tenants) runs.push(await begin(blocking.db, chatCall(tenant)));
       const accounts = await blocking.db.query<{ id: string }>(
         "select id from ai.credit_accounts where workspace_id = any ($1) order by id",

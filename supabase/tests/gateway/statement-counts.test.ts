@@ -6,7 +6,7 @@ import { createActor } from "../actors.ts";
 import { type Database, one } from "../database.ts";
 import { connectWithKey, createAgentScene } from "../keys/agent-fixtures.ts";
 import { appTokenCall, bindKey, sessionCall } from "./call-fixtures.ts";
-import { type Begun, chatCall, createTenant, outcome, type Tenant } from "./fixtures.ts";
+import { chatCall, createTenant, type OpenedRun, outcome, type Tenant } from "./fixtures.ts";
 
 type Maximum = { begin: readonly [one: number, sixteen: number]; settle: readonly [one: number, sixteen: number] };
 
@@ -124,7 +124,7 @@ async function count<Answer>(sql: string, argument: object) {
 
 async function beginAndSettle(calls: readonly object[]) {
   const requests = calls.map((call) => ({ ...call, request_id: randomUUID() }));
-  const begin = await count<Begun[]>("select ai.begin_runs($1)::json", requests);
+  const begin = await count<OpenedRun[]>("select ai.begin_runs($1)::json", requests);
   expect(begin.answer.map(({ refused }) => refused)).toEqual(calls.map(() => undefined));
   const settle = await count<object[]>(
     "select ai.settle_runs($1)",

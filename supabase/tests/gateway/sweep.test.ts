@@ -4,12 +4,12 @@ import { type Database, one, test } from "../database.ts";
 import { openPool } from "../pools.ts";
 import {
   abandon,
-  type Begun,
   begin,
   books,
   chatCall,
   createTenant,
   forgetReservation,
+  type OpenedRun,
   outcome,
   runRow,
   settle,
@@ -105,14 +105,14 @@ describe("the sweeper", () => {
     for (const run of runs) expect(await runRow(db, run)).toMatchObject({ status: "running" });
     for (const run of runs) await abandon(db, run, 60);
     await sweep(db);
-    expect(await runRow(db, runs[0] as Begun)).toMatchObject({ billed_credits: runs[0]?.reserved_credits });
-    expect(await runRow(db, runs[1] as Begun)).toMatchObject({ billed_credits: "0.00000000" });
+    expect(await runRow(db, runs[0] as OpenedRun)).toMatchObject({ billed_credits: runs[0]?.reserved_credits });
+    expect(await runRow(db, runs[1] as OpenedRun)).toMatchObject({ billed_credits: "0.00000000" });
   });
 
   test("charges a swept run for the usage in its last heartbeat, but at most for its reservation", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100" });
     const [some, many] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
-    const touch = (run: Begun, cost_usd: string, more: object) =>
+    const touch = (run: OpenedRun, cost_usd: string, more: object) =>
       db.query("select ai.heartbeat_runs($1)", [
         JSON.stringify([{ created_at: run.created_at, id: run.run_id, route: 1, cost_usd, ...more }]),
       ]);
@@ -203,7 +203,7 @@ describe("open runs examined by the sweeper", () => {
   const secondsAgo = (column: string) => `extract(epoch from now() - ${column})::int`;
 
   /** Backdates the start of the run by the given seconds. */
-  async function backdate(db: Database, run: Begun, seconds: number): Promise<Begun> {
+  async function backdate(db: Database, run: OpenedRun, seconds: number): Promise<OpenedRun> {
     const row = await one<{ created_at: string }>(db, {
       sql: `update ai.runs set created_at = created_at - $3 * interval '1 second'
             where created_at = $1 and id = $2 returning created_at::text`,
@@ -232,7 +232,7 @@ describe("open runs examined by the sweeper", () => {
     );
   }
 
-  async function isListed(db: Database, run: Begun): Promise<boolean> {
+  async function isListed(db: Database, run: OpenedRun): Promise<boolean> {
     return (await db.query("select from ai.long_running_runs where run_id = $1", [run.run_id])).length > 0;
   }
 
@@ -353,7 +353,7 @@ describe("open runs examined by the sweeper", () => {
     const tenant = await createTenant(db, { credits: "100" });
     // Backdates the runs by years, to a time that has no other runs.
     const long = 90_000_000;
-    const runs: Begun[] = [];
+    const runs: OpenedRun[] = [];
     for (const age of [500, 470, 441, 300, 300]) {
       runs.push(await backdate(db, await begin(db, chatCall(tenant)), long + age));
     }

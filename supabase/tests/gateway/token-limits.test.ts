@@ -4,11 +4,11 @@ import { openPool } from "../pools.ts";
 import {
   abandon,
   addKey,
-  type Begun,
   begin,
   chatCall,
   createTenant,
   limitsOf,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -40,10 +40,10 @@ async function counted(db: Database, { keyId, workspaceId }: Tenant) {
   });
 }
 
-async function extend(db: Database, run: Begun, changes: object = {}): Promise<Begun> {
+async function extend(db: Database, run: OpenedRun, changes: object = {}): Promise<OpenedRun> {
   const step = { created_at: run.created_at, id: run.run_id, input_bytes: 300, output_limit: 100, ...changes };
   const row = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
-  return row.answer as Begun;
+  return row.answer as OpenedRun;
 }
 
 describe("a call without an output limit", () => {

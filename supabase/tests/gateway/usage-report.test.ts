@@ -4,7 +4,7 @@ import { type Database, one, test } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { lockRollUps, rollUp, setMarkBack } from "../usage/usage-sums.ts";
 import { bindKey } from "./call-fixtures.ts";
-import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "./fixtures.ts";
+import { begin, chatCall, createTenant, type OpenedRun, outcome, settle, type Tenant } from "./fixtures.ts";
 
 /** Past times just before, at and 11 hours after the start of a day, month, year or partition, oldest first. */
 const edgesSql = `
@@ -27,7 +27,7 @@ async function insertRun(
   db: Database,
   { at, tenant, spec, appId }: { at: string; tenant: Tenant; spec: Spec; appId: string },
 ) {
-  return one<Begun>(db, {
+  return one<OpenedRun>(db, {
     sql: `insert into ai.runs (
             id, created_at, workspace_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
             request_id, model_id, actor_id, entity_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
@@ -166,7 +166,7 @@ describe("the usage report", () => {
         await db.query("savepoint history");
         const tenant = await createTenant(db, { credits: "1000000" });
         const { id: appId } = await bindKey(db, tenant);
-        const runs: Begun[] = [];
+        const runs: OpenedRun[] = [];
         for (const each of steps) {
           if (each.do === "begin") {
             runs.push(await insertRun(db, { at: edgeOf(each.spec.edge), tenant, spec: each.spec, appId }));
@@ -373,7 +373,7 @@ pooled("every report is the sum of the runs it sees, while runs settle and days 
   const moved = await Promise.all(
     begun.slice(0, 30).map(async (run, n) => ({
       ...run,
-      ...(await one<Begun>(db, {
+      ...(await one<OpenedRun>(db, {
         sql: `update ai.runs set created_at = created_at - $2 * interval '1 day' where id = $1
               returning id as run_id, to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as created_at`,
         values: [run.run_id, 1 + (n % 5)],

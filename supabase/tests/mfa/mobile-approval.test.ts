@@ -5,18 +5,18 @@ import { readStack } from "../../../scripts/test/stack.ts";
 import { createActor, failureOf } from "../actors.ts";
 import { type Claims, createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "../database.ts";
 import {
-  type Begun,
   beginChallenge,
   call,
   decideMobile,
   expire,
+  type NewChallenge,
   poll,
   runnerOf,
   statusOf,
 } from "../sign-in/login-challenge-fixtures.ts";
 
 const kind = "mfa_mobile";
-const bind = (db: Parameters<typeof poll>[0], options: { begun: Begun; claims: Claims }) =>
+const bind = (db: Parameters<typeof poll>[0], options: { begun: NewChallenge; claims: Claims }) =>
   poll<{ status: string; validUntil: string | null } | null>(db, "bind_mobile_approval", options);
 
 /** Signs one account in to a browser at AAL1 and a phone at AAL2, and begins the browser's request for approval. */

@@ -6,7 +6,7 @@ import type { Claims, Database } from "../database.ts";
 type Runner = Pick<Database, "query" | "asRole"> | { query(sql: string, values: unknown[]): Promise<unknown[]> };
 
 /** What a browser knows about the challenge that it began. */
-export interface Begun {
+export interface NewChallenge {
   id: string;
   secret: string;
   pairCode: string;
@@ -31,7 +31,7 @@ export const runnerOf = (pool: Pool): Runner => ({
 export async function beginChallenge(
   db: Runner,
   { kind, claims }: { kind: "qr" | "mfa_mobile"; claims: Claims },
-): Promise<Begun & { answer: { outcome: string; expiresAt?: string; retryAfterSeconds?: number } }> {
+): Promise<NewChallenge & { answer: { outcome: string; expiresAt?: string; retryAfterSeconds?: number } }> {
   const begun = { id: randomUUID(), secret: randomBytes(32).toString("hex"), pairCode: "042137" };
   const answer = await call<{ outcome: string }>(db, "begin_login_challenge", {
     id: begun.id,
@@ -50,7 +50,12 @@ const device = { name: "Phone", platform: "ios", localAuthentication: "biometric
 /** Approves or rejects a QR challenge, as a phone does. */
 export function decideQr(
   db: Runner,
-  { begun, claims, approve = true, secret }: { begun: Begun; claims: Claims; approve?: boolean; secret?: string },
+  {
+    begun,
+    claims,
+    approve = true,
+    secret,
+  }: { begun: NewChallenge; claims: Claims; approve?: boolean; secret?: string },
 ): Promise<string> {
   const secretHash = bytea(secret ?? begun.secret);
   return call(db, "decide_qr_challenge", { id: begun.id, secretHash, claims, approve, device });
@@ -59,7 +64,12 @@ export function decideQr(
 /** Approves or rejects a request for a second factor, as a phone does. */
 export function decideMobile(
   db: Runner,
-  { begun, claims, approve = true, pairCode }: { begun: Begun; claims: Claims; approve?: boolean; pairCode?: string },
+  {
+    begun,
+    claims,
+    approve = true,
+    pairCode,
+  }: { begun: NewChallenge; claims: Claims; approve?: boolean; pairCode?: string },
 ): Promise<{ outcome: string; attemptsLeft?: number }> {
   const pairCodeHash = bytea(pairCode ?? begun.pairCode);
   return call(db, "decide_mobile_approval", { id: begun.id, claims, approve, pairCodeHash, device });
@@ -69,7 +79,7 @@ export function decideMobile(
 export function poll<Answer>(
   db: Runner,
   name: "claim_qr_challenge" | "bind_mobile_approval",
-  { begun, claims }: { begun: Begun; claims: Claims },
+  { begun, claims }: { begun: NewChallenge; claims: Claims },
 ): Promise<Answer> {
   return call(db, name, { id: begun.id, secretHash: bytea(begun.secret), claims });
 }
@@ -77,7 +87,7 @@ export function poll<Answer>(
 /** Returns a challenge's status for the session with these claims. */
 export async function statusOf(
   db: Runner,
-  { kind, begun, claims }: { kind: "qr" | "mfa_mobile"; begun: Begun; claims: Claims },
+  { kind, begun, claims }: { kind: "qr" | "mfa_mobile"; begun: NewChallenge; claims: Claims },
 ): Promise<string> {
   const secretHash = bytea(begun.secret);
   const answer = await call<{ outcome: string; status?: string }>(db, "read_login_challenge", {
@@ -90,7 +100,7 @@ export async function statusOf(
 }
 
 /** Makes a challenge expire. */
-export async function expire(db: Runner, { id }: Begun): Promise<void> {
+export async function expire(db: Runner, { id }: NewChallenge): Promise<void> {
   await db.query(
     `update private.login_challenges set created_at = created_at - (expires_at - now()), expires_at = now()
      where id = $1`,

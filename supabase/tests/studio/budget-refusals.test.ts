@@ -3,11 +3,11 @@ import { type Database, one, test } from "../database.ts";
 import {
   addKey,
   admitAll,
-  type Begun,
   begin,
   books,
   chatCall,
   createTenant,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -77,7 +77,7 @@ describe("recording a budget's refusals", () => {
   test("a budget refusal is recorded for calls in a batch and for later steps of a run", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
     const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
-    const { answers } = await one<{ answers: Begun[] }>(db, {
+    const { answers } = await one<{ answers: OpenedRun[] }>(db, {
       sql: "select ai.begin_runs($1)::json as answers",
       values: [calls],
     });
@@ -114,7 +114,7 @@ describe("recording a budget's refusals", () => {
         from (select ai.begin_run($1)::json as answer offset 0) r`;
       const answers = await Promise.all(
         Array.from({ length: 20 }, async () => {
-          const [row] = await callers.db.query<{ answer: Begun; updated: number }>(sql, [
+          const [row] = await callers.db.query<{ answer: OpenedRun; updated: number }>(sql, [
             JSON.stringify(chatCall(tenant)),
           ]);
           return row;

@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { type Database, test } from "../database.ts";
-import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "../gateway/fixtures.ts";
+import { begin, chatCall, createTenant, type OpenedRun, outcome, settle, type Tenant } from "../gateway/fixtures.ts";
 
 const fingerprint = "ab".repeat(32);
 const said = { prompt: '{"messages":[]}', answer: '{"choices":[]}' };
@@ -13,7 +13,7 @@ async function setPolicy(db: Database, { workspaceId }: Tenant, capture: boolean
   );
 }
 
-async function keep(db: Database, run: Begun, content: object = said): Promise<void> {
+async function keep(db: Database, run: OpenedRun, content: object = said): Promise<void> {
   const { created_at, run_id: id } = run;
   await db.query("select ai.store_run_content($1)", [JSON.stringify({ created_at, id, ...content })]);
 }
@@ -25,7 +25,7 @@ async function sweep(db: Database): Promise<unknown> {
   return row?.swept;
 }
 
-const contentOf = (db: Database, run: Begun) =>
+const contentOf = (db: Database, run: OpenedRun) =>
   db.query("select prompt, tools, answer from ai.run_content where run_id = $1", [run.run_id]);
 
 describe("run content", () => {
@@ -65,7 +65,7 @@ describe("run content", () => {
     const [young, old] = [await begin(db, chatCall(tenant)), await begin(db, chatCall(tenant))];
     await keep(db, young);
     await keep(db, old);
-    const age = (run: Begun, seconds: number) =>
+    const age = (run: OpenedRun, seconds: number) =>
       db.query(
         "update ai.run_content set run_created_at = now() - interval '2 days' - $2 * interval '1 second' where run_id = $1",
         [run.run_id, seconds],

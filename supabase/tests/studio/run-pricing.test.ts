@@ -9,10 +9,10 @@ import type { TokenCounts } from "../../functions/_shared/money.ts";
 import { type Database, one, test } from "../database.ts";
 import {
   abandon,
-  type Begun,
   begin,
   chatCall,
   createTenant,
+  type OpenedRun,
   outcome,
   settle,
   type Tenant,
@@ -33,7 +33,7 @@ async function read(db: Database, { ownerId, workspaceId }: Tenant, runId: strin
 }
 
 /** Returns a run's cost and billed credits as stored in the database. */
-const booked = (db: Database, { run_id }: Begun) =>
+const booked = (db: Database, { run_id }: OpenedRun) =>
   one<{ cost: string; billed: string; charged: string }>(db, {
     sql: `select trim_scale(r.cost_usd)::text as cost, trim_scale(r.billed_credits)::text as billed,
             (select trim_scale(coalesce(-sum(l.amount), 0))::text from ai.credit_ledger l where l.run_id = r.id) as charged
@@ -42,7 +42,7 @@ const booked = (db: Database, { run_id }: Begun) =>
   });
 
 /** Returns the outcome of several calls as the gateway reports it. */
-function outcomeOf(run: Begun, calls: readonly ChargedCall[]): object {
+function outcomeOf(run: OpenedRun, calls: readonly ChargedCall[]): object {
   const total: Record<string, number> = {};
   for (const { usage } of calls) {
     for (const [name, count] of Object.entries(usage)) total[name] = (total[name] ?? 0) + count;
@@ -68,11 +68,11 @@ describe("the cost lines of a run", () => {
   }) => {
     const tenant = await createTenant(db, { credits: "1000000", markup: "1.234567" });
     const samples = fc.sample(fc.tuple(randomRoutes, randomCalls), { numRuns: 60, seed: 7 });
-    const runs: { run: Begun; calls: readonly ChargedCall[] }[] = [];
+    const runs: { run: OpenedRun; calls: readonly ChargedCall[] }[] = [];
     for (const [routes, calls] of samples) {
       const begun = await begin(db, chatCall(tenant));
       await db.query("update ai.runs set routes = $2 where id = $1", [begun.run_id, JSON.stringify(routes)]);
-      runs.push({ run: { ...begun, routes: routes as unknown as Begun["routes"] }, calls });
+      runs.push({ run: { ...begun, routes: routes as unknown as OpenedRun["routes"] }, calls });
     }
     const settled = await settle(
       db,

@@ -2,7 +2,7 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { superuserUrl } from "../../../scripts/test/start-stack.ts";
 import { type Database, one } from "../database.ts";
-import { type Begun, begin, chatCall, createTenant, outcome, settle, type Tenant } from "../gateway/fixtures.ts";
+import { begin, chatCall, createTenant, type OpenedRun, outcome, settle, type Tenant } from "../gateway/fixtures.ts";
 import { openPool } from "../pools.ts";
 import { lockRollUps, reportDifferences, setFence } from "./usage-sums.ts";
 
@@ -101,9 +101,9 @@ async function beginAt(
   session: Database,
   at: string,
   { label = null }: { label?: string | null } = {},
-): Promise<Begun> {
+): Promise<OpenedRun> {
   await session.query("set session_replication_role = replica");
-  const run = await one<Begun>(session, {
+  const run = await one<OpenedRun>(session, {
     sql: `insert into ai.runs (
             id, created_at, workspace_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
             model_id, entity_id, routes, markup, account_id, reserved_usd, reserved_credits
@@ -464,7 +464,7 @@ describe("sums of today's runs", () => {
   });
 
   test("200 reports in a row equal the runs that they see, while calls settle and the mark passes them", async () => {
-    const runs: Begun[] = [];
+    const runs: OpenedRun[] = [];
     for (let n = 0; n < 60; n += 1) {
       runs.push(
         await beginAt(free.session, `now() - interval '${n * 10 + 5} seconds'`, { label: `customer-${n % 7}` }),

@@ -21,8 +21,8 @@ function failed(error: unknown, { dispatched, charged = false }: { dispatched: b
     progress: {},
   };
   const clientSignal = new AbortController().signal;
-  const told = settleFailure(error, { open, clientSignal, request: {}, surface: {} } as unknown as AdmittedCall);
-  return { told, again: told.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
+  const refusal = settleFailure(error, { open, clientSignal, request: {}, surface: {} } as unknown as AdmittedCall);
+  return { refusal, again: refusal.options.headers?.["x-should-retry"] ?? "true", keyUnused: ends[0]?.keyUnused };
 }
 
 describe("A failed call may be retried only if nothing was charged", () => {
@@ -42,12 +42,16 @@ describe("A failed call may be retried only if nothing was charged", () => {
   ])(
     "after a failed call, the status, the retry header and the reuse of the idempotency key are correct: %s",
     ([, error, call, status, again, keyUnused]) => {
-      expect(failed(error, call)).toMatchObject({ told: { status }, again, keyUnused });
+      expect(failed(error, call)).toMatchObject({ refusal: { status }, again, keyUnused });
     },
   );
 
   test("reports a defect as internal_error and keeps its cause for the log", () => {
-    const { told } = failed(defect, { dispatched: true });
-    expect([told.code, told.message, told.cause]).toEqual(["internal_error", "The gateway had an error.", defect]);
+    const { refusal } = failed(defect, { dispatched: true });
+    expect([refusal.code, refusal.message, refusal.cause]).toEqual([
+      "internal_error",
+      "The gateway had an error.",
+      defect,
+    ]);
   });
 });

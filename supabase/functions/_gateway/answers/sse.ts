@@ -20,7 +20,7 @@ export const lineEnd = /\r\n?|\n/;
 export function createEventSplitter(take: (event: Uint8Array) => EventAction, tooLarge: () => void) {
   let pending: Uint8Array = empty;
   let isStopped = false;
-  let hasBegun = false;
+  let hasReadEvent = false;
 
   /** Takes the next bytes of the stream. Returns the bytes to pass on, after dropping and replacing events. */
   function push(bytes: Uint8Array): Uint8Array[] {
@@ -29,7 +29,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
     let searchFrom = Math.max(0, pending.length - 3);
     const out: Uint8Array[] = [];
     // Skips a byte order mark, which some clients would read as the start of a field.
-    const from = !hasBegun && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
+    const from = !hasReadEvent && latin1.decode(whole.subarray(0, 3)) === byteOrderMark ? 3 : 0;
     let passFrom = from;
     let eventFrom = from;
     // The offset after the next blank line made of line feeds, or -1 if there is none. Kept across events, because a
@@ -41,7 +41,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
       }
       const eventEnd = endOfEvent(whole, searchFrom, blankByFeeds);
       if (eventEnd < 0) break;
-      hasBegun = true;
+      hasReadEvent = true;
       const action = take(whole.subarray(eventFrom, eventEnd));
       if (action !== "pass") {
         if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));

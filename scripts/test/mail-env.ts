@@ -25,7 +25,8 @@ export const afterStackServer = () => new Promise((resolve) => setTimeout(resolv
 
 /**
  * Runs `work`, such as sending through a mail server that is down, while emails to all other recipients are locked.
- * Otherwise, a failed attempt would delay another test's email by minutes.
+ * Otherwise, a failed attempt would delay another test's email by minutes. Emails that were queued in the meantime could
+ * not be locked, so they become due again.
  */
 export async function whileOthersWait(recipient: string, work: () => Promise<void>): Promise<void> {
   const client = new Client({ connectionString: supabase.dbUrl });
@@ -34,6 +35,12 @@ export async function whileOthersWait(recipient: string, work: () => Promise<voi
     await client.query("begin");
     await client.query("select from private.outgoing_mails where recipient <> $1 for update skip locked", [recipient]);
     await work();
+    await client.query("rollback");
+    await client.query(
+      `update private.outgoing_mails set attempts = 1, next_attempt_at = now()
+       where recipient <> $1 and attempts = 2 and next_attempt_at > now() + interval '1 minute'`,
+      [recipient],
+    );
   } finally {
     await client.end();
   }

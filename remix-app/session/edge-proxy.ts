@@ -42,6 +42,33 @@ export interface Verdict extends Decision {
   mergedDevice: Device | null;
 }
 
+/** What is known while a browser's session is decided about. */
+interface Progress {
+  /** The session that the browser keeps. */
+  session: StoredSession | null;
+  /** Tokens refused before their expiry. The backend decides whether their sessions are still active. */
+  refusedTokens: readonly string[];
+  isRefreshed: boolean;
+  vaultReads: number;
+}
+
+/**
+ * The states of a decision about a browser's session. A decision begins with `check` if the cookie's access token is
+ * still usable, and otherwise with `read-vault`. `check` leads to `done`, or to `read-vault` if the token was refused or
+ * its session is not the device's active one. `read-vault` leads to `check` with the vault's session, to itself if the
+ * vault's entry has changed meanwhile, or to `done`.
+ */
+type ProxyState = Progress &
+  (
+    | { step: "check"; owner: Device; candidate: StoredSession }
+    | { step: "read-vault"; owner: Device }
+    | { step: "done"; decision: Decision }
+  );
+type Step<Name extends ProxyState["step"]> = Extract<ProxyState, { step: Name }>;
+type Done = Step<"done">;
+
+const done = (progress: Progress, decision: Decision): Done => ({ ...progress, step: "done", decision });
+
 export interface EdgeProxyOptions {
   verifyClaims: ClaimsVerifier;
   refreshSession: SessionRefresher;
@@ -109,130 +136,153 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     return vault.takeAdditions(device, additions).catch(requireUnavailable);
   }
 
+  /** Decides about a browser's session. Each turn of the loop is one step of the state machine. */
   async function fromCookie(credentials: RequestCredentials): Promise<Verdict> {
-    const { session: cookieSession, approvalProof, isPrefetch, identityHeaders } = credentials;
+    const { session, isPrefetch } = credentials;
     const mergedDevice = await mergeAdditions(credentials);
     if (mergedDevice === "unavailable") {
-      return { auth: unavailable, device: null, session: cookieSession, deviceCookie: null, mergedDevice: null };
+      return { auth: unavailable, device: null, session, deviceCookie: null, mergedDevice: null };
     }
     const device = mergedDevice ?? credentials.device;
-    let session = cookieSession;
-    /** Tokens refused before their expiry. The backend decides whether their sessions are still active. */
-    const refusedTokens = new Set<string>();
-    let isRefreshed = false;
-
-    function signOut(view: DeviceView | null): Decision {
-      session = null;
-      return { auth: anonymous, device: device && view ? { device, view } : null, state: { status: "over" } };
-    }
-
-    /** @returns null if the vault must be read to decide */
-    async function check(candidate: StoredSession, owner: Device): Promise<Decision | null> {
-      const { access_token: accessToken } = candidate;
-      const result = await verifyClaims(accessToken, { identityHeaders });
-      if (result.status === "unavailable") return { auth: unavailable, device: null };
-      if (result.status === "refused") {
-        refusedTokens.add(accessToken);
-        return null;
+    let state = begin(session, device);
+    try {
+      while (state.step !== "done") {
+        state = state.step === "check" ? await check(state, credentials) : await readVault(state, credentials);
       }
-      const { claims } = result;
-      const { state, device: view } = await fetchState(accessToken, {
-        device: owner,
-        approvalProof: approvalProof(claims.session_id),
-      });
-      const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
-      if (state.status === "refused") refusedTokens.add(accessToken);
-      if (view === undefined) return state.status === "refused" ? null : { auth, device: null, state };
-      if (!view?.active) return signOut(view);
-      const { active } = view;
-      const isActive =
-        active.userId === claims.sub &&
-        active.sessionId === claims.session_id &&
-        active.tag === tagOf(candidate, vault.keys);
-      if (!isActive || state.status === "refused") return null;
-      if (state.status === "over") return signOut(view);
-      return { auth, device: { device: owner, view }, state };
-    }
-
-    /**
-     * Returns the active account's session from the vault, refreshed if it expires soon.
-     * @returns the session, a verdict if the session is missing or unusable, or `"again"` if the vault's entry has
-     * changed meanwhile
-     */
-    async function fromVault(owner: Device): Promise<StoredSession | Decision | "again"> {
-      const opened = await vault.open(owner);
-      if (!opened?.active || !opened.vault) return signOut(opened);
-      const entry = opened.vault;
-      const vaultSession = await vault.unseal(owner, entry);
-      if (!vaultSession) {
-        return (await vault.discard(owner, { entry, listed: false })) ? signOut(opened) : "again";
-      }
-      const secondsLeft = (expiryOf(vaultSession.access_token) ?? 0) - now() / 1000;
-      const isRefused = refusedTokens.has(vaultSession.access_token);
-      if (secondsLeft > refreshMarginSeconds && !isRefused) {
-        await reseal(owner, { entry, session: vaultSession });
-        return vaultSession;
-      }
-      const result = await refreshSession(vaultSession.refresh_token, { identityHeaders });
-      if (result.status === "refused") {
-        return (await vault.discard(owner, { entry, listed: true })) ? signOut(opened) : "again";
-      }
-      if (result.status === "refreshed") {
-        // Stores the session before using it, so that no browser gets a rotated session that the vault lacks.
-        isRefreshed = (await vault.keep({ device: owner, entry, session: result.session })).kept;
-        return isRefreshed ? result.session : "again";
-      }
-      return secondsLeft > 0 && !isRefused
-        ? vaultSession
-        : { auth: unavailable, device: { device: owner, view: opened } };
-    }
-
-    /** Re-encrypts an entry with the current key if an earlier key encrypted it. */
-    async function reseal(owner: Device, { entry, session }: { entry: VaultEntry; session: StoredSession }) {
-      const { current } = vault.keys.vault;
-      if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
-    }
-
-    async function decide(): Promise<Decision> {
-      if (!device) return signOut(null);
-      const expiry = cookieSession && expiryOf(cookieSession.access_token);
-      const isUsable = expiry !== null && expiry - now() / 1000 > refreshMarginSeconds;
-      let decision = cookieSession && isUsable ? await check(cookieSession, device) : null;
-      for (let tries = 0; !decision && !isPrefetch && tries < maxVaultReads; tries += 1) {
-        const result = await fromVault(device);
-        if (result === "again") continue;
-        if ("auth" in result) return result;
-        if (!cookieSession || !isSameSession(result, cookieSession)) session = result;
-        decision = await check(result, device);
-      }
-      return decision ?? { auth: unavailable, device: null };
-    }
-
-    /**
-     * Returns the device cookie that the browser still needs. Also records the first request in which the browser sends
-     * its newest secret.
-     */
-    function deviceCookieFor({ device: current }: Decision): Device | null {
-      if (!current || isPrefetch) return null;
-      const { view } = current;
-      if (view.secret === "previous") {
-        current.device = successorOf(current.device, vault.keys);
-        return current.device;
-      }
-      // If adding accounts gave the device a new secret, the browser has not sent that secret yet.
-      const wasSent = current.device.secret === credentials.device?.secret;
-      if (wasSent && !view.arrived) void vault.confirmSecret(current.device);
-      // Extends the cookie's expiry only rarely, because a late response could overwrite the cookie of a newer sign-in
-      // with an earlier secret.
-      return isRefreshed && view.old ? current.device : null;
-    }
-
-    const decision = await decide().catch((error: unknown): Decision => {
+    } catch (error) {
       requireUnavailable(error);
-      return { auth: unavailable, device: null };
-    });
+      state = { ...state, step: "done", decision: { auth: unavailable, device: null } };
+    }
+    const { decision } = state;
+    const deviceCookie = isPrefetch ? null : deviceCookieFor(state, { sentSecret: credentials.device?.secret });
     const next = mergedDevice && mergedDevice.secret !== credentials.device?.secret ? mergedDevice : null;
-    return { ...decision, session, deviceCookie: deviceCookieFor(decision) ?? next, mergedDevice };
+    return { ...decision, session: state.session, deviceCookie: deviceCookie ?? next, mergedDevice };
+  }
+
+  function begin(session: StoredSession | null, owner: Device | null): ProxyState {
+    const progress = { session, refusedTokens: [], isRefreshed: false, vaultReads: 0 };
+    if (!owner) return signOut(progress, { owner, view: null });
+    const expiry = session && expiryOf(session.access_token);
+    const isUsable = expiry !== null && expiry - now() / 1000 > refreshMarginSeconds;
+    return session && isUsable
+      ? { ...progress, step: "check", owner, candidate: session }
+      : { ...progress, step: "read-vault", owner };
+  }
+
+  function signOut(progress: Progress, { owner, view }: { owner: Device | null; view: DeviceView | null }): Done {
+    const device = owner && view ? { device: owner, view } : null;
+    return {
+      ...progress,
+      step: "done",
+      session: null,
+      decision: { auth: anonymous, device, state: { status: "over" } },
+    };
+  }
+
+  /** Accepts the candidate if it is the active session of its device. Otherwise, the vault decides. */
+  async function check(
+    { candidate, owner, ...progress }: Step<"check">,
+    { approvalProof, identityHeaders }: RequestCredentials,
+  ): Promise<ProxyState> {
+    const { access_token: accessToken } = candidate;
+    const refused = {
+      ...progress,
+      refusedTokens: [...progress.refusedTokens, accessToken],
+      step: "read-vault",
+      owner,
+    } as const;
+    const result = await verifyClaims(accessToken, { identityHeaders });
+    if (result.status === "unavailable") return done(progress, { auth: unavailable, device: null });
+    if (result.status === "refused") return refused;
+    const { claims } = result;
+    const { state, device: view } = await fetchState(accessToken, {
+      device: owner,
+      approvalProof: approvalProof(claims.session_id),
+    });
+    const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
+    if (view === undefined) return state.status === "refused" ? refused : done(progress, { auth, device: null, state });
+    if (!view?.active) return signOut(progress, { owner, view });
+    if (state.status === "refused") return refused;
+    const { active } = view;
+    const isActive =
+      active.userId === claims.sub &&
+      active.sessionId === claims.session_id &&
+      active.tag === tagOf(candidate, vault.keys);
+    if (!isActive) return { ...progress, step: "read-vault", owner };
+    if (state.status === "over") return signOut(progress, { owner, view });
+    return done(progress, { auth, device: { device: owner, view }, state });
+  }
+
+  /** Takes the active account's session from the vault, refreshed if it expires soon. */
+  async function readVault(
+    { owner, ...before }: Step<"read-vault">,
+    { session: cookieSession, isPrefetch, identityHeaders }: RequestCredentials,
+  ): Promise<ProxyState> {
+    if (isPrefetch || before.vaultReads >= maxVaultReads) return done(before, { auth: unavailable, device: null });
+    const progress = { ...before, vaultReads: before.vaultReads + 1 };
+    // The entry has changed in the meantime.
+    const again = { ...progress, step: "read-vault", owner } as const;
+    const use = (candidate: StoredSession, isRefreshed = progress.isRefreshed): ProxyState => {
+      const session = cookieSession && isSameSession(candidate, cookieSession) ? progress.session : candidate;
+      return { ...progress, session, isRefreshed, step: "check", owner, candidate };
+    };
+
+    const view = await vault.open(owner);
+    if (!view?.active || !view.vault) return signOut(progress, { owner, view });
+    const entry = view.vault;
+    const vaultSession = await vault.unseal(owner, entry);
+    if (!vaultSession) {
+      const isDiscarded = await vault.discard(owner, { entry, listed: false });
+      return isDiscarded ? signOut(progress, { owner, view }) : again;
+    }
+    const secondsLeft = (expiryOf(vaultSession.access_token) ?? 0) - now() / 1000;
+    const isRefused = progress.refusedTokens.includes(vaultSession.access_token);
+    if (secondsLeft > refreshMarginSeconds && !isRefused) {
+      await reseal(owner, { entry, session: vaultSession });
+      return use(vaultSession);
+    }
+    const result = await refreshSession(vaultSession.refresh_token, { identityHeaders });
+    if (result.status === "refused") {
+      const isDiscarded = await vault.discard(owner, { entry, listed: true });
+      return isDiscarded ? signOut(progress, { owner, view }) : again;
+    }
+    if (result.status === "refreshed") {
+      // Stores the session before using it, so that no browser gets a rotated session that the vault lacks.
+      const { kept } = await vault.keep({ device: owner, entry, session: result.session });
+      return kept ? use(result.session, true) : again;
+    }
+    return secondsLeft > 0 && !isRefused
+      ? use(vaultSession)
+      : done(progress, { auth: unavailable, device: { device: owner, view } });
+  }
+
+  /** Re-encrypts an entry with the current key if an earlier key encrypted it. */
+  async function reseal(owner: Device, { entry, session }: { entry: VaultEntry; session: StoredSession }) {
+    const { current } = vault.keys.vault;
+    if (entry.keyId !== current.id) await vault.keep({ device: owner, entry, session });
+  }
+
+  /**
+   * Returns the device cookie that the browser still needs. Also records the first request in which the browser sends
+   * its newest secret.
+   */
+  function deviceCookieFor(
+    { decision, isRefreshed }: Done,
+    { sentSecret }: { sentSecret: string | undefined },
+  ): Device | null {
+    const { device: current } = decision;
+    if (!current) return null;
+    const { view } = current;
+    if (view.secret === "previous") {
+      current.device = successorOf(current.device, vault.keys);
+      return current.device;
+    }
+    // If adding accounts gave the device a new secret, the browser has not sent that secret yet.
+    const wasSent = current.device.secret === sentSecret;
+    if (wasSent && !view.arrived) void vault.confirmSecret(current.device);
+    // Extends the cookie's expiry only rarely, because a late response could overwrite the cookie of a newer sign-in
+    // with an earlier secret.
+    return isRefreshed && view.old ? current.device : null;
   }
 
   return async (credentials) => {

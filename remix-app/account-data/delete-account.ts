@@ -1,5 +1,7 @@
-import type { SupabaseClient } from "@supabase/supabase-js";
+import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { problem } from "../http/problem.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const blocker = z.object({ workspaceId: z.uuid(), name: z.string(), members: z.number().int() });
 
@@ -9,26 +11,27 @@ export type DeletionBlocker = z.infer<typeof blocker>;
 const answer = z.object({ deleted: z.boolean(), blockers: z.array(blocker) });
 
 /**
- * Deletes an account permanently, or returns the workspaces that block the deletion.
- * @param service the service role's client, which can delete any account: the caller must have checked whose account it
- * is
- * @throws Error if the database did not answer; nothing was deleted
+ * Deletes an account permanently, or returns the workspaces that block the deletion. The caller must have checked whose
+ * account it is.
+ * @throws Response 503 UNAVAILABLE if the database did not answer; it says that the account may be deleted
  */
-export async function deleteAccount(
-  service: SupabaseClient,
-  { userId, requestId }: { userId: string; requestId: string },
-): Promise<z.infer<typeof answer>> {
-  const { data, error } = await service
-    .schema("private")
-    .rpc("delete_account", { subject_id: userId, request_id: requestId });
-  if (error) throw new Error(`the account couldn’t be deleted: ${error.code}`);
-  return answer.parse(data);
+export async function deleteAccount(context: AppLoadContext, userId: string): Promise<z.infer<typeof answer>> {
+  const { requestId } = context;
+  const args = { subject_id: userId, request_id: requestId };
+  try {
+    return await callFunction(context, { name: "private.delete_account", args, schema: answer });
+  } catch {
+    const detail = "The database didn’t respond, so your account may be deleted. Reload the page to find out.";
+    throw problem("UNAVAILABLE", { requestId, detail });
+  }
 }
 
-/** Returns the workspaces that block an account's deletion, ordered by name. */
-export async function deletionBlockers(service: SupabaseClient, userId: string): Promise<DeletionBlocker[]> {
-  const { data, error } = await service.schema("private").rpc("list_account_deletion_blockers", { subject_id: userId });
-  if (error) throw new Error(`the account’s workspaces couldn’t be read: ${error.code}`);
-  const rows = z.array(z.object({ workspace_id: z.uuid(), name: z.string(), members: z.number().int() })).parse(data);
+const blockerRows = z.array(z.object({ workspace_id: z.uuid(), name: z.string(), members: z.number().int() }));
+
+/** Returns the workspaces that block an account's deletion, ordered by name. @throws Response 503 UNAVAILABLE */
+export async function deletionBlockers(context: AppLoadContext, userId: string): Promise<DeletionBlocker[]> {
+  const args = { subject_id: userId };
+  const name = "private.list_account_deletion_blockers";
+  const rows = await callFunction(context, { name, args, schema: blockerRows });
   return rows.map(({ workspace_id, ...row }) => ({ workspaceId: workspace_id, ...row }));
 }

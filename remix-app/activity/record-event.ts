@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { z } from "zod";
+import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import { deviceName } from "./device-name.ts";
 import type { EventName } from "./event-kinds.ts";
 
@@ -56,13 +56,9 @@ export function describeEvent({ clientAddress, place, userAgent, session }: AppL
  * @throws Response 503 UNAVAILABLE if the database did not answer; nothing was added
  */
 export async function announceAddition(
-  { env, requestId }: AppLoadContext,
+  context: AppLoadContext,
   { userId, target }: { userId: string; target: string },
 ): Promise<void> {
-  const { error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("announce_addition", { subject_id: userId, target });
-  if (!error) return;
-  console.error(`error request=${requestId} an addition was not announced: ${error.code || "no answer"}`);
-  throw problem("UNAVAILABLE", { requestId });
+  const args = { subject_id: userId, target };
+  await callFunction(context, { name: "private.announce_addition", args, schema: z.null() });
 }

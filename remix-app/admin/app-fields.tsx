@@ -1,5 +1,6 @@
 import { appScopes } from "../apps/app-rights.ts";
-import { CheckBox, Field, Select } from "../ui/field.tsx";
+import { Select, TextArea } from "../ui/field.tsx";
+import { ChangeField, ChangeTick } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
 
@@ -71,10 +72,11 @@ export function OpenidClientFields({
         failed={failed}
       />
       <LogoutUrlField logoutUrl={client.logoutUrl} failed={failed} />
-      <CheckBox
+      <ChangeTick
         name="allowsDeviceGrant"
         label="Allow sign-in on devices without a browser"
-        defaultChecked={failed ? "allowsDeviceGrant" in failed.typed : client.allowsDeviceGrant}
+        value={client.allowsDeviceGrant}
+        failed={failed}
       />
       {isPublic ? null : (
         <Select
@@ -88,19 +90,19 @@ export function OpenidClientFields({
           <option value="no">Not required: a confidential client without PKCE</option>
         </Select>
       )}
-      <CheckBox
+      <ChangeTick
         name="claimsInIdToken"
         label="Put name, email and groups into the ID token, for apps that don’t call userinfo, such as Auth.js"
-        defaultChecked={failed ? "claimsInIdToken" in failed.typed : client.claimsInIdToken}
+        value={client.claimsInIdToken}
+        failed={failed}
       />
-      <Field
+      <ChangeField
         name="groupsWorkspaceId"
         label="Workspace for groups"
         hint="Optional. The ID of a workspace: the person’s role there becomes the claim “groups”. Needs the scope “Read workspaces”."
-        autoComplete="off"
         spellCheck={false}
-        defaultValue={failed?.typed.groupsWorkspaceId ?? client.groupsWorkspaceId ?? ""}
-        error={failed?.fields.groupsWorkspaceId?.[0]}
+        value={client.groupsWorkspaceId}
+        failed={failed}
       />
       <ScopeBoxes offered={clientScopes} scopes={client.scopes} failed={failed} />
     </>
@@ -109,28 +111,19 @@ export function OpenidClientFields({
 
 function DisplayNameField({ displayName, failed }: Failed & { displayName: string }) {
   return (
-    <Field
-      name="displayName"
-      label="Display name"
-      autoComplete="off"
-      maxLength={80}
-      required
-      defaultValue={failed?.typed.displayName ?? displayName}
-      error={failed?.fields.displayName?.[0]}
-    />
+    <ChangeField name="displayName" label="Display name" maxLength={80} required value={displayName} failed={failed} />
   );
 }
 
 function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: string | null }) {
   return (
-    <Field
+    <ChangeField
       name="logoutUrl"
       label="Logout URL"
       hint="Optional. We post a logout token here when someone’s session in the app ends."
-      autoComplete="off"
       spellCheck={false}
-      defaultValue={failed?.typed.logoutUrl ?? logoutUrl ?? ""}
-      error={failed?.fields.logoutUrl?.[0]}
+      value={logoutUrl}
+      failed={failed}
     />
   );
 }
@@ -147,12 +140,7 @@ function ScopeBoxes({
     <fieldset className="space-y-2">
       <legend className="mb-1.5 font-medium">Scopes</legend>
       {offered.map(({ field, scope, label }) => (
-        <CheckBox
-          key={field}
-          name={field}
-          label={label}
-          defaultChecked={failed ? field in failed.typed : scopes.includes(scope)}
-        />
+        <ChangeTick key={field} name={field} label={label} value={scopes.includes(scope)} failed={failed} />
       ))}
     </fieldset>
   );
@@ -161,53 +149,34 @@ function ScopeBoxes({
 /** Renders a field for several addresses, one per line. */
 function Lines({
   name,
-  label,
-  hint,
   lines,
   failed,
+  ...texts
 }: Failed & { name: string; label: string; hint: string; lines: readonly string[] }) {
-  const fault = failed?.fields[name]?.[0];
   return (
-    <div className="space-y-1.5">
-      <label htmlFor={name} className="block font-medium">
-        {label}
-      </label>
-      <p id={`${name}-hint`} className="text-muted text-small">
-        {hint}
-      </p>
-      {fault ? (
-        <p id={`${name}-error`} className="text-bad text-small">
-          {fault}
-        </p>
-      ) : null}
-      <textarea
-        id={name}
-        name={name}
-        rows={3}
-        spellCheck={false}
-        autoCapitalize="none"
-        defaultValue={failed?.typed[name] ?? lines.join("\n")}
-        aria-invalid={fault ? true : undefined}
-        aria-describedby={fault ? `${name}-hint ${name}-error` : `${name}-hint`}
-        className={`block w-full rounded-card border bg-surface px-3 py-2 font-mono text-ink ${fault ? "border-bad" : "border-edge"}`}
-      />
-    </div>
+    <TextArea
+      {...texts}
+      name={name}
+      mono
+      spellCheck={false}
+      autoCapitalize="none"
+      defaultValue={failed?.typed[name] ?? lines.join("\n")}
+      error={failed?.fields[name]?.[0]}
+    />
   );
 }
 
 /** Renders the field for the name that identifies an app or client. */
 export function NameField({ label, failed }: Failed & { label: string }) {
   return (
-    <Field
+    <ChangeField
       name="name"
       label={label}
       hint="2 to 40 characters: a–z, 0–9 and -. It can’t be changed later."
-      autoComplete="off"
       autoCapitalize="none"
       spellCheck={false}
       required
-      defaultValue={failed?.typed.name}
-      error={failed?.fields.name?.[0]}
+      failed={failed}
     />
   );
 }

@@ -1,8 +1,7 @@
 import type { ReactNode } from "react";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
-import { ErrorSummary } from "../ui/error-summary.tsx";
-import { Field } from "../ui/field.tsx";
+import { ChangeErrors, ConfirmFields } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 
 /**
@@ -49,11 +48,9 @@ export function ChangeForm({
   /** Label of the button that returns to the previous step, for forms that confirm what was entered there. */
   edit?: string;
 }) {
-  const { reason, confirmation, ...others } = failed?.fields ?? {};
-  const faults = Object.entries({ ...others, reason, confirmation }).map(([name, messages]) => [name, messages?.[0]]);
   return (
     <AccountForm noValidate className="space-y-5">
-      <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
+      <ChangeErrors failed={failed} />
       <section className="space-y-2">
         <h2 id="effects" className="font-semibold text-large">
           What will happen
@@ -79,27 +76,7 @@ export function ChangeForm({
       ))}
       <div className="max-w-120 space-y-4">
         {children}
-        <Field
-          name="reason"
-          label="Reason"
-          hint="Recorded permanently in the audit log."
-          maxLength={500}
-          required
-          autoComplete="off"
-          defaultValue={failed?.typed.reason}
-          error={failed?.fields.reason?.[0]}
-        />
-        <Field
-          name="confirmation"
-          {...describeConfirmation(confirm)}
-          required
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          // Empty if another admin made a change first, so that this admin looks again before confirming.
-          defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
-          error={failed?.fields.confirmation?.[0]}
-        />
+        <ConfirmFields {...describeConfirmation(confirm)} failed={failed} />
         <div className="flex flex-wrap gap-3">
           <Button variant={danger ? "danger" : "primary"}>{submit}</Button>
           {preview === undefined ? null : (

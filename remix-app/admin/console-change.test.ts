@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { confirms } from "./console-change.ts";
+import { startDataApi } from "../testing/data-api-answers.ts";
+import { actInConsole, confirms } from "./console-change.ts";
 
 test.each([
   ["ada@example.com", "Ada@Example.com"],
@@ -15,4 +16,18 @@ test.each([
   ["", "\u00a0"],
 ])("the typed text %j does not confirm the name %j", (typed, name) => {
   expect(confirms(typed, name)).toBe(false);
+});
+
+test.each([
+  ["refuses it", { refused: "taken" }, [409, "Taken."]],
+  ["refuses it for a reason of a later version", { refused: "new" }, [409, "Nothing was changed."]],
+  ["answers nonsense", 1, [503, "The change may have been made"]],
+  ["does not answer", undefined, [503, "The change may have been made"]],
+])("says whether a change may have been made if the database %s", async (_, answer, [status, message]) => {
+  const { context, close } = await startDataApi(answer === undefined ? {} : { change_it: answer });
+  const refusals = { taken: { status: 409, message: "Taken." } } as const;
+  const admin = { id: "admin", email: "admin@example.com", sessionId: "session" };
+  const result = await actInConsole(context, { admin, name: "change_it", change: {}, refusals });
+  expect(result).toMatchObject({ outcome: "refused", status, message: expect.stringContaining(String(message)) });
+  await close();
 });

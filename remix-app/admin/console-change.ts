@@ -55,6 +55,13 @@ export const unavailable: ConsoleRefusal = {
   message: "The database didn’t respond. The change may have been made: check the audit log before you try again.",
 };
 
+/** The refusal for a reason that only a later version of this server knows. */
+export const unknownRefusal: ConsoleRefusal = {
+  outcome: "refused",
+  status: 409,
+  message: "The change was refused for a reason that this page doesn’t know. Nothing was changed. Reload the page.",
+};
+
 /** Calls one of the console's database functions as our server. */
 export async function callConsole(
   { env, requestId }: AppLoadContext,
@@ -120,5 +127,5 @@ export async function actInConsole(
     return { outcome: "refused", status: 409, message };
   }
   const refusal = refusals[refused] ?? commonRefusals[refused];
-  return refusal ? { outcome: "refused", ...refusal } : unavailable;
+  return refusal ? { outcome: "refused", ...refusal } : unknownRefusal;
 }

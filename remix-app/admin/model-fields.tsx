@@ -1,4 +1,6 @@
-import { CheckBox, Field, Select } from "../ui/field.tsx";
+import type { ComponentProps } from "react";
+import { Select } from "../ui/field.tsx";
+import { ChangeField, ChangeTick } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import { count } from "./labels.ts";
 import { fieldLabels, multiplierText } from "./model-preview.ts";
@@ -6,45 +8,14 @@ import type { ConsoleModel, ConsoleRoute } from "./models.ts";
 
 type Failed = FailedChange | undefined;
 
-/** Renders a text field with the typed value, or else the current one. */
-function ChangeField({
-  name,
-  value,
-  failed,
-  ...field
-}: { name: keyof typeof fieldLabels; hint?: string; value?: string | number | null; failed: Failed } & Pick<
-  Parameters<typeof Field>[0],
-  "inputMode" | "list"
->) {
-  return (
-    <Field
-      {...field}
-      name={name}
-      label={fieldLabels[name]}
-      autoComplete="off"
-      autoCapitalize="none"
-      spellCheck={false}
-      defaultValue={failed?.typed[name] ?? value ?? ""}
-      error={failed?.fields[name]?.[0]}
-    />
-  );
+type ModelFieldProps<Props> = Omit<Props, "name" | "label"> & { name: keyof typeof fieldLabels };
+
+function ModelField({ name, ...field }: ModelFieldProps<ComponentProps<typeof ChangeField>>) {
+  return <ChangeField autoCapitalize="none" spellCheck={false} {...field} name={name} label={fieldLabels[name]} />;
 }
 
-function ChangeTick({
-  name,
-  value,
-  failed,
-  ...box
-}: {
-  name: keyof typeof fieldLabels;
-  label?: string;
-  hint?: string;
-  value: boolean;
-  failed: Failed;
-}) {
-  return (
-    <CheckBox label={fieldLabels[name]} {...box} name={name} defaultChecked={failed ? name in failed.typed : value} />
-  );
+function ModelTick({ name, ...tick }: ModelFieldProps<ComponentProps<typeof ChangeTick>> & { label?: string }) {
+  return <ChangeTick label={fieldLabels[name]} {...tick} name={name} />;
 }
 
 /** Renders the settings of a model. Its id and kind cannot be changed later. */
@@ -55,7 +26,7 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
     <>
       {id === "" ? (
         <>
-          <ChangeField name="id" hint="The value callers send as “model”. It can’t be changed later." failed={failed} />
+          <ModelField name="id" hint="The value callers send as “model”. It can’t be changed later." failed={failed} />
           <Select name="kind" label="Kind" defaultValue={failed?.typed.kind ?? kind}>
             <option value="chat">Chat</option>
             <option value="embedding">Embedding</option>
@@ -63,43 +34,43 @@ export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Fa
           </Select>
         </>
       ) : null}
-      <ChangeField name="displayName" value={displayName} failed={failed} />
-      <ChangeField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
-      <ChangeField
+      <ModelField name="displayName" value={displayName} failed={failed} />
+      <ModelField name="ownedBy" hint="Such as openai." value={ownedBy} failed={failed} />
+      <ModelField
         name="contextWindow"
         hint="In tokens. If a provider reports more tokens than this, the rest isn’t charged. Leave empty if unknown."
         inputMode="numeric"
         value={contextWindow}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="outputLimit"
         hint="In tokens. A request that asks for more is refused. Leave empty if unknown."
         inputMode="numeric"
         value={outputLimit}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="defaultOutputLimit"
         hint="In tokens, for chat models. A request that states no limit gets this one. Leave empty for the platform’s defaults."
         inputMode="numeric"
         value={defaultOutputLimit}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="voices"
         hint="For speech models, separated by commas. The first is the default."
         value={voices.join(", ")}
         failed={failed}
       />
-      <ChangeTick
+      <ModelTick
         name="studioDefault"
         hint="If this is off, callers in all workspaces get 404, even with a grant."
         value={studioDefault}
         failed={failed}
       />
       {id === "" ? null : (
-        <ChangeTick
+        <ModelTick
           name="isDefault"
           label={`Default ${kind} model`}
           hint="Used if a request names no model, which only the speech and legacy endpoints allow."
@@ -123,40 +94,40 @@ export function RouteFields({
 }) {
   return (
     <>
-      <ChangeField
+      <ModelField
         name="position"
         hint="1 is tried first. Leave empty to put it last."
         inputMode="numeric"
         value={route?.position ?? routes.length + 1}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="providerId"
         hint="The <ID> in AI_PROVIDER_<ID>_KIND, in lower case: openai for AI_PROVIDER_OPENAI_KIND. The provider’s URL and key are set in the functions’ environment."
         value={route?.providerId ?? ""}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="providerModel"
         hint="For Azure, the deployment name."
         value={route?.providerModel ?? id}
         failed={failed}
       />
-      <ChangeTick name="enabled" value={route?.enabled ?? true} failed={failed} />
-      <ChangeTick
+      <ModelTick name="enabled" value={route?.enabled ?? true} failed={failed} />
+      <ModelTick
         name="trustsStatedCost"
         hint="Otherwise the cost is calculated from the prices. The prices always set how much is reserved for a request in progress."
         value={route?.trustsStatedCost ?? false}
         failed={failed}
       />
-      <ChangeField
+      <ModelField
         name="tierMultipliers"
         hint="For service tiers without their own prices: a factor for the default prices. For example, flex 0.5, priority 2."
         value={multiplierText(route?.tierMultipliers ?? {})}
         failed={failed}
       />
       {(["firstByteSeconds", "idleSeconds", "totalSeconds"] as const).map((name) => (
-        <ChangeField
+        <ModelField
           key={name}
           name={name}
           hint="Leave empty to use the provider’s setting."
@@ -183,7 +154,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
             </option>
           ))}
       </Select>
-      <ChangeField name="workspace" hint="Leave empty if you choose a plan." failed={failed} />
+      <ModelField name="workspace" hint="Leave empty if you choose a plan." failed={failed} />
     </>
   );
 }

@@ -1,4 +1,5 @@
-import { Field, Select } from "../ui/field.tsx";
+import { Select } from "../ui/field.tsx";
+import { ChangeField } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import { type Plan, payerLabels } from "./plans.ts";
 
@@ -6,17 +7,12 @@ type Props = { plan: Plan | null; failed: FailedChange | undefined };
 
 /** Renders the fields of a plan, or of a new plan if none is given. */
 export function PlanFields({ plan, failed }: Props) {
-  const fieldOf = (name: string, initial: string | number | null | undefined) => ({
-    name,
-    autoComplete: "off",
-    defaultValue: failed?.typed[name] ?? initial ?? "",
-    error: failed?.fields[name]?.[0],
-  });
   return (
     <>
       {plan ? null : (
-        <Field
-          {...fieldOf("plan", "")}
+        <ChangeField
+          name="plan"
+          failed={failed}
           label="ID"
           hint="1 to 32 characters: a–z, 0–9 and _. It can’t be changed later."
           autoCapitalize="none"
@@ -24,7 +20,7 @@ export function PlanFields({ plan, failed }: Props) {
           required
         />
       )}
-      <Field {...fieldOf("name", plan?.name)} label="Name" maxLength={80} required />
+      <ChangeField name="name" value={plan?.name} label="Name" maxLength={80} required failed={failed} />
       {plan?.payerFixed ? (
         <>
           <input type="hidden" name="payer" value={plan.payer} />
@@ -43,34 +39,44 @@ export function PlanFields({ plan, failed }: Props) {
           <option value="member">{payerLabels.member}</option>
         </Select>
       )}
-      <Field
-        {...fieldOf("markup", plan?.markup ?? "1")}
+      <ChangeField
+        name="markup"
+        value={plan?.markup ?? "1"}
+        failed={failed}
         label="Markup"
         hint="Credits per request = provider cost in USD × 10,000 × markup."
         inputMode="decimal"
         required
       />
-      <Field
-        {...fieldOf("initialCredits", plan?.initialCredits ?? "0")}
+      <ChangeField
+        name="initialCredits"
+        value={plan?.initialCredits ?? "0"}
+        failed={failed}
         label="Initial credits"
         hint="Granted once, when a workspace or member gets its credit account."
         inputMode="decimal"
         required
       />
-      <Field
-        {...fieldOf("lowCredits", plan?.lowCredits)}
+      <ChangeField
+        name="lowCredits"
+        value={plan?.lowCredits}
+        failed={failed}
         label="Warn below"
         hint="Warns when a balance falls below this many credits. Leave empty for a tenth of the initial credits, or 10,000 if there are none. 0 turns the warning off."
         inputMode="decimal"
       />
-      <Field
-        {...fieldOf("requestsPerMinute", plan?.requestsPerMinute)}
+      <ChangeField
+        name="requestsPerMinute"
+        value={plan?.requestsPerMinute}
+        failed={failed}
         label="Requests per minute"
         hint="Per workspace. Leave empty for no limit."
         inputMode="numeric"
       />
-      <Field
-        {...fieldOf("tokensPerMinute", plan?.tokensPerMinute)}
+      <ChangeField
+        name="tokensPerMinute"
+        value={plan?.tokensPerMinute}
+        failed={failed}
         label="Tokens per minute"
         hint="Per workspace. Leave empty for no limit."
         inputMode="numeric"

@@ -1,4 +1,4 @@
-import { Field } from "../ui/field.tsx";
+import { ChangeField } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import type { ModelPrice } from "./models.ts";
 import { priceLabels } from "./prices/price-source.ts";
@@ -22,32 +22,28 @@ type Props = { template: ModelPrice | undefined; failed: FailedChange | undefine
 export function PriceFields({ template, failed }: Props) {
   return (
     <>
-      <Field
+      <ChangeField
         name="from"
         type="datetime-local"
         label="Valid from (UTC)"
         hint="Leave empty to start when you confirm."
-        defaultValue={failed?.typed.from}
-        error={failed?.fields.from?.[0]}
+        failed={failed}
       />
-      <Field
+      <ChangeField
         name="serviceTier"
         label="Service tier"
         hint="The name in the provider’s response, such as flex or priority. Leave empty for the default tier."
-        autoComplete="off"
-        defaultValue={failed?.typed.serviceTier}
-        error={failed?.fields.serviceTier?.[0]}
+        failed={failed}
       />
       {amounts.map((name) => (
-        <Field
+        <ChangeField
           key={name}
           name={name}
+          value={template?.[name]}
           label={priceLabels[name]}
           hint={hints[name]}
           inputMode="decimal"
-          autoComplete="off"
-          defaultValue={failed?.typed[name] ?? template?.[name] ?? ""}
-          error={failed?.fields[name]?.[0]}
+          failed={failed}
         />
       ))}
     </>

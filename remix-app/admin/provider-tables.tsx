@@ -1,6 +1,6 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { formatCount } from "../ui/format-amount.ts";
+import { countOf, formatCount } from "../ui/format-amount.ts";
 import { Moment } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
@@ -19,9 +19,7 @@ export function HealthTable({ health }: { health: readonly ProviderHealth[] }) {
           cell: ({ provider, routes }) => (
             <>
               <span className="font-medium">{provider}</span>
-              <span className="block text-muted text-small">
-                {routes === 1 ? "1 enabled route" : `${formatCount(routes)} enabled routes`}
-              </span>
+              <span className="block text-muted text-small">{countOf(routes, "enabled route")}</span>
             </>
           ),
         },

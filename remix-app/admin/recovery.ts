@@ -7,8 +7,15 @@ import { deliverMail } from "../mail/transport.ts";
 import { newCredential } from "../recovery/credential.ts";
 import { recoveryMail } from "../recovery/recovery-mail.ts";
 import { emailSchema } from "../session/credentials.ts";
-import { callFunction, createServiceClient } from "../supabase/data-api.ts";
-import { type ConsoleChange, type ConsoleRefusal, callConsole, reasonSchema, unavailable } from "./console-change.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import {
+  type ConsoleChange,
+  type ConsoleRefusal,
+  callConsole,
+  reasonSchema,
+  unavailable,
+  unknownRefusal,
+} from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const daySeconds = 24 * 60 * 60;
@@ -135,10 +142,11 @@ export async function sendRecovery(
   const failure = await deliverMail(env, { mail });
   if (failure === null) return { outcome: "changed" };
   console.error(`error request=${context.requestId} a recovery mail was not sent: ${failure}`);
-  await createServiceClient(env)
-    .schema("private")
-    .rpc("invalidate_recovery_credential", { credential_id: credentialId });
-  return refusals.mail;
+  const { error } = await callConsole(context, {
+    name: "invalidate_recovery_credential",
+    args: { credential_id: credentialId },
+  });
+  return error ? refusals.uncertain_mail : refusals.mail;
 }
 
 /** Revokes an override and every link and code that was sent under it. */
@@ -152,10 +160,9 @@ export async function revokeOverride(
 }
 
 const issuedSchema = z.object({ email: z.string(), credentialId: z.uuid() });
-const refusedSchema = z.object({
-  refused: z.enum(["forbidden", "oneself", "lifetime", "active", "not_found", "inactive", "switched_off"]),
-});
-const justSentSchema = z.object({ refused: z.literal("just_sent"), retryAfterSeconds: z.number() });
+const refusedSchema = z.object({ refused: z.string() });
+const justSent = "just_sent";
+const justSentSchema = z.object({ refused: z.literal(justSent), retryAfterSeconds: z.number() });
 
 async function submitRequest(
   context: AppLoadContext,
@@ -166,9 +173,11 @@ async function submitRequest(
     name,
     args: { request: { ...request, actor: admin.id, ip, userAgent, requestId } },
   });
-  const refused = refusedSchema.safeParse(data);
-  const refusal = error ? unavailable : refused.success ? refusals[refused.data.refused] : null;
-  return { answer: data, refusal };
+  if (error) return { answer: data, refusal: unavailable };
+  const reason = refusedSchema.safeParse(data).data?.refused;
+  if (reason === undefined || reason === justSent) return { answer: data, refusal: null };
+  const known: Record<string, ConsoleRefusal> = refusals;
+  return { answer: data, refusal: known[reason] ?? unknownRefusal };
 }
 
 const refusals = {
@@ -182,6 +191,10 @@ const refusals = {
   not_confirmed: refuse(400, "That isn’t the override’s email. Nothing was changed."),
   nothing_on: refuse(400, "Allow password sign-in, the recovery email, or both."),
   mail: refuse(503, "We couldn’t send the email, so its link and code don’t work. Try again in a moment."),
+  uncertain_mail: refuse(
+    503,
+    "We couldn’t send the email, but its link and code may work for 15 minutes. To stop them now, revoke the override.",
+  ),
 } as const;
 
 function refuse<Status extends 400 | 403 | 404 | 409 | 503>(status: Status, message: string) {

@@ -48,6 +48,7 @@ export async function recover(
 }
 
 const wrongCode = "That code is incorrect or was already used. Check it or try another one.";
-const unavailable = "We can’t check recovery codes right now. Your code wasn’t used. Try again in a moment.";
+// If the answer is lost, the code may be in use, but it can be sent again after its lease of 30 seconds.
+const unavailable = "We can’t check recovery codes right now. Your code still works. Try again in a minute.";
 const unfinished =
   "Your code was accepted, but not all your authenticator apps are removed yet. Try again in a moment.";

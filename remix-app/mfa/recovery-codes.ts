@@ -2,8 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { recordEvent } from "../activity/record-event.ts";
-import { problem } from "../http/problem.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 /** Crockford's base 32, in which no letter can be confused with a digit or another letter. */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
@@ -44,31 +43,23 @@ const stateSchema = z.object({
 export type RecoveryState = z.infer<typeof stateSchema>;
 
 /** @throws Response 503 UNAVAILABLE */
-export async function recoveryState(
-  { env, requestId }: AppLoadContext,
+export function recoveryState(
+  context: AppLoadContext,
   { id, sessionId }: { id: string; sessionId: string },
 ): Promise<RecoveryState> {
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("mfa_recovery_state", { subject_id: id, current_session_id: sessionId });
-  if (error) throw problem("UNAVAILABLE", { requestId });
-  return stateSchema.parse(data);
+  const args = { subject_id: id, current_session_id: sessionId };
+  return callFunction(context, { name: "private.mfa_recovery_state", args, schema: stateSchema });
 }
 
 /**
  * Replaces the user's recovery codes with ten new ones.
  * @returns the codes in groups of four; they can't be read again
- * @throws Response 503 UNAVAILABLE if they were not stored; the earlier ones stay valid
+ * @throws Response 503 UNAVAILABLE if it is unknown whether they are stored
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
   const codes = Array.from({ length: codesAtOnce }, newCode);
-  const { error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("replace_mfa_recovery_codes", {
-      subject_id: userId,
-      code_hashes: codes.map((code) => recoveryCodeHash(code, userId)),
-    });
-  if (error) throw problem("UNAVAILABLE", { requestId: context.requestId });
+  const args = { subject_id: userId, code_hashes: codes.map((code) => recoveryCodeHash(code, userId)) };
+  await callFunction(context, { name: "private.replace_mfa_recovery_codes", args, schema: z.null() });
   await recordEvent(context, { userId, kind: "recovery_codes_created" });
   return codes.map((code) => code.match(/.{4}/g)?.join("-") ?? code);
 }

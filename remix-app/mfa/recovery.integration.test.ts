@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
   deletePerson,
@@ -11,8 +12,11 @@ import {
   type SignedInBrowser,
   signIn,
 } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { type AuthenticatorApp, codeOf } from "../testing/authenticator-app.ts";
+import { openBrowser } from "../testing/browser.ts";
+import { startWatchedWeb } from "../testing/watched-web.ts";
 import { recoveryCodeHash } from "./recovery-codes.ts";
 
 const toEnrollment = "/mfa/enroll?recovered=&returnUrl=%2Fworkspaces";
@@ -241,4 +245,18 @@ describe("an account that requires an authenticator", () => {
     expect(policy?.required).toBe(true);
     expect((policy?.now ?? 0) - (policy?.boundary ?? 0)).toBeLessThan(30);
   });
+});
+
+test("after a lost answer, a recovery code works again, as its page says", async () => {
+  const web = await startWatchedWeb(readStack().supabase, vaultSettings());
+  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+  await web.trouble({ losesAnswer: "/rpc/begin_mfa_recovery" });
+  const lost = await browser.post(recoveryPage, { code: codes[0] ?? "" });
+  expect([lost.status, lost.words.includes("Your code still works. Try again in a minute.")]).toEqual([503, true]);
+  await query(
+    "update private.mfa_recovery_codes set lease_expires_at = now() where user_id = $1 and used_at is not null",
+    [person.id],
+  );
+  expect((await browser.post(recoveryPage, { code: codes[0] ?? "" })).location).toBe(toEnrollment);
+  await web.stop();
 });

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { describeEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import { listAuthenticators } from "./authenticators.ts";
 
 const deleteResult = z.object({ outcome: z.enum(["deleted", "last_of_required", "insufficient_aal", "not_found"]) });
@@ -19,7 +19,7 @@ export async function removeAuthenticator(
   context: AppLoadContext,
   { user, factorId }: { user: User; factorId: string },
 ): Promise<boolean> {
-  const { env, requestId, session } = context;
+  const { requestId, session } = context;
   const authenticator = (await listAuthenticators(context, user.id)).find(
     ({ id, verified }) => id === factorId && verified,
   );
@@ -29,19 +29,12 @@ export async function removeAuthenticator(
     kind: "authenticator_removed",
     details: { name: authenticator.name },
   });
-  const { data, error } = await createServiceClient(env).schema("private").rpc("delete_authenticator", {
-    subject_id: user.id,
-    actor_session_id: user.sessionId,
-    target_id: factorId,
-    event,
+  const { outcome } = await callFunction(context, {
+    name: "private.delete_authenticator",
+    args: { subject_id: user.id, actor_session_id: user.sessionId, target_id: factorId, event },
+    schema: deleteResult,
   });
-  const result = deleteResult.safeParse(data);
-  if (error || !result.success) {
-    const why = error?.code || "no answer";
-    console.error(`error request=${requestId} unknown whether an authenticator was removed: ${why}`);
-    throw problem("UNAVAILABLE", { requestId });
-  }
-  switch (result.data.outcome) {
+  switch (outcome) {
     case "deleted":
       await renewToken(session);
       return true;

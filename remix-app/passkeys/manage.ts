@@ -6,7 +6,7 @@ import { announceAddition, recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
 import { generalFailure } from "../supabase/auth-errors.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 import { duplicatePasskey, passkeyProblem, requireBackendError } from "./passkey-problem.ts";
 import { noSuchPasskey, type Passkey, passkeyExists } from "./passkeys.ts";
 import type { finishRegistrationSchema } from "./payloads.ts";
@@ -77,14 +77,16 @@ export async function deletePasskey(
   { user, passkey }: { user: User; passkey: Passkey },
 ): Promise<boolean> {
   const { env, requestId } = context;
-  const { data, error } = await createServiceClient(env).schema("private").rpc("delete_passkey", {
-    subject_id: user.id,
-    actor_session_id: user.sessionId,
-    target_id: passkey.id,
-    usable_providers: env.OAUTH_PROVIDERS,
+  const outcome = await callFunction(context, {
+    name: "private.delete_passkey",
+    args: {
+      subject_id: user.id,
+      actor_session_id: user.sessionId,
+      target_id: passkey.id,
+      usable_providers: env.OAUTH_PROVIDERS,
+    },
+    schema: deletionOutcome,
   });
-  if (error) throw problem("UNAVAILABLE", { requestId });
-  const outcome = deletionOutcome.parse(data);
   if (outcome === "not_found") throw noSuchPasskey(requestId);
   if (outcome === "insufficient_aal") throw problem("MFA_REQUIRED", { requestId });
   if (outcome === "last_method") return false;

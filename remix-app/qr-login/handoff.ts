@@ -102,11 +102,10 @@ export async function consumeChallenge(
   const { env, requestId } = context;
   const database = createServiceClient(env).schema("private");
   const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
-  const { data, error } = await database.rpc("claim_qr_challenge", { claim });
-  const outcome = claimAnswer.safeParse(data);
-  if (error || !outcome.success) throw failedCall(context, { call: "claim_qr_challenge", error });
-  if (outcome.data === "mfa_required" || outcome.data === "not_found") throw refusalOf(outcome.data, context);
-  if (outcome.data !== "claimed") return { status: outcome.data, session: null };
+  const args = { claim };
+  const outcome = await callFunction(context, { name: "private.claim_qr_challenge", args, schema: claimAnswer });
+  if (outcome === "mfa_required" || outcome === "not_found") throw refusalOf(outcome, context);
+  if (outcome !== "claimed") return { status: outcome, session: null };
 
   const minted = await mintSession(context, { userId: claims.sub });
   if (minted.status !== "minted") {

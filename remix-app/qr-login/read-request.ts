@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { type ChallengeKey, failedCall, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";
+import { type ChallengeKey, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";
 import { type HandoffRequest, handoffProgress } from "../session/challenge-operations.ts";
-import { createServiceClient } from "../supabase/data-api.ts";
+import { callFunction } from "../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.discriminatedUnion("outcome", [
@@ -29,19 +29,13 @@ export async function readRequest(
   { key, claims }: { key: ChallengeKey; claims: Claims },
 ): Promise<HandoffRequest> {
   if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
-  const { data, error } = await createServiceClient(context.env)
-    .schema("private")
-    .rpc("read_qr_request", {
-      request: {
-        id: key.id,
-        secretHash: secretHashOf(key.secret),
-        userId: claims.sub,
-        sessionId: claims.session_id,
-      },
-    });
-  const read = answer.safeParse(data);
-  if (error || !read.success) throw failedCall(context, { call: "read_qr_request", error });
-  if (read.data.outcome !== "known") throw refusalOf(read.data.outcome, context);
-  const { outcome: _, metadata, ...request } = read.data;
+  const { sub: userId, session_id: sessionId } = claims;
+  const read = await callFunction(context, {
+    name: "private.read_qr_request",
+    args: { request: { id: key.id, secretHash: secretHashOf(key.secret), userId, sessionId } },
+    schema: answer,
+  });
+  if (read.outcome !== "known") throw refusalOf(read.outcome, context);
+  const { outcome: _, metadata, ...request } = read;
   return { ...request, ...metadata };
 }

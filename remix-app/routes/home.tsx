@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { requireUser } from "../session/user.ts";
 import { pageTitle } from "../ui/brand.ts";
-import { buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { GatewayGuide } from "../ui/gateway-guide.tsx";
 import { Page } from "../ui/page.tsx";
@@ -28,9 +28,9 @@ export default function HomePage() {
         <Card title="Workspaces" lead="Your API keys, credits and usage, by workspace.">
           <WorkspaceList workspaces={workspaces} />
           {more ? (
-            <a className={`${buttonClass("secondary")} mt-3`} href="/workspaces">
+            <ButtonLink className="mt-3" href="/workspaces">
               All workspaces
-            </a>
+            </ButtonLink>
           ) : null}
         </Card>
         <Card

@@ -3,7 +3,7 @@ import { rightOfToken, rightsOfSession } from "../apps/app-rights.ts";
 import type { AppAccess, ConnectedApp } from "../apps/connected-apps.ts";
 import { rightsOfScopes } from "../openid/client-rights.ts";
 import { useBrand } from "../ui/brand.ts";
-import { ButtonLink, buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { connectedAppsPath } from "./paths.ts";
@@ -36,9 +36,9 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
       title={displayName}
       lead={websites.join(", ") || "No website listed"}
       action={
-        <a href={`${connectedAppsPath}/${name}/disconnect`} className={buttonClass("danger")}>
+        <ButtonLink href={`${connectedAppsPath}/${name}/disconnect`} variant="danger">
           Disconnect<span className="sr-only"> {displayName}</span>
-        </a>
+        </ButtonLink>
       }
     >
       <ul className="divide-y divide-line">

@@ -1,6 +1,6 @@
 import type { LinkedIdentity } from "../session/sign-in-methods.ts";
 import { AccountForm } from "../ui/account-form.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
@@ -79,9 +79,9 @@ function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: st
         </p>
       </div>
       {unlinkable ? (
-        <a href={`/settings/security/linked-accounts/${id}`} className={buttonClass("secondary")}>
+        <ButtonLink href={`/settings/security/linked-accounts/${id}`}>
           Unlink<span className="sr-only"> {name}</span>
-        </a>
+        </ButtonLink>
       ) : (
         <p className="text-muted text-small">Your only way to sign in</p>
       )}

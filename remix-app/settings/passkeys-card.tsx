@@ -3,7 +3,7 @@ import { maxPasskeys } from "../passkeys/limits.ts";
 import type { PasskeysOverview } from "../passkeys/overview.ts";
 import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
 import type { Passkey } from "../passkeys/passkeys.ts";
-import { ButtonLink, buttonClass } from "../ui/button.tsx";
+import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Moment } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
@@ -77,12 +77,12 @@ function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: 
         </p>
       </div>
       <div className="flex flex-wrap gap-2">
-        <a href={`${address}/rename`} className={buttonClass("secondary")}>
+        <ButtonLink href={`${address}/rename`}>
           Rename<span className="sr-only"> {name}</span>
-        </a>
-        <a href={`${address}/delete`} className={buttonClass("secondary")}>
+        </ButtonLink>
+        <ButtonLink href={`${address}/delete`}>
           Delete<span className="sr-only"> {name}</span>
-        </a>
+        </ButtonLink>
       </div>
     </li>
   );

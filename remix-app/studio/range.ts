@@ -155,10 +155,13 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
 }
 
 /**
- * Requires a valid range for a file. A page can report an invalid range and show the default range, but a file cannot.
+ * Requires a valid range or month for a file. A page can report an invalid one and show the default, but a file cannot.
  * @throws Response 400 INVALID_REQUEST if the URL has no valid range
  */
-export function rangeOfFile<Found extends Range | null>(range: Found, { requestId }: { requestId: string }): Found {
+export function rangeOfFile<Found extends Pick<Range, "fault"> | null>(
+  range: Found,
+  { requestId }: { requestId: string },
+): Found {
   if (range?.fault) throw problem("INVALID_REQUEST", { requestId, detail: range.fault });
   return range;
 }

@@ -89,3 +89,8 @@ export async function callAsMember<Schema extends z.ZodType>(
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
 }
+
+/** Returns whether a call failed without an answer of the database, so that it may have stored something. */
+export function isUnavailable(error: unknown): boolean {
+  return error instanceof Response && error.status === 503;
+}

@@ -2,8 +2,8 @@ import type { ComponentPropsWithoutRef } from "react";
 
 type Variant = "primary" | "secondary" | "quiet" | "danger";
 
-/** Returns the classes of a button, defined in styles.css. Links that look like buttons use them too. */
-export function buttonClass(variant: Variant = "primary"): string {
+/** Returns the classes of a button, defined in styles.css. */
+function buttonClass(variant: Variant = "primary"): string {
   return `button button-${variant}`;
 }
 
@@ -17,6 +17,7 @@ export function Button({
   return <button type={type} className={`${buttonClass(variant)} ${className}`} {...props} />;
 }
 
+/** Renders a link that looks like a button. */
 export function ButtonLink({
   variant = "secondary",
   className = "",

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { buttonClass } from "./button.tsx";
+import { ButtonLink } from "./button.tsx";
 
 /**
  * Asks for confirmation before an action that cannot be undone. Says what will happen and who is affected. Takes the
@@ -40,9 +40,7 @@ export function ConfirmCard({
       {details}
       <div className="flex flex-wrap gap-3">
         {children}
-        <a href={cancelTo} className={buttonClass("secondary")}>
-          Cancel
-        </a>
+        <ButtonLink href={cancelTo}>Cancel</ButtonLink>
       </div>
     </section>
   );

@@ -104,6 +104,11 @@ export function formatCount(count: number): string {
   return count < 1_000 && Number.isInteger(count) && count >= 0 ? String(count) : counts.format(count);
 }
 
+/** Returns a count with its noun, in full: "1 session", "1,200 sessions". */
+export function countOf(count: number, noun: string): string {
+  return `${formatCount(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
 /** Formats a count for small spaces: 1.2M. */
 export function formatShortCount(count: number): string {
   return shortCounts.format(count);

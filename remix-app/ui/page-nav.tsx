@@ -1,6 +1,6 @@
 import { useLocation } from "@remix-run/react";
 import { buildSearch } from "../http/search-params.ts";
-import { buttonClass } from "./button.tsx";
+import { ButtonLink } from "./button.tsx";
 
 export interface PageNavProps {
   /** The name of the list for assistive technology. */
@@ -22,16 +22,8 @@ export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }
   const to = (add: Record<string, string>) => `${buildSearch(search, { keep, add })}${card ? `#${card}` : ""}`;
   return (
     <nav aria-label={label} className="mt-4 flex flex-wrap gap-3">
-      {first ? null : (
-        <a className={buttonClass("secondary")} href={to({})}>
-          First page
-        </a>
-      )}
-      {nextCursor === null ? null : (
-        <a className={buttonClass("secondary")} href={to({ [param]: nextCursor })}>
-          Next page
-        </a>
-      )}
+      {first ? null : <ButtonLink href={to({})}>First page</ButtonLink>}
+      {nextCursor === null ? null : <ButtonLink href={to({ [param]: nextCursor })}>Next page</ButtonLink>}
     </nav>
   );
 }

@@ -1,6 +1,6 @@
 import { KeyRound } from "lucide-react";
 import type { ReactNode } from "react";
-import { buttonClass } from "./button.tsx";
+import { Button } from "./button.tsx";
 
 export interface ProviderButtonsProps {
   /** In display order. */
@@ -24,11 +24,11 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
       {providers.map(({ name, label }) => {
         const isLastUsed = name === lastUsed;
         return (
-          <button
+          <Button
             key={name}
-            type="submit"
+            variant="secondary"
             formAction={`/auth/oauth/${name}`}
-            className={`${buttonClass("secondary")} ${isLastUsed ? "col-span-full" : ""}`}
+            className={isLastUsed ? "col-span-full" : ""}
           >
             <ProviderIcon provider={name} />
             <span>
@@ -36,7 +36,7 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
               {label}
             </span>
             {isLastUsed ? <LastUsed /> : null}
-          </button>
+          </Button>
         );
       })}
     </form>

@@ -1,5 +1,5 @@
 import { useBrand } from "./brand.ts";
-import { ButtonLink, buttonClass } from "./button.tsx";
+import { Button, ButtonLink } from "./button.tsx";
 import { Notice } from "./notice.tsx";
 
 /** Shows new recovery codes once, to download, print or write down. */
@@ -30,12 +30,12 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
         <ButtonLink download={fileName} href={`data:text/plain;charset=utf-8,${encodeURIComponent(text)}`}>
           Download
         </ButtonLink>
-        <button type="button" data-prints="" className={buttonClass("secondary")}>
+        <Button type="button" data-prints="" variant="secondary">
           Print
-        </button>
-        <button type="button" data-copies={codes.join("\n")} className={buttonClass("secondary")}>
+        </Button>
+        <Button type="button" data-copies={codes.join("\n")} variant="secondary">
           <span aria-live="polite">Copy</span>
-        </button>
+        </Button>
       </div>
     </div>
   );

@@ -1,6 +1,6 @@
 import { AccountForm } from "../ui/account-form.tsx";
 import { Address } from "../ui/address.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { Select } from "../ui/field.tsx";
 import { Moment } from "../ui/moment.tsx";
@@ -61,22 +61,17 @@ export function MemberList({ members, me, manages, assignable, here, ask }: Memb
                 <RoleChoice member={member} assignable={assignable} here={here} />
               ) : null}
               {mayChange && !self && assignable.length > rolesBesideMember ? (
-                <a
-                  href={ask({ change: userId })}
-                  className={buttonClass("secondary")}
-                  aria-label={`Change the role of ${name}`}
-                >
+                <ButtonLink href={ask({ change: userId })} aria-label={`Change the role of ${name}`}>
                   Change role
-                </a>
+                </ButtonLink>
               ) : null}
               {mayChange || self ? (
-                <a
+                <ButtonLink
                   href={ask({ remove: userId })}
-                  className={buttonClass("secondary")}
                   aria-label={self ? "Leave this workspace" : `Remove ${name}`}
                 >
                   {self ? "Leave" : "Remove"}
-                </a>
+                </ButtonLink>
               ) : null}
             </div>
           </li>

@@ -1,5 +1,5 @@
 import { AccountForm } from "../ui/account-form.tsx";
-import { Button, buttonClass } from "../ui/button.tsx";
+import { Button, ButtonLink } from "../ui/button.tsx";
 import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field } from "../ui/field.tsx";
@@ -88,9 +88,9 @@ export function RoleList({ roles, path }: { roles: ListedRole[]; path: string })
             <p className="text-muted text-small">{holders(members)}</p>
           </div>
           {editable ? (
-            <a href={`${path}/${id}`} className={buttonClass("secondary")} aria-label={`Edit ${name}`}>
+            <ButtonLink href={`${path}/${id}`} aria-label={`Edit ${name}`}>
               Edit
-            </a>
+            </ButtonLink>
           ) : null}
         </li>
       ))}

@@ -1,7 +1,6 @@
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
-import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
+import { ChangeErrors, ChangeField, ConfirmFields } from "../change-fields.tsx";
 import type { FailedChange } from "../failed-change.ts";
 import { usd } from "../labels.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
@@ -23,14 +22,9 @@ export function ReviewForm({
   draftId: string;
   failed: FailedChange | undefined;
 }) {
-  const { reason, confirmation: confirmed, ...others } = failed?.fields ?? {};
-  const faults = Object.entries({ ...others, reason, confirmation: confirmed }).map(([name, messages]) => [
-    name,
-    messages?.[0],
-  ]);
   return (
     <AccountForm noValidate className="space-y-6">
-      <ErrorSummary id="change-error" form={failed?.message} fields={Object.fromEntries(faults)} />
+      <ChangeErrors failed={failed} />
       <input type="hidden" name="draft" value={draftId} />
       {shown.prices.map((price, row) => (
         <ProposedPriceTable
@@ -43,34 +37,14 @@ export function ReviewForm({
       ))}
       <div className="max-w-120 space-y-4">
         <p>The chosen prices are saved together, or not at all. Other prices don’t change.</p>
-        <Field
+        <ChangeField
           name="from"
           type="datetime-local"
           label="Valid from (UTC)"
           hint="Leave empty to start when you confirm. Requests that start at or after this time are charged at the chosen prices. Earlier requests keep their prices."
-          defaultValue={failed?.typed.from}
-          error={failed?.fields.from?.[0]}
+          failed={failed}
         />
-        <Field
-          name="reason"
-          label="Reason"
-          hint="Recorded permanently in the audit log."
-          maxLength={500}
-          required
-          autoComplete="off"
-          defaultValue={failed?.typed.reason}
-          error={failed?.fields.reason?.[0]}
-        />
-        <Field
-          name="confirmation"
-          label={`Type “${confirmation}” to confirm`}
-          required
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
-          error={failed?.fields.confirmation?.[0]}
-        />
+        <ConfirmFields label={`Type “${confirmation}” to confirm`} failed={failed} />
         <div className="flex flex-wrap gap-3">
           <Button>Apply chosen prices</Button>
           <ButtonLink href="/admin/prices">Cancel</ButtonLink>

@@ -3,9 +3,9 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
 import { claimsFor } from "../../session/approval-proof.ts";
-import { failedCall, isChallengeId, refusalOf } from "../../session/challenge.ts";
+import { isChallengeId, refusalOf } from "../../session/challenge.ts";
 import type { ApprovalList } from "../../session/challenge-operations.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
+import { callFunction } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
@@ -34,14 +34,10 @@ const decideResult = z.discriminatedUnion("outcome", [
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
 export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<ApprovalList["approvals"]> {
-  const { env } = context;
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("pending_mobile_approvals", { claims: claimsFor(context, claims) });
-  const list = listResult.safeParse(data);
-  if (error || !list.success) throw failedCall(context, { call: "pending_mobile_approvals", error });
-  if (list.data.outcome === "mfa_required") throw refusalOf("mfa_required", context);
-  return list.data.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
+  const args = { claims: claimsFor(context, claims) };
+  const list = await callFunction(context, { name: "private.pending_mobile_approvals", args, schema: listResult });
+  if (list.outcome === "mfa_required") throw refusalOf("mfa_required", context);
+  return list.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
 }
 
 export interface ApprovalAnswer {
@@ -63,23 +59,22 @@ export async function answerApproval(
 ): Promise<"approved" | "rejected"> {
   const { env, requestId } = context;
   if (!isChallengeId(challengeId)) throw refusalOf("not_found", context);
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("decide_mobile_approval", {
-      decision: {
-        id: challengeId,
-        claims: claimsFor(context, claims),
-        approve,
-        pairCodeHash: pairCodeHash(env, { challengeId, pairCode }),
-        device,
-      },
-    });
-  const answer = decideResult.safeParse(data);
-  if (error || !answer.success) throw failedCall(context, { call: "decide_mobile_approval", error });
-  const { outcome } = answer.data;
+  const decision = {
+    id: challengeId,
+    claims: claimsFor(context, claims),
+    approve,
+    pairCodeHash: pairCodeHash(env, { challengeId, pairCode }),
+    device,
+  };
+  const answer = await callFunction(context, {
+    name: "private.decide_mobile_approval",
+    args: { decision },
+    schema: decideResult,
+  });
+  const { outcome } = answer;
   if (outcome === "approved" || outcome === "rejected") return outcome;
   if (outcome !== "wrong_code") throw refusalOf(outcome, context);
-  const { attemptsLeft } = answer.data;
+  const { attemptsLeft } = answer;
   const detail =
     attemptsLeft > 0
       ? "That’s not the code shown on the web page."

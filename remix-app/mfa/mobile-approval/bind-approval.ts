@@ -2,15 +2,9 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { approvalProofKey, claimsFor, proveApproval } from "../../session/approval-proof.ts";
-import {
-  type ChallengeKey,
-  type ChallengeProgress,
-  failedCall,
-  requireChallenge,
-  secretHashOf,
-} from "../../session/challenge.ts";
+import { type ChallengeKey, type ChallengeProgress, requireChallenge, secretHashOf } from "../../session/challenge.ts";
 import { writeApprovalCookie } from "../../session/cookies.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
+import { callFunction } from "../../supabase/data-api.ts";
 
 const time = z.coerce.date().transform((date) => date.toISOString());
 const bindResult = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
@@ -36,10 +30,9 @@ export async function bindApproval(
       claims: { ...claimsFor(context, claims), approval_proof: proveApproval(env, sessionId) },
       proofKey: `\\x${Buffer.from(approvalProofKey(env, sessionId)).toString("hex")}`,
     };
-    const { data, error } = await createServiceClient(env).schema("private").rpc("bind_mobile_approval", { binding });
-    const result = bindResult.safeParse(data);
-    if (error || !result.success) throw failedCall(context, { call: "bind_mobile_approval", error });
-    progress = result.data ? { ...progress, ...result.data } : await requireChallenge(context, request);
+    const args = { binding };
+    const bound = await callFunction(context, { name: "private.bind_mobile_approval", args, schema: bindResult });
+    progress = bound ? { ...progress, ...bound } : await requireChallenge(context, request);
   }
   const { status, validUntil, expiresAt } = progress;
   if (status === "bound" && validUntil && Date.parse(expiresAt) > Date.now()) {

@@ -1,12 +1,12 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { confirmedChangeSchema } from "../../admin/console-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { timeText } from "../../http/date-text.ts";
-import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
@@ -28,17 +28,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const block = await requireAddressBlock(context, params.blockId);
-  const form = await readForm(request, context);
-  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
-  const { reason, confirmation } = change.data;
-  if (!confirms(confirmation, block.address)) {
-    const message = "That isn’t the blocked address. Nothing was changed.";
-    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
-  }
-  const done = await liftAddressBlock(context, { admin, block: block.id, reason });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`${list}?${new URLSearchParams({ q: block.address.replace(/\/64$/, ""), done: "lift" })}`, 303);
+  return answerChange(context, {
+    request,
+    schema: confirmedChangeSchema,
+    name: { of: block.address, mismatch: "That isn’t the blocked address. Nothing was changed." },
+    change: ({ reason }) => liftAddressBlock(context, { admin, block: block.id, reason }),
+    to: () => `${list}?${new URLSearchParams({ q: block.address.replace(/\/64$/, ""), done: "lift" })}`,
+  });
 }
 
 export default function ConsoleLiftBlockPage() {

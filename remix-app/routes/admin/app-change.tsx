@@ -3,6 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { AppFields, OverlapField } from "../../admin/app-fields.tsx";
 import { appSteps } from "../../admin/app-steps.ts";
 import { type AppStep, appChangeSchema, changeApp, requireApp } from "../../admin/apps.ts";
+import { ChangeField } from "../../admin/change-fields.tsx";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
 import { RegistryFormPage } from "../../admin/registry-pages.tsx";
@@ -10,7 +11,6 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { Field } from "../../ui/field.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? appSteps[data.step].title : "App"} · Console`);
 
@@ -70,15 +70,14 @@ export default function ConsoleAppChangePage() {
       {step === "edit" ? <AppFields app={app} failed={failed} /> : null}
       {step === "rotate" ? <OverlapField /> : null}
       {step === "link" || step === "unlink" ? (
-        <Field
+        <ChangeField
           name="workspace"
           label="Workspace ID"
-          autoComplete="off"
           autoCapitalize="none"
           spellCheck={false}
           required
-          defaultValue={failed?.typed.workspace ?? workspace}
-          error={failed?.fields.workspace?.[0]}
+          value={workspace}
+          failed={failed}
         />
       ) : null}
     </RegistryFormPage>

@@ -1,7 +1,8 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { answerChange } from "../../admin/answer-change.ts";
+import { ChangeField } from "../../admin/change-fields.tsx";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirms } from "../../admin/console-change.ts";
 import {
   type CreditStep,
   changeCredits,
@@ -12,13 +13,11 @@ import {
   newReference,
   requireCreditAccount,
 } from "../../admin/credits.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
@@ -47,28 +46,19 @@ export async function loader(args: LoaderFunctionArgs) {
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, owner } = await requireStep(args);
-  const form = await readForm(args.request, args.context);
-  const parsed = creditChangeSchema.safeParse(Object.fromEntries(form));
-  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
-  const { confirmation, ...change } = parsed.data;
-  if (!confirms(confirmation, owner.name)) {
-    const message = "That isn’t the owner’s name. Nothing was changed.";
-    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
-  }
-  const done = await changeCredits(args.context, { ...change, admin, payer: owner.payer, ownerId: owner.id, step });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/credits/${owner.payer}/${owner.id}?done=${done.repeated ? "repeated" : step}`, 303);
+  const { payer, id: ownerId, name } = owner;
+  return answerChange(args.context, {
+    request: args.request,
+    schema: creditChangeSchema,
+    name: { of: name, mismatch: "That isn’t the owner’s name. Nothing was changed." },
+    change: (change) => changeCredits(args.context, { ...change, admin, payer, ownerId, step }),
+    to: ({ repeated }) => `/admin/credits/${payer}/${ownerId}?done=${repeated ? "repeated" : step}`,
+  });
 }
 
 export default function ConsoleCreditsChangePage() {
   const { step, owner, effects, lock, reference, kept } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? kept;
-  const fieldOf = (name: string, known: string) => ({
-    name,
-    autoComplete: "off",
-    defaultValue: failed?.typed[name] ?? known,
-    error: failed?.fields[name]?.[0],
-  });
   return (
     <Page title={creditSteps[step].title} lead={owner.name}>
       <Panel>
@@ -86,17 +76,20 @@ export default function ConsoleCreditsChangePage() {
             danger={step === "withdraw"}
             cancelTo={`/admin/credits/${owner.payer}/${owner.id}`}
           >
-            <Field {...fieldOf("amount", "")} label="Credits" inputMode="decimal" required />
-            <Field
-              {...fieldOf("reference", reference)}
+            <ChangeField name="amount" label="Credits" inputMode="decimal" required failed={failed} />
+            <ChangeField
+              name="reference"
+              value={reference}
+              failed={failed}
               label="Reference"
               hint="Such as an invoice number. Each reference can be used only once in this ledger."
               maxLength={120}
               spellCheck={false}
               required
             />
-            <Field
-              {...fieldOf("description", "")}
+            <ChangeField
+              name="description"
+              failed={failed}
               label="Description"
               hint="Optional. Members see it in the ledger."
               maxLength={200}

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { CreditLedger } from "../../admin/credit-ledger.tsx";
 import { creditLock, creditSteps, requireCreditAccount } from "../../admin/credits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Figures } from "../../studio/figures.tsx";
+import { LedgerTable } from "../../studio/usage/ledger.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -89,7 +89,12 @@ export default function ConsoleCreditsPage() {
         </p>
       </Card>
       <Card id="ledger" title="Ledger" lead="Every change to the balance, newest first.">
-        <CreditLedger entries={entries} />
+        <LedgerTable
+          entries={entries}
+          runs="/admin/runs"
+          deduction="Withdrawal"
+          empty="No entries yet. Grants, withdrawals and charged requests appear here."
+        />
         <PageNav label="Pages of the ledger" nextCursor={nextCursor} card="ledger" />
       </Card>
     </Page>

@@ -1,12 +1,11 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirms } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { PlanFields } from "../../admin/plan-fields.tsx";
 import { editedPlanSchema, newPlanSchema, planEffects, requirePlan, savePlan } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -21,21 +20,17 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const form = await readForm(request, context);
-  const fields = Object.fromEntries(form);
-  const parsed =
-    params.planId === undefined
-      ? newPlanSchema.transform((change) => ({ ...change, seen: null })).safeParse(fields)
-      : editedPlanSchema.transform((change) => ({ ...change, plan: params.planId ?? "" })).safeParse(fields);
-  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
-  const { confirmation, ...change } = parsed.data;
-  if (!confirms(confirmation, change.plan)) {
-    const message = "That isn’t the plan’s ID. Nothing was changed.";
-    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
-  }
-  const done = await savePlan(context, { ...change, admin });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect("/admin/plans?done", 303);
+  const { planId } = params;
+  return answerChange(context, {
+    request,
+    schema:
+      planId === undefined
+        ? newPlanSchema.transform((change) => ({ ...change, seen: null as string | null }))
+        : editedPlanSchema.transform((change) => ({ ...change, plan: planId })),
+    name: { of: ({ plan }) => plan, mismatch: "That isn’t the plan’s ID. Nothing was changed." },
+    change: (change) => savePlan(context, { ...change, admin }),
+    to: () => "/admin/plans?done",
+  });
 }
 
 export default function ConsolePlanPage() {

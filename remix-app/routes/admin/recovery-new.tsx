@@ -1,7 +1,10 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { z } from "zod";
+import { answerChange } from "../../admin/answer-change.ts";
+import { ChangeField, ChangeTick } from "../../admin/change-fields.tsx";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import {
   createOverride,
   defaultLifetimeDays,
@@ -10,10 +13,8 @@ import {
   requireRecoveryEmail,
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { CheckBox, Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
@@ -29,19 +30,23 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
-  const form = await readForm(request, context);
-  const switches = { normalLogin: form.has("normalLogin"), recoveryEmail: form.has("recoveryEmail") };
-  const parsed = overrideSchema.safeParse({ ...Object.fromEntries(form), ...switches, email });
-  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
-  const done = await createOverride(context, { ...parsed.data, admin });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: "new" })}`, 303);
+  const formSchema = z.record(z.string(), z.unknown()).transform((fields) => ({
+    ...fields,
+    normalLogin: "normalLogin" in fields,
+    recoveryEmail: "recoveryEmail" in fields,
+    email,
+  }));
+  return answerChange(context, {
+    request,
+    schema: formSchema.pipe(overrideSchema),
+    change: (change, confirmation) => createOverride(context, { ...change, confirmation, admin }),
+    to: () => `/admin/recovery?${new URLSearchParams({ email, done: "new" })}`,
+  });
 }
 
 export default function ConsoleNewOverridePage() {
   const { email, lock, days, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? restored;
-  const isOn = (name: string) => failed === undefined || name in failed.typed;
   return (
     <Page title="Create override" lead={email}>
       <Panel>
@@ -59,26 +64,27 @@ export default function ConsoleNewOverridePage() {
             submit="Create override"
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           >
-            <CheckBox
+            <ChangeTick
               name="normalLogin"
               label="Password sign-in"
               hint="They can sign in despite these blocks, with their password and the usual bot check."
-              defaultChecked={isOn("normalLogin")}
+              value
+              failed={failed}
             />
-            <CheckBox
+            <ChangeTick
               name="recoveryEmail"
               label="Recovery email"
               hint="You can send them a link and a code. Either one signs them in once, without their password."
-              defaultChecked={isOn("recoveryEmail")}
+              value
+              failed={failed}
             />
-            <Field
+            <ChangeField
               name="lifetimeDays"
               label="Valid for (days)"
               hint="1 to 30."
               inputMode="numeric"
-              autoComplete="off"
-              defaultValue={failed?.typed.lifetimeDays ?? days}
-              error={failed?.fields.lifetimeDays?.[0]}
+              value={days}
+              failed={failed}
             />
           </ChangeForm>
         )}

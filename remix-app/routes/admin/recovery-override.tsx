@@ -1,8 +1,9 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import {
   findRecovery,
   recoveryLock,
@@ -12,7 +13,6 @@ import {
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { timeText } from "../../http/date-text.ts";
-import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
@@ -46,15 +46,14 @@ export async function loader(args: LoaderFunctionArgs) {
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
-  const form = await readForm(args.request, args.context);
-  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
-  const { reason, confirmation } = change.data;
-  if (!confirms(confirmation, email)) return data(failWithRefusal(notConfirmed, form), { status: notConfirmed.status });
   const act = step === "send" ? sendRecovery : revokeOverride;
-  const done = await act(args.context, { admin, overrideId: override.id, reason });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/recovery?${new URLSearchParams({ email, done: step })}`, 303);
+  return answerChange(args.context, {
+    request: args.request,
+    schema: confirmedChangeSchema,
+    name: { of: email, mismatch: notConfirmed.message },
+    change: ({ reason }) => act(args.context, { admin, overrideId: override.id, reason }),
+    to: () => `/admin/recovery?${new URLSearchParams({ email, done: step })}`,
+  });
 }
 
 export default function ConsoleOverridePage() {

@@ -1,11 +1,11 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../../admin/change-policy.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { openSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -39,14 +39,14 @@ export async function loader(args: LoaderFunctionArgs) {
 export async function action(args: ActionFunctionArgs) {
   const { admin, step } = await requireStep(args);
   const { request, params, context } = args;
-  const form = await readForm(request, context);
-  const change = policyChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
   const subjectId = params.userId ?? "";
   await requireSubject(context, { admin, subjectId });
-  const done = await takePolicyStep(context, { ...change.data, admin, step, subjectId });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/users/${subjectId}?done=${step}`, 303);
+  return answerChange(context, {
+    request,
+    schema: policyChangeSchema,
+    change: (change, confirmation) => takePolicyStep(context, { ...change, confirmation, admin, step, subjectId }),
+    to: () => `/admin/users/${subjectId}?done=${step}`,
+  });
 }
 
 export default function ConsolePolicyPage() {

@@ -1,13 +1,13 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { requireSubject } from "../../admin/change-policy.ts";
-import { confirmedChangeSchema, confirms, notConfirmed } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { count } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
@@ -36,14 +36,13 @@ export async function loader(args: LoaderFunctionArgs) {
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, account, name } = await requireTarget(args);
-  const form = await readForm(args.request, args.context);
-  const change = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
-  const { reason, confirmation } = change.data;
-  if (!confirms(confirmation, name)) return data(failWithRefusal(notConfirmed, form), { status: notConfirmed.status });
-  const done = await signAccountOut(args.context, { admin, subject: account.id, reason });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/users/${account.id}?done=sign-out`, 303);
+  return answerChange(args.context, {
+    request: args.request,
+    schema: confirmedChangeSchema,
+    name: { of: name, mismatch: notConfirmed.message },
+    change: ({ reason }) => signAccountOut(args.context, { admin, subject: account.id, reason }),
+    to: () => `/admin/users/${account.id}?done=sign-out`,
+  });
 }
 
 export default function ConsoleSignOutPage() {

@@ -1,12 +1,11 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirms } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import { listPlans, payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspace } from "../../admin/workspace.ts";
-import { readForm } from "../../http/form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
@@ -43,17 +42,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const workspace = await requireConsoleWorkspace(context, params.workspaceId);
-  const form = await readForm(request, context);
-  const parsed = moveSchema.safeParse(Object.fromEntries(form));
-  if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
-  const { confirmation, ...change } = parsed.data;
-  if (!confirms(confirmation, workspace.name)) {
-    const message = "That isn’t the workspace’s name. Nothing was changed.";
-    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
-  }
-  const done = await moveWorkspace(context, { ...change, admin, workspace: workspace.id });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(`/admin/workspaces/${workspace.id}?done`, 303);
+  return answerChange(context, {
+    request,
+    schema: moveSchema,
+    name: { of: workspace.name, mismatch: "That isn’t the workspace’s name. Nothing was changed." },
+    change: (change) => moveWorkspace(context, { ...change, admin, workspace: workspace.id }),
+    to: () => `/admin/workspaces/${workspace.id}?done`,
+  });
 }
 
 export default function ConsoleWorkspacePlanPage() {

@@ -1,9 +1,10 @@
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
+import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { confirmedChangeSchema } from "../../admin/console-change.ts";
+import { restoreChange } from "../../admin/failed-change.ts";
 import {
   type ApprovableWorkspace,
   type ApprovalStep,
@@ -15,7 +16,6 @@ import {
 import { count } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { timeText } from "../../http/date-text.ts";
-import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -53,22 +53,16 @@ export async function loader(args: LoaderFunctionArgs) {
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, workspace } = await requireStep(args);
-  const form = await readForm(args.request, args.context);
-  const change = decisionSchema.safeParse(Object.fromEntries(form));
-  if (!change.success) return data(failWithErrors(change.error, form), { status: 400 });
-  const { reason, confirmation, requestedAt } = change.data;
-  if (!confirms(confirmation, workspace.name)) {
-    const message = "That isn’t the workspace’s name. Nothing was changed.";
-    return data(failWithRefusal({ message, field: "confirmation" }, form), { status: 400 });
-  }
-  const done = await decideApproval(args.context, { admin, step, workspace, requestedAt, reason });
-  if (done.outcome === "refused") return data(failWithRefusal(done, form), { status: done.status });
-  throw redirect(
-    requestedAt === null
-      ? `/admin/workspaces?${new URLSearchParams({ q: workspace.id, done: step })}`
-      : `/admin/approvals?${new URLSearchParams({ done: step })}`,
-    303,
-  );
+  return answerChange(args.context, {
+    request: args.request,
+    schema: decisionSchema,
+    name: { of: workspace.name, mismatch: "That isn’t the workspace’s name. Nothing was changed." },
+    change: ({ requestedAt, reason }) => decideApproval(args.context, { admin, step, workspace, requestedAt, reason }),
+    to: (_, { requestedAt }) =>
+      requestedAt === null
+        ? `/admin/workspaces?${new URLSearchParams({ q: workspace.id, done: step })}`
+        : `/admin/approvals?${new URLSearchParams({ done: step })}`,
+  });
 }
 
 /** Returns why declining a request or withdrawing an approval would have no effect, or null. */

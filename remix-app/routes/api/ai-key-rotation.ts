@@ -8,9 +8,9 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
+  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
   await requireFreshUser(context, request);
   const { overlapSeconds } = await readJson(request, { schema: rotationSchema, requestId: context.requestId });
-  const manager = { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" };
+  const manager = { ...member, keyId: params.keyId ?? "" };
   return Response.json(exactAmounts(await rotateKey(context, { ...manager, overlapSeconds })), { status: 201 });
 }

@@ -7,7 +7,7 @@ export const handle: RouteHandle = { methods: ["DELETE"] };
 
 /** `DELETE /api/v1/workspaces/{wsId}/ai/keys/{id}`: revokes a key. Needs no approval. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
-  await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: params.keyId ?? "" });
+  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
+  await revokeKey(context, { ...member, keyId: params.keyId ?? "" });
   return new Response(null, { status: 204 });
 }

@@ -13,18 +13,18 @@ const permission = "manage_ai_keys";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/keys`: lists a page of keys, without their secrets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { member } = await requirePermission(context, { request, params, permission });
   const page = readPageQuery(request, context);
-  return Response.json(exactAmounts(await listKeys(context, { userId: user.id, workspaceId: workspace.id, ...page })));
+  return Response.json(exactAmounts(await listKeys(context, { ...member, ...page })));
 }
 
 /** `POST` on the same URL: creates a key. Only this response ever contains its secret. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { member } = await requirePermission(context, { request, params, permission });
   await requireFreshUser(context, request);
   const { requestId } = context;
   const key = await readJson(request, { schema: newKeySchema, requestId, parse: parseBudgets });
-  const made = await createKey(context, { userId: user.id, workspaceId: workspace.id, key });
+  const made = await createKey(context, { ...member, key });
   if ("models" in made) throw unknownModelsProblem(made, context);
   return Response.json(exactAmounts(made), { status: 201 });
 }

@@ -16,9 +16,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 /** `PATCH` on the same URL: changes the given fields and returns the resulting policy. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
+  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   const { requestId } = context;
   const changes = await readJson(request, { schema: policyChange, requestId, parse: parseBudgets });
-  const changed = await changeAiPolicy(context, { userId: user.id, workspaceId: workspace.id, changes });
+  const changed = await changeAiPolicy(context, { ...member, changes });
   return Response.json(exactAmounts(changed));
 }

@@ -4,7 +4,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: returns one run with its steps and requests to providers. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  const found = await readRun(context, { userId: user.id, workspaceId: workspace.id, runId: params.runId ?? "" });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const found = await readRun(context, { ...member, runId: params.runId ?? "" });
   return Response.json(runDetailBody(found));
 }

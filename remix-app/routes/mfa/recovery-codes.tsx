@@ -8,6 +8,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
+import { countOf } from "../../ui/format-amount.ts";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
 
 export const meta = pageTitle("Recovery codes");
@@ -55,7 +56,7 @@ export default function RecoveryCodesPage() {
       lead={
         left === 0
           ? "You have no recovery codes left. If you lose your authenticator app, you’ll need one to sign in and add a new app."
-          : `You have ${left === 1 ? "1 code" : `${left} codes`} left. If you create new codes, the old ones stop working.`
+          : `You have ${countOf(left, "code")} left. If you create new codes, the old ones stop working.`
       }
     >
       <AccountForm>

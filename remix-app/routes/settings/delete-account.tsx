@@ -3,11 +3,9 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { type DeletionBlocker, deleteAccount, deletionBlockers } from "../../account-data/delete-account.ts";
 import { accountDeletedMail } from "../../activity/notice-mail.ts";
 import { readForm } from "../../http/form.ts";
-import { problem } from "../../http/problem.ts";
 import { mailSite } from "../../mail/mail-body.ts";
 import { sendMail } from "../../mail/send-mail.ts";
 import { requireFreshUser } from "../../session/user.ts";
-import { createServiceClient } from "../../supabase/data-api.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -18,19 +16,12 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Delete account");
 
-function unavailable(error: unknown, requestId: string): never {
-  console.error(`error request=${requestId} ${error instanceof Error ? error.message : error}`);
-  throw problem("UNAVAILABLE", { requestId });
-}
-
 /** Returns the text to type as confirmation: the email, if the account has one. */
 const confirmationOf = ({ email }: { email: string }) => email || "delete my account";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireFreshUser(context, request);
-  const blockers = await deletionBlockers(createServiceClient(context.env), user.id).catch((error: unknown) =>
-    unavailable(error, context.requestId),
-  );
+  const blockers = await deletionBlockers(context, user.id);
   return { email: user.email, blockers };
 }
 
@@ -41,10 +32,8 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const message = `This doesn’t match ${user.email ? "your email" : "the confirmation text"}. Nothing was deleted.`;
     return data({ typed, message }, { status: 400 });
   }
-  const { env, requestId } = context;
-  const { deleted } = await deleteAccount(createServiceClient(env), { userId: user.id, requestId }).catch(
-    (error: unknown) => unavailable(error, requestId),
-  );
+  const { env } = context;
+  const { deleted } = await deleteAccount(context, user.id);
   if (!deleted)
     return data({ typed, message: "A workspace needs another owner first. Nothing was deleted." }, { status: 409 });
   context.session.clear();

@@ -10,7 +10,7 @@ import { linkNotice } from "../../settings/linked-accounts.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { Address } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { Button, ButtonLink, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 
 /** HEAD would complete the sign-in like GET, and HEAD must not change anything. */
@@ -108,9 +108,9 @@ export default function OAuthCallbackPage() {
         <Button className="w-full">
           <Address whole>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
         </Button>
-        <a href="/" className={`${buttonClass("secondary")} w-full`}>
+        <ButtonLink href="/" className="w-full">
           <Address whole>{`Stay signed in as ${visitor}`}</Address>
-        </a>
+        </ButtonLink>
       </form>
     </EntryPage>
   );

@@ -29,11 +29,11 @@ const permission = "use_ai_studio";
 const budgetsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
   const search = new URL(request.url).searchParams;
   const cursor = search.get("cursor") ?? "";
   const page = { limit: budgetsShown, cursor: cursor || undefined };
-  const listed = await readBudgets(context, { userId: user.id, workspaceId: workspace.id, ...page });
+  const listed = await readBudgets(context, { ...member, ...page });
   const may = (scope: keyof typeof budgetPermissions) => workspace.permissions.includes(budgetPermissions[scope]);
   const changed = search.get("done") ?? "";
   const done = listed.budgets.find((budget) => budgetKey(subjectOf(budget)) === changed);
@@ -54,7 +54,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { workspace, member } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;
   const form = budgetForm.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!form.success) throw problem("INVALID_REQUEST", { requestId });
@@ -70,7 +70,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       { status: 400 },
     );
   }
-  const change = { userId: user.id, workspaceId: workspace.id, of, readUsd, limitUsd };
+  const change = { ...member, of, readUsd, limitUsd };
   const changed = await changeBudget(context, change);
   if (changed.outcome === "changed_meanwhile") {
     const open = withLabel({ key, typed, error: null }, { of, error: null, currentUsd: changed.limitUsd });

@@ -3,7 +3,7 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { CreditTotals, Ledger } from "../../studio/usage/ledger.tsx";
+import { CreditTotals, LedgerTable } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -96,7 +96,12 @@ export default function CreditsPage() {
         }
       >
         <div className="space-y-4">
-          <Ledger entries={entries} workspaceId={workspace.id} />
+          <LedgerTable
+            entries={entries}
+            runs={`/workspaces/${workspace.id}/ai/runs`}
+            deduction="Deduction"
+            empty="No credits were added, deducted or used in this range."
+          />
           {nextCursor ? (
             <a className="link" href={searchWith(search, { cursor: nextCursor })}>
               Older entries

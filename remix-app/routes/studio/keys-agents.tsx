@@ -6,7 +6,7 @@ import { requireFreshUser } from "../../session/user.ts";
 import { agentAnswerSchema, answerAgentAccess, listAgentAccess } from "../../studio/agents/agent-access.ts";
 import { AgentAccessCard } from "../../studio/agents/agent-access-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -36,11 +36,7 @@ export default function KeyAgentsPage() {
   return (
     <StudioPage
       title="API keys"
-      actions={
-        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/keys`}>
-          All keys
-        </a>
-      }
+      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/keys`}>All keys</ButtonLink>}
     >
       <AgentAccessCard workspaceId={workspace.id} members={members} />
     </StudioPage>

@@ -6,7 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { approvalFormSchema, changeApprovalRequest, readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -43,11 +43,7 @@ export default function KeyApprovalPage() {
   return (
     <StudioPage
       title="API keys"
-      actions={
-        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/keys`}>
-          All keys
-        </a>
-      }
+      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/keys`}>All keys</ButtonLink>}
     >
       <ApprovalCard workspaceId={workspace.id} approval={approval} failed={failed} />
     </StudioPage>

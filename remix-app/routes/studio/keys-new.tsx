@@ -20,7 +20,7 @@ import type { StudioMember } from "../../studio/studio-reader.ts";
 import { unknownModelsText } from "../../studio/unknown-models.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { CheckBox, Field } from "../../ui/field.tsx";
@@ -114,9 +114,7 @@ export default function NewKeyPage() {
     return (
       <StudioPage title="API keys">
         <NewSecret {...answer.issued} baseUrl={gatewayUrl} />
-        <a href={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
-          I’ve copied it
-        </a>
+        <ButtonLink href={`/workspaces/${workspace.id}/ai/keys`}>I’ve copied it</ButtonLink>
       </StudioPage>
     );
   }
@@ -153,9 +151,7 @@ export default function NewKeyPage() {
             <Button name="intent" value="save">
               Create key
             </Button>
-            <a href={`/workspaces/${workspace.id}/ai/keys`} className={buttonClass("secondary")}>
-              Cancel
-            </a>
+            <ButtonLink href={`/workspaces/${workspace.id}/ai/keys`}>Cancel</ButtonLink>
           </div>
         </AccountForm>
       </Card>

@@ -10,7 +10,7 @@ import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Dotted } from "../../ui/facts.tsx";
 import { Moment } from "../../ui/moment.tsx";
@@ -55,9 +55,7 @@ export default function RotateKeyPage() {
     return (
       <StudioPage title="API keys">
         <NewSecret {...issued} baseUrl={gatewayUrl} />
-        <a href={list} className={buttonClass("secondary")}>
-          I’ve copied it
-        </a>
+        <ButtonLink href={list}>I’ve copied it</ButtonLink>
       </StudioPage>
     );
   }
@@ -85,9 +83,7 @@ export default function RotateKeyPage() {
                   ? "This key no longer works or was already rotated. Nothing was changed."
                   : "This workspace isn’t approved to create or rotate API keys."}
               </Notice>
-              <a href={list} className={buttonClass("secondary")}>
-                Back to keys
-              </a>
+              <ButtonLink href={list}>Back to keys</ButtonLink>
             </>
           ) : (
             <AccountForm className="space-y-5">
@@ -113,9 +109,7 @@ export default function RotateKeyPage() {
               </fieldset>
               <div className="flex flex-wrap gap-3">
                 <Button>Rotate key</Button>
-                <a href={list} className={buttonClass("secondary")}>
-                  Cancel
-                </a>
+                <ButtonLink href={list}>Cancel</ButtonLink>
               </div>
             </AccountForm>
           )}

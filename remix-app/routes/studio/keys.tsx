@@ -10,7 +10,7 @@ import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
 import { listKeys, revokeKey } from "../../studio/keys/keys.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { ButtonLink, buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -47,10 +47,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission });
+  const { member } = await requirePermission(context, { request, params, permission });
   const parsed = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-  await revokeKey(context, { userId: user.id, workspaceId: workspace.id, keyId: parsed.data.keyId });
+  await revokeKey(context, { ...member, keyId: parsed.data.keyId });
   return { done: "Revoked. The key no longer works." };
 }
 
@@ -71,9 +71,9 @@ export default function KeysPage() {
             <ButtonLink href={`/workspaces/${workspace.id}/ai/keys.csv`}>Download CSV</ButtonLink>
           ) : null}
           {approval ? (
-            <a href={`${path}/new`} className={buttonClass("primary")}>
+            <ButtonLink href={`${path}/new`} variant="primary">
               Create key
-            </a>
+            </ButtonLink>
           ) : null}
         </>
       }

@@ -6,7 +6,7 @@ import { AttemptsCard, RunFactsCard, SimilarRuns, StepsCard } from "../../studio
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
 import { describeRunContent, openRunContent, readRun } from "../../studio/runs/runs.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -39,11 +39,7 @@ export default function RunPage() {
     <StudioPage
       title="Run"
       lead={<Moment at={detail.run.createdAt} />}
-      actions={
-        <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/ai/runs`}>
-          All runs
-        </a>
-      }
+      actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/runs`}>All runs</ButtonLink>}
     >
       <RunFactsCard detail={detail}>
         <SimilarRuns run={detail.run} runsPath={`/workspaces/${workspace.id}/ai/runs`} />

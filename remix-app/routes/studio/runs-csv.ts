@@ -11,11 +11,11 @@ const runsPerRead = 2_000;
 
 /** Downloads all runs that match the page's filters, newest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
   rangeOfFile(range, context);
-  const page = { userId: user.id, workspaceId: workspace.id, filter, limit: runsPerRead };
+  const page = { ...member, filter, limit: runsPerRead };
   const pages = eachPage(async (cursor) => {
     const { runs: records, nextCursor } = await listRunsOfFile(context, { ...page, cursor });
     return { records, nextCursor };

@@ -7,7 +7,7 @@ import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
 import { listRunFilters, listRuns } from "../../studio/runs/runs.ts";
 import { pageTitle } from "../../ui/brand.ts";
-import { ButtonLink, buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -17,11 +17,10 @@ export const meta = pageTitle<typeof loader>((data) => `Runs · ${data?.workspac
 const runsShown = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { user, workspace } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const now = new Date();
   const url = new URL(request.url);
   const { filter, range, filterValues, cursor } = readRunQuery(url, { requestId: context.requestId, now });
-  const member = { userId: user.id, workspaceId: workspace.id };
   const [{ runs, nextCursor }, options] = await Promise.all([
     listRuns(context, { ...member, filter, limit: runsShown, cursor }),
     listRunFilters(context, member),
@@ -52,16 +51,8 @@ export default function RunsPage() {
         />
       </Panel>
       <nav aria-label="Pages" className="flex flex-wrap gap-3 empty:hidden">
-        {first ? null : (
-          <a className={buttonClass("secondary")} href={searchWith(search, {})}>
-            Newest runs
-          </a>
-        )}
-        {older ? (
-          <a className={buttonClass("secondary")} href={older}>
-            {runs.length === 0 ? "Continue searching" : "Older runs"}
-          </a>
-        ) : null}
+        {first ? null : <ButtonLink href={searchWith(search, {})}>Newest runs</ButtonLink>}
+        {older ? <ButtonLink href={older}>{runs.length === 0 ? "Continue searching" : "Older runs"}</ButtonLink> : null}
       </nav>
     </StudioPage>
   );

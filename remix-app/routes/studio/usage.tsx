@@ -15,7 +15,7 @@ import {
 import { OverviewChart, OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { OverviewTable } from "../../studio/usage/overview-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { ButtonLink, buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -48,9 +48,9 @@ export default function UsagePage() {
           <div className="max-w-prose space-y-4 py-2">
             <p className="font-medium text-large">No requests yet</p>
             <p className="text-muted">Your spend, usage and latency by model, key and app will appear here.</p>
-            <a href={`/workspaces/${workspace.id}`} className={buttonClass("primary")}>
+            <ButtonLink href={`/workspaces/${workspace.id}`} variant="primary">
               Get started
-            </a>
+            </ButtonLink>
           </div>
         </Panel>
       </StudioPage>

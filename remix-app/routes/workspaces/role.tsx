@@ -4,7 +4,7 @@ import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card, Panel } from "../../ui/card.tsx";
 import { Page } from "../../ui/page.tsx";
 import { listMembers, listRoles } from "../../workspaces/members.ts";
@@ -93,9 +93,7 @@ export default function RolePage() {
         }
       >
         {names.length > 0 ? (
-          <a className={buttonClass("secondary")} href={`/workspaces/${workspace.id}/members`}>
-            Go to members
-          </a>
+          <ButtonLink href={`/workspaces/${workspace.id}/members`}>Go to members</ButtonLink>
         ) : (
           <AccountForm>
             <input type="hidden" name="intent" value="delete" />

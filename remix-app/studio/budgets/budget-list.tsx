@@ -1,5 +1,5 @@
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
@@ -116,13 +116,13 @@ export function BudgetList({
                       <BudgetMeter budget={budget} />
                     </div>
                     {mayChange[scope] && !isOpen ? (
-                      <a
+                      <ButtonLink
                         href={`${searchWith("", { cursor, change: key })}#${key}`}
                         aria-label={`${action} of ${name}`}
-                        className={`${buttonClass("secondary")} shrink-0`}
+                        className="shrink-0"
                       >
                         {action}
-                      </a>
+                      </ButtonLink>
                     ) : null}
                   </div>
                   {isOpen && open ? <BudgetForm budget={budget} open={open} page={searchWith("", { cursor })} /> : null}
@@ -139,13 +139,13 @@ export function BudgetList({
 function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: string }) {
   if (open?.key !== newLabelKey) {
     return (
-      <a
+      <ButtonLink
         id={newLabelKey}
         href={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
-        className={`${buttonClass("secondary")} mt-4`}
+        className="mt-4"
       >
         Add label budget
-      </a>
+      </ButtonLink>
     );
   }
   const { typed, error, label } = open;
@@ -175,9 +175,7 @@ function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: str
         <Button name="intent" value="save">
           Save budget
         </Button>
-        <a href={page} className={buttonClass("secondary")}>
-          Cancel
-        </a>
+        <ButtonLink href={page}>Cancel</ButtonLink>
       </div>
     </AccountForm>
   );
@@ -218,9 +216,7 @@ function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; 
             Remove budget
           </Button>
         )}
-        <a href={page} className={buttonClass("secondary")}>
-          Cancel
-        </a>
+        <ButtonLink href={page}>Cancel</ButtonLink>
       </div>
     </AccountForm>
   );

@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
-import { columnDecimals, formatMoney } from "../../ui/format-amount.ts";
+import { columnDecimals, countOf, formatMoney } from "../../ui/format-amount.ts";
 import { Day, Moment } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ratesText } from "./cost-import/import-facts.ts";
@@ -92,7 +92,7 @@ function RecordStatus({ record }: { record: CostRecord }) {
       {counted ? "Counted" : <span className="break-all">Replaced by {replacedBy}</span>}
       {replaces && replaces.records > 0 ? (
         <span className="text-muted">
-          , replaces {replaces.records === 1 ? "1 run" : `${replaces.records.toLocaleString("en")} runs`} (
+          , replaces {countOf(replaces.records, "run")} (
           <Usd amount={replaces.amountUsd} />
           {replaces.records === 1 ? ")" : " in total)"}
         </span>

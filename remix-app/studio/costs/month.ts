@@ -1,4 +1,4 @@
-import { problem } from "../../http/problem.ts";
+import { rangeOfFile } from "../range.ts";
 
 /** The UTC month that a page is about, as YYYY-MM. */
 export interface MonthChoice {
@@ -20,14 +20,9 @@ export function readMonth(url: URL, { now }: { now: Date }): MonthChoice {
   return { month: shiftMonth(current, -1), current, fault };
 }
 
-/**
- * Reads the month in a file's URL. Unlike a page, a file cannot say that it shows another month.
- * @throws Response 400 INVALID_REQUEST for an invalid month
- */
-export function readFileMonth(request: Request, { requestId }: { requestId: string }): MonthChoice {
-  const choice = readMonth(new URL(request.url), { now: new Date() });
-  if (choice.fault) throw problem("INVALID_REQUEST", { requestId, detail: choice.fault });
-  return choice;
+/** Reads the month in a file's URL. @throws Response like {@link rangeOfFile} */
+export function readFileMonth(request: Request, context: { requestId: string }): MonthChoice {
+  return rangeOfFile(readMonth(new URL(request.url), { now: new Date() }), context);
 }
 
 /** Returns the month `months` months later, or earlier for a negative number. */

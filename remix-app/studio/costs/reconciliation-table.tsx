@@ -24,7 +24,7 @@ export function ReconciliationTable({
   /** @param only the account, if the line has a single account; otherwise null */
   linksOf: (cell: ReconciledCell, only: string | null) => readonly CellLink[];
   /** Returns the URL of a provider's page for this month. Absent in books without such pages. */
-  providerTo?: (cell: ReconciledCell) => string;
+  providerTo?: ((cell: ReconciledCell) => string) | undefined;
   empty: ReactNode;
 }) {
   const decimals = {

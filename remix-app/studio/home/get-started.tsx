@@ -1,6 +1,6 @@
 import { CircleCheck } from "lucide-react";
 import type { ReactNode } from "react";
-import { buttonClass } from "../../ui/button.tsx";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { CodeBlock } from "../../ui/code-block.tsx";
 import { GatewayCard } from "./gateway-card.tsx";
@@ -65,9 +65,9 @@ export function GetStarted({
                 </p>
                 {step.done ? null : <p className="text-muted">{step.text}</p>}
                 {step === next && step.action ? (
-                  <a href={step.action.to} className={buttonClass("primary")}>
+                  <ButtonLink href={step.action.to} variant="primary">
                     {step.action.label}
-                  </a>
+                  </ButtonLink>
                 ) : null}
               </div>
             </li>
@@ -87,9 +87,9 @@ export function GetStarted({
           title="Try a model first"
           lead="Use the Playground to send requests from your browser, without an API key."
         >
-          <a href={`${base}/ai/playground`} className={buttonClass(next?.action ? "secondary" : "primary")}>
+          <ButtonLink href={`${base}/ai/playground`} variant={next?.action ? "secondary" : "primary"}>
             Open Playground
-          </a>
+          </ButtonLink>
         </Card>
         <GatewayCard url={gatewayUrl} />
       </div>

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { columnDecimals } from "../../ui/format-amount.ts";
+import { columnDecimals, countOf } from "../../ui/format-amount.ts";
 import { Day } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
@@ -34,7 +34,7 @@ export function InvoiceComparison({
         <Row term="Metered (all accounts of this provider)">
           <Usd amount={meteredUsd} decimals={decimals} />
         </Row>
-        <Row term={`Imported (this account, ${importedRecords === 1 ? "1 record" : `${importedRecords} records`})`}>
+        <Row term={`Imported (this account, ${countOf(importedRecords, "record")})`}>
           <Usd amount={importedUsd} decimals={decimals} />
         </Row>
         <Row term={`This ${kind.toLowerCase()}${replacedBy === null ? "" : " (replaced, not counted)"}`}>

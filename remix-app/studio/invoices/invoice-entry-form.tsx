@@ -1,7 +1,8 @@
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field, Select } from "../../ui/field.tsx";
+import { AppSelect } from "./app-select.tsx";
 import type { LinkedApp } from "./invoice-entry.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
 
@@ -57,21 +58,7 @@ export function InvoiceEntryForm({
         fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
       />
       {apps ? (
-        <Select
-          name="appId"
-          label="App"
-          hint="The app that the invoice is for."
-          required
-          error={errors.appId}
-          defaultValue={typed.appId || (apps.length === 1 ? apps[0]?.id : "")}
-        >
-          {apps.length === 1 ? null : <option value="">Choose</option>}
-          {apps.map(({ id, name }) => (
-            <option key={id} value={id}>
-              {name}
-            </option>
-          ))}
-        </Select>
+        <AppSelect apps={apps} hint="The app that the invoice is for." chosen={typed.appId} error={errors.appId} />
       ) : null}
       <Select name="kind" label="Kind" error={errors.kind} defaultValue={typed.kind || "invoice"}>
         <option value="invoice">Invoice</option>
@@ -93,9 +80,7 @@ export function InvoiceEntryForm({
         <Button name="step" value="review">
           Review invoice
         </Button>
-        <a href={cancelTo} className={buttonClass("secondary")}>
-          Cancel
-        </a>
+        <ButtonLink href={cancelTo}>Cancel</ButtonLink>
       </div>
     </AccountForm>
   );

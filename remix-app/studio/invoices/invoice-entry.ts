@@ -96,10 +96,9 @@ const readAnswer = z.union([
  */
 export async function requireInvoice(
   context: AppLoadContext,
-  { member, invoiceId = "", missing }: { member: StudioMember; invoiceId: string | undefined; missing?: string },
+  { member, invoiceId = "" }: { member: StudioMember; invoiceId: string | undefined },
 ) {
-  const notFound = () =>
-    problem("NOT_FOUND", { requestId: context.requestId, ...(missing ? { detail: missing } : {}) });
+  const notFound = () => problem("NOT_FOUND", { requestId: context.requestId, detail: "This invoice doesn’t exist." });
   if (!z.uuid().safeParse(invoiceId).success) throw notFound();
   const answer = await readStudio(context, {
     reader: member,

@@ -87,6 +87,10 @@ export function followUpPath(
   return `${base}/new?${new URLSearchParams(given)}`;
 }
 
+/** What to say if the database did not answer when an invoice was to be recorded. */
+export const unconfirmedInvoice =
+  "The database didn’t respond, so the invoice may have been recorded. Record it again to find out. It’s never recorded twice.";
+
 /** Returns who recorded an invoice, according to the workspace's log. */
 export function recorderText(recorded: InvoiceRecorder | null): string {
   if (recorded === null) return "Unknown";

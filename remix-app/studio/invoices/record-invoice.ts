@@ -5,9 +5,9 @@ import { utcTime } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import type { AuditedChange } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
-import { callAsMember, type StudioMember } from "../studio-reader.ts";
+import { callAsMember, isUnavailable, type StudioMember } from "../studio-reader.ts";
 import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
-import { type InvoiceErrors, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
+import { type InvoiceErrors, invoiceFields, type TypedInvoice, unconfirmedInvoice } from "./invoice-facts.ts";
 import { type InvoiceDraft, readInvoiceForm } from "./invoice-form.ts";
 
 const recordAnswer = z.union([
@@ -84,22 +84,24 @@ export async function recordInvoice(
 /** The result of one step of entering an invoice. */
 export type InvoiceEntry =
   | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
-  | { at: "review"; typed: TypedInvoice; draft: InvoiceDraft; review: InvoiceReview }
+  | {
+      at: "review";
+      typed: TypedInvoice;
+      draft: InvoiceDraft;
+      review: InvoiceReview;
+      /** Whether it is reviewed again because the database did not answer when it was to be recorded. */
+      isUnconfirmed: boolean;
+    }
   | { at: "conflict"; typed: TypedInvoice; draft: InvoiceDraft; stored: InvoiceRecord; differs: readonly string[] }
   | { at: "receipt"; id: string };
-
-/** Returns the HTTP status of a page that shows an entry. */
-export function statusOfEntry(entry: Exclude<InvoiceEntry, { at: "receipt" }>): number {
-  if (entry.at === "form") return Object.keys(entry.errors).length === 0 ? 200 : 400;
-  return entry.at === "review" ? 200 : 409;
-}
 
 /**
  * Advances the entry of an invoice into a book by one step. `edit` shows the form again, a form with the time of its
  * review is recorded, and any other step reviews the typed values. For a stored invoice, a double click, a reload or a
- * second review returns the same receipt, even if the review time differs.
+ * second review returns the same receipt, even if the review time differs. If the database does not answer, the invoice
+ * is reviewed again.
  * @param options.change what the audit log records, for the platform's book
- * @throws Response 403, 503
+ * @throws Response 403; 503, which says whether the invoice may have been recorded
  */
 export async function enterInvoice(
   context: AppLoadContext,
@@ -111,7 +113,12 @@ export async function enterInvoice(
   const { draft } = read;
   const reviewedAt = utcTime.safeParse(form.get("reviewedAt"));
   if (!reviewedAt.success) return review(context, { member, typed, draft });
-  const answer = await storeInvoice(context, { member, invoice: { ...draft, reviewedAt: reviewedAt.data }, change });
+  const invoice = { ...draft, reviewedAt: reviewedAt.data };
+  const answer = await storeInvoice(context, { member, invoice, change }).catch((error: unknown) => {
+    if (isUnavailable(error)) return null;
+    throw error;
+  });
+  if (answer === null) return reviewUnconfirmed(context, { member, typed, draft });
   if ("outcome" in answer) return { at: "receipt", id: answer.id };
   switch (answer.refused) {
     case "not_allowed":
@@ -133,6 +140,18 @@ export async function enterInvoice(
   }
 }
 
+/** Returns the receipt of an invoice that was recorded without an answer, otherwise its review. */
+async function reviewUnconfirmed(
+  context: AppLoadContext,
+  invoice: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
+): Promise<InvoiceEntry> {
+  const entry = await review(context, invoice).catch((error: unknown) => {
+    if (!isUnavailable(error)) throw error;
+    throw problem("UNAVAILABLE", { requestId: context.requestId, detail: unconfirmedInvoice });
+  });
+  return entry.at === "review" ? { ...entry, isUnconfirmed: true } : entry;
+}
+
 async function review(
   context: AppLoadContext,
   { member, typed, draft }: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
@@ -147,7 +166,7 @@ async function review(
       return { at: "form", typed, errors: { [answer.param]: answer.message } };
     case "reviewed": {
       const { kept: stored, differs } = answer;
-      if (!stored || !differs) return { at: "review", typed, draft, review: answer };
+      if (!stored || !differs) return { at: "review", typed, draft, review: answer, isUnconfirmed: false };
       return differs.length === 0
         ? { at: "receipt", id: stored.id }
         : { at: "conflict", typed, draft, stored, differs };

@@ -1,5 +1,5 @@
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { Dotted } from "../../ui/facts.tsx";
@@ -94,17 +94,17 @@ function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"
       {isLive(key) ? (
         <span className="mt-2 flex flex-wrap gap-2 font-normal">
           {mayRotate && key.state === "active" && key.agent === null ? (
-            <a href={`${path}/${key.id}/rotate`} className={buttonClass("secondary")} aria-label={`Rotate ${key.name}`}>
+            <ButtonLink href={`${path}/${key.id}/rotate`} aria-label={`Rotate ${key.name}`}>
               Rotate
-            </a>
+            </ButtonLink>
           ) : null}
-          <a
+          <ButtonLink
             href={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
-            className={buttonClass("danger")}
+            variant="danger"
             aria-label={`Revoke ${key.name}`}
           >
             Revoke
-          </a>
+          </ButtonLink>
         </span>
       ) : null}
     </>

@@ -1,4 +1,4 @@
-import { Button, buttonClass } from "../../ui/button.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { statusNames } from "./run-facts.ts";
 import type { RunFilterOptions } from "./runs.ts";
@@ -54,9 +54,9 @@ export function RunFilterForm({
       ))}
       <Button variant="secondary">Filter</Button>
       {fields.some((name) => filterValues[name]) ? (
-        <a className={buttonClass("quiet")} href={`?${new URLSearchParams(otherParameters)}`}>
+        <ButtonLink variant="quiet" href={`?${new URLSearchParams(otherParameters)}`}>
           Clear filters
-        </a>
+        </ButtonLink>
       ) : null}
     </form>
   );

@@ -1,7 +1,7 @@
 import type { CsvColumn } from "../../http/csv.ts";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
+import { ExactTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import type { LedgerEntry, CreditTotals as Totals } from "./usage.ts";
 
@@ -13,11 +13,6 @@ const kinds: Record<LedgerEntry["kind"], string> = {
   refund: "Refund",
 };
 
-/** Returns the name of an entry. Every entry that takes credits without a run is a deduction. */
-function entryName({ kind, amount, runId }: LedgerEntry): string {
-  return runId === null && amount.startsWith("-") ? "Deduction" : kinds[kind];
-}
-
 export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
   { name: "time", value: ({ createdAt }) => createdAt },
   { name: "kind", value: ({ kind }) => kind },
@@ -28,8 +23,24 @@ export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
   { name: "description", value: ({ description }) => description },
 ];
 
-/** Lists every change of the balance in a range, newest first. A change caused by a run links to the run. */
-export function Ledger({ entries, workspaceId }: { entries: LedgerEntry[]; workspaceId: string }) {
+type TableEntry = Omit<LedgerEntry, "payer"> & { reference?: string | null };
+
+/**
+ * Lists changes of a balance, newest first. A change caused by a run links to the run.
+ * @param props.runs the path that contains the pages of runs
+ * @param props.deduction the name of an entry that takes credits without a run
+ */
+export function LedgerTable({
+  entries,
+  runs,
+  deduction,
+  empty,
+}: {
+  entries: readonly TableEntry[];
+  runs: string;
+  deduction: string;
+  empty: string;
+}) {
   const amountDecimals = columnDecimals(entries.map(({ amount }) => amount));
   const balanceDecimals = columnDecimals(entries.map(({ balanceAfter }) => balanceAfter));
   return (
@@ -38,20 +49,23 @@ export function Ledger({ entries, workspaceId }: { entries: LedgerEntry[]; works
       columns={[
         {
           label: "Entry",
-          cell: (entry) => (
+          cell: ({ kind, amount, runId, description, reference }) => (
             <>
-              {entry.runId ? (
-                <a className="link" href={`/workspaces/${workspaceId}/ai/runs/${entry.runId}`}>
-                  {entryName(entry)}
+              {runId ? (
+                <a className="link" href={`${runs}/${runId}`}>
+                  {kinds[kind]}
                 </a>
+              ) : amount.startsWith("-") ? (
+                deduction
               ) : (
-                entryName(entry)
+                kinds[kind]
               )}
-              {entry.description ? <span className="block text-muted text-small">{entry.description}</span> : null}
+              {description ? <span className="block text-muted text-small">{description}</span> : null}
+              {reference ? <span className="block break-all font-mono text-muted text-small">{reference}</span> : null}
             </>
           ),
         },
-        { label: "When", cell: ({ createdAt }) => <Moment at={createdAt} /> },
+        { label: "When", cell: ({ createdAt }) => <ExactTime at={createdAt} /> },
         {
           label: "Credits",
           numeric: true,
@@ -66,7 +80,7 @@ export function Ledger({ entries, workspaceId }: { entries: LedgerEntry[]; works
       ]}
       rows={entries}
       rowKey={({ id }) => id}
-      empty="No credits were added, deducted or used in this range."
+      empty={empty}
     />
   );
 }

@@ -6,18 +6,11 @@ import { amountText } from "../../ui/format-amount.ts";
 import { dayAfter, type Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import { type OverviewDimension, otherLabels } from "./overview-metric.ts";
+import { usageSums } from "./usage.ts";
 
 const count = z.number().int();
 const sums = z.object({
-  requests: count,
-  failed: count,
-  inputTokens: count,
-  outputTokens: count,
-  /** Null if the workspace hides provider costs. */
-  amountUsd: amountText.nullable(),
-  billedCredits: amountText,
-  unmeteredCredits: amountText,
-  averageLatencyMs: count.nullable(),
+  ...usageSums,
   /** Quantiles are accurate to within 19 %, the width of a bucket. */
   latencyP50Ms: count.nullable(),
   latencyP95Ms: count.nullable(),

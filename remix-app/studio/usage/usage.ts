@@ -33,7 +33,8 @@ export const usageQuery = windowQuery.extend({
 });
 
 const count = z.number().int();
-const sums = {
+/** What runs used and cost. */
+export const usageSums = {
   requests: count,
   failed: count,
   inputTokens: count,
@@ -45,7 +46,7 @@ const sums = {
   averageLatencyMs: count.nullable(),
 };
 const usageRow = z.object({
-  ...sums,
+  ...usageSums,
   day: z.string().nullable(),
   model: z.string().nullable(),
   feature: z.string().nullable(),
@@ -64,7 +65,7 @@ const usageWindow = {
   from: z.string(),
   to: z.string(),
   previous: z.object({ from: z.string(), to: z.string() }),
-  totals: z.object({ ...sums, otherDeductions: amountText, usedCredits: amountText }),
+  totals: z.object({ ...usageSums, otherDeductions: amountText, usedCredits: amountText }),
 };
 const listedUsage = z.object({
   ...usageWindow,

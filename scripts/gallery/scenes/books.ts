@@ -143,17 +143,17 @@ async function reviewInvoice({ page }: Scene, changes: Record<string, string> = 
 
 /** The console's pages about the platform's books. */
 export const bookStates = statesOf("Console", [
-  ["Books", "admin/books", "admin", ofBooks(`?month=${month}`)],
-  ["Books, an empty month", "admin/books", "admin", "/admin/books?month=2020-01"],
-  ["Books, no such month", "admin/books", "admin", "/admin/books?month=last", 400],
-  ["A provider's month that differs", "admin/books-provider", "admin", ofBooks(`/${month}/openai`)],
-  ["A provider's month that agrees", "admin/books-provider", "admin", ofBooks(`/${month}/anthropic`)],
-  ["Costs of the platform", "admin/books-costs", "admin", ofBooks(`/costs?month=${month}`)],
-  ["Costs of the platform, none", "admin/books-costs", "admin", "/admin/books/costs?month=2020-01"],
-  ["Import costs", "admin/books-import", "admin", "/admin/books/import"],
+  ["Books", "books/reconciliation", "admin", ofBooks(`?month=${month}`)],
+  ["Books, an empty month", "books/reconciliation", "admin", "/admin/books?month=2020-01"],
+  ["Books, no such month", "books/reconciliation", "admin", "/admin/books?month=last", 400],
+  ["A provider's month that differs", "books/provider", "admin", ofBooks(`/${month}/openai`)],
+  ["A provider's month that agrees", "books/provider", "admin", ofBooks(`/${month}/anthropic`)],
+  ["Costs of the platform", "books/costs", "admin", ofBooks(`/costs?month=${month}`)],
+  ["Costs of the platform, none", "books/costs", "admin", "/admin/books/costs?month=2020-01"],
+  ["Import costs", "books/cost-import", "admin", "/admin/books/import"],
   [
     "Import costs, not a cost file",
-    "admin/books-import",
+    "books/cost-import",
     "admin",
     "/admin/books/import",
     async ({ page }) => {
@@ -162,10 +162,10 @@ export const bookStates = statesOf("Console", [
       await refuse(page, "Review file");
     },
   ],
-  ["Import costs, review", "admin/books-import", "admin", ofBooks("/import"), upload],
+  ["Import costs, review", "books/cost-import", "admin", ofBooks("/import"), upload],
   [
     "Import costs, not confirmed",
-    "admin/books-import",
+    "books/cost-import",
     "admin",
     ofBooks("/import"),
     async (scene) => {
@@ -175,7 +175,7 @@ export const bookStates = statesOf("Console", [
   ],
   [
     "Import costs, receipt",
-    "admin/books-cost-import",
+    "books/cost-receipt",
     "admin",
     "/admin/books/import",
     async (scene) => {
@@ -183,19 +183,19 @@ export const bookStates = statesOf("Console", [
       await scene.page.getByText("Costs imported.").waitFor();
     },
   ],
-  ["Invoices of the platform", "admin/books-invoices", "admin", ofBooks("/invoices")],
-  ["Invoices of the platform, none", "admin/books-invoices", "admin", "/admin/books/invoices?provider=unknown"],
-  ["Enter an invoice of the platform", "admin/books-invoices-new", "admin", "/admin/books/invoices/new"],
+  ["Invoices of the platform", "books/invoices", "admin", ofBooks("/invoices")],
+  ["Invoices of the platform, none", "books/invoices", "admin", "/admin/books/invoices?provider=unknown"],
+  ["Enter an invoice of the platform", "books/invoices-new", "admin", "/admin/books/invoices/new"],
   [
     "Enter an invoice of the platform, refused",
-    "admin/books-invoices-new",
+    "books/invoices-new",
     "admin",
     "/admin/books/invoices/new",
     ({ page }) => refuse(page, "Review invoice"),
   ],
   [
     "Enter an invoice of the platform, review",
-    "admin/books-invoices-new",
+    "books/invoices-new",
     "admin",
     "/admin/books/invoices/new",
     async (scene) => {
@@ -205,7 +205,7 @@ export const bookStates = statesOf("Console", [
   ],
   [
     "Enter an invoice of the platform, conflict",
-    "admin/books-invoices-new",
+    "books/invoices-new",
     "admin",
     ofBooks("/invoices/new"),
     async (scene) => {
@@ -215,7 +215,7 @@ export const bookStates = statesOf("Console", [
   ],
   [
     "An invoice of the platform, recorded",
-    "admin/books-invoice",
+    "books/invoice",
     "admin",
     "/admin/books/invoices/new",
     async (scene) => {

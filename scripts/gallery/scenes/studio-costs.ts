@@ -64,13 +64,13 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
 
 /** The pages for imported provider costs, invoices and reconciliation. */
 export const costStates = statesOf("AI studio", [
-  ["Costs", "studio/costs", "user", busy("/costs", january)],
-  ["Costs, none imported", "studio/costs", "guest", empty("/costs")],
-  ["Import costs", "studio/import-costs", "user", busy("/costs/import")],
-  ["Import costs, no app", "studio/import-costs", "guest", empty("/costs/import")],
+  ["Costs", "books/costs", "user", busy("/costs", january)],
+  ["Costs, none imported", "books/costs", "guest", empty("/costs")],
+  ["Import costs", "books/cost-import", "user", busy("/costs/import")],
+  ["Import costs, no app", "books/cost-import", "guest", empty("/costs/import")],
   [
     "Import costs, file refused",
-    "studio/import-costs",
+    "books/cost-import",
     "user",
     busy("/costs/import"),
     async ({ page }) => {
@@ -79,17 +79,17 @@ export const costStates = statesOf("AI studio", [
       await refuse(page, "Review file");
     },
   ],
-  ["Import costs, review", "studio/import-costs", "user", busy("/costs/import"), (scene) => reviewCosts(scene, "USD")],
+  ["Import costs, review", "books/cost-import", "user", busy("/costs/import"), (scene) => reviewCosts(scene, "USD")],
   [
     "Import costs, rate missing",
-    "studio/import-costs",
+    "books/cost-import",
     "user",
     busy("/costs/import"),
     (scene) => reviewCosts(scene, "EUR"),
   ],
   [
     "Import costs, rate refused",
-    "studio/import-costs",
+    "books/cost-import",
     "user",
     busy("/costs/import"),
     async (scene) => {
@@ -100,17 +100,17 @@ export const costStates = statesOf("AI studio", [
   ],
   [
     "A cost import, its receipt",
-    "studio/cost-import",
+    "books/cost-receipt",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/costs/imports/${world.importId}?imported`,
   ],
-  ["Invoices", "studio/invoices", "user", busy("/invoices")],
-  ["Invoices, none yet", "studio/invoices", "guest", empty("/invoices")],
-  ["New invoice", "studio/invoices-new", "user", busy("/invoices/new")],
-  ["New invoice, no app", "studio/invoices-new", "guest", empty("/invoices/new")],
+  ["Invoices", "books/invoices", "user", busy("/invoices")],
+  ["Invoices, none yet", "books/invoices", "guest", empty("/invoices")],
+  ["New invoice", "books/invoices-new", "user", busy("/invoices/new")],
+  ["New invoice, no app", "books/invoices-new", "guest", empty("/invoices/new")],
   [
     "New invoice, refused",
-    "studio/invoices-new",
+    "books/invoices-new",
     "user",
     busy("/invoices/new"),
     async ({ page }) => {
@@ -120,7 +120,7 @@ export const costStates = statesOf("AI studio", [
   ],
   [
     "New invoice, review",
-    "studio/invoices-new",
+    "books/invoices-new",
     "user",
     busy("/invoices/new"),
     async (scene) => {
@@ -130,7 +130,7 @@ export const costStates = statesOf("AI studio", [
   ],
   [
     "New invoice, recorded otherwise",
-    "studio/invoices-new",
+    "books/invoices-new",
     "user",
     busy("/invoices/new"),
     async (scene) => {
@@ -138,15 +138,15 @@ export const costStates = statesOf("AI studio", [
       await scene.page.getByRole("alert").first().waitFor();
     },
   ],
-  ["An invoice", "studio/invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
+  ["An invoice", "books/invoice", "user", ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}`],
   [
     "An invoice, its receipt",
-    "studio/invoice",
+    "books/invoice",
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/invoices/${world.invoiceId}?recorded`,
   ],
-  ["Reconciliation", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-01")],
-  ["Reconciliation, unknown month", "studio/reconciliation", "user", busy("/reconciliation", "?month=2026-13"), 400],
-  ["Reconciliation, two spellings", "studio/reconciliation", "guest", withClashes],
-  ["Reconciliation, nothing to compare", "studio/reconciliation", "guest", empty("/reconciliation")],
+  ["Reconciliation", "books/reconciliation", "user", busy("/reconciliation", "?month=2026-01")],
+  ["Reconciliation, unknown month", "books/reconciliation", "user", busy("/reconciliation", "?month=2026-13"), 400],
+  ["Reconciliation, two spellings", "books/reconciliation", "guest", withClashes],
+  ["Reconciliation, nothing to compare", "books/reconciliation", "guest", empty("/reconciliation")],
 ]);

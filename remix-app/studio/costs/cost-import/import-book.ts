@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../../../http/problem.ts";
-import { callAsMember, readStudio, type StudioMember } from "../../studio-reader.ts";
+import { callAsMember, isUnavailable, readStudio, type StudioMember } from "../../studio-reader.ts";
 import type { AuditedChange } from "../platform-book.ts";
 import { type ImportReceipt, importAnswer, importReceipt, previewAnswer } from "./import-answers.ts";
 
@@ -28,9 +28,9 @@ export function previewImport(context: AppLoadContext, { document, ...target }: 
 /**
  * Stores an import, unless the book has changed since the given state.
  * @param options.change what the audit log records, for the platform's book
- * @throws Response 403, 503
+ * @throws Response 403; 503, which says that the costs may be stored
  */
-export function storeImport(
+export async function storeImport(
   context: AppLoadContext,
   {
     member,
@@ -40,7 +40,13 @@ export function storeImport(
   }: ImportTarget & { document: string; state: string; change: AuditedChange | undefined },
 ) {
   const args = { ...file, ...(change ? { change } : {}) };
-  return callImport(context, { member, appId, name: "import_cost_file", args, schema: importAnswer });
+  try {
+    return await callImport(context, { member, appId, name: "import_cost_file", args, schema: importAnswer });
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+    const detail = "The database didn’t respond. Upload the file again to see whether its costs were stored.";
+    throw problem("UNAVAILABLE", { requestId: context.requestId, detail });
+  }
 }
 
 async function callImport<Schema extends z.ZodType<{ outcome: string }>>(
@@ -68,10 +74,9 @@ async function callImport<Schema extends z.ZodType<{ outcome: string }>>(
  */
 export async function requireImport(
   context: AppLoadContext,
-  { member, importId = "", missing }: { member: StudioMember; importId: string | undefined; missing?: string },
+  { member, importId = "" }: { member: StudioMember; importId: string | undefined },
 ): Promise<ImportReceipt> {
-  const notFound = () =>
-    problem("NOT_FOUND", { requestId: context.requestId, ...(missing ? { detail: missing } : {}) });
+  const notFound = () => problem("NOT_FOUND", { requestId: context.requestId, detail: "This import doesn’t exist." });
   if (!z.uuid().safeParse(importId).success) throw notFound();
   const answer = await readStudio(context, {
     reader: member,

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Card } from "../../../ui/card.tsx";
 import { DataTable } from "../../../ui/data-table.tsx";
-import { columnDecimals, formatMoney } from "../../../ui/format-amount.ts";
+import { columnDecimals, countOf, formatMoney } from "../../../ui/format-amount.ts";
 import { Day } from "../../../ui/moment.tsx";
 import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
@@ -37,7 +37,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           {
             label: "New",
             value: <Usd amount={added.amountUsd} />,
-            note: `${countDays(added.days)}, not imported before`,
+            note: `${countOf(added.days, "day")}, not imported before`,
           },
           ...(corrected.days > 0
             ? [
@@ -46,16 +46,16 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   value: <Usd amount={corrected.toUsd} />,
                   note: (
                     <>
-                      {countDays(corrected.days)}, previously <Usd amount={corrected.fromUsd} />
+                      {countOf(corrected.days, "day")}, previously <Usd amount={corrected.fromUsd} />
                     </>
                   ),
                 },
               ]
             : []),
-          ...(unchanged.days > 0 ? [{ label: "Already imported", value: countDays(unchanged.days) }] : []),
+          ...(unchanged.days > 0 ? [{ label: "Already imported", value: countOf(unchanged.days, "day") }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${countDays(days)}, ${accountsText(accountCount)}.`}>
+      <Card title="What the file adds up to" lead={`${countOf(days, "day")}, ${countOf(accountCount, "account")}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable
@@ -95,7 +95,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
             rowKey={({ accountId }) => accountId}
             empty={null}
           />
-          {unlistedAccounts > 0 ? <p className="text-muted">And {accountsText(unlistedAccounts)} more.</p> : null}
+          {unlistedAccounts > 0 ? <p className="text-muted">And {countOf(unlistedAccounts, "account")} more.</p> : null}
         </div>
       </Card>
       <Card title={same ? "Nothing to import" : "What will change"}>
@@ -140,15 +140,14 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
               ) : null}
               {cleared.days > 0 ? (
                 <li>
-                  Sets {countDays(cleared.days)} missing from this file to $0.00, previously{" "}
+                  Sets {countOf(cleared.days, "day")} missing from this file to $0.00, previously{" "}
                   <Usd amount={cleared.amountUsd} />.
                 </li>
               ) : null}
               {replaced.records > 0 ? (
                 <li>
-                  {replaced.records === 1 ? "1 record" : `${replaced.records.toLocaleString("en")} records`} of the same
-                  days (<Usd amount={replaced.amountUsd} />) no longer count, because each day’s total replaces them.
-                  They’re kept for audit.
+                  {countOf(replaced.records, "record")} of the same days (<Usd amount={replaced.amountUsd} />) no longer
+                  count, because each day’s total replaces them. They’re kept for audit.
                 </li>
               ) : null}
               <li>Runs, credits and invoices aren’t affected.</li>
@@ -163,16 +162,8 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
 
 function changesText({ added, corrected }: { added: number; corrected: number }): string {
   const parts = [
-    added > 0 ? `Adds the totals of ${countDays(added)}` : [],
-    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${countDays(corrected)}` : [],
+    added > 0 ? `Adds the totals of ${countOf(added, "day")}` : [],
+    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${countOf(corrected, "day")}` : [],
   ].flat();
   return `${parts.join(" and ")}.`;
-}
-
-function countDays(days: number): string {
-  return days === 1 ? "1 day" : `${days.toLocaleString("en")} days`;
-}
-
-function accountsText(accounts: number): string {
-  return accounts === 1 ? "1 account" : `${accounts.toLocaleString("en")} accounts`;
 }

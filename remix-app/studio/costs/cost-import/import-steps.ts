@@ -22,14 +22,14 @@ export interface ImportReview extends Bill {
 
 /** The state of an import after a step. */
 export type ImportEntry =
-  | { at: "upload"; error: string }
+  | { at: "upload"; errors: ImportErrors }
   | { at: "review"; review: ImportReview }
   | { at: "receipt"; importId: string };
 
-/** Returns the HTTP status of a page that shows a review. */
-export function statusOfReview({ errors, again }: ImportReview): number {
-  if (Object.keys(errors).length > 0) return 400;
-  return again ? 409 : 200;
+/** Returns the HTTP status of a page that shows an import. */
+export function statusOfImport(entry: Exclude<ImportEntry, { at: "receipt" }>): number {
+  if (entry.at === "upload" || Object.keys(entry.review.errors).length > 0) return 400;
+  return entry.review.again ? 409 : 200;
 }
 
 /**
@@ -48,10 +48,10 @@ export async function takeImportStep(
   const named = form.get("draft");
   const draft = typeof named === "string" ? { id: named, contents: await drafts.read(named) } : null;
   if (draft?.contents === null) {
-    return { at: "upload", error: "The review has expired. Upload the file again." };
+    return { at: "upload", errors: { upload: "The review has expired. Upload the file again." } };
   }
   const source = draft?.contents ? { contents: draft.contents } : await uploadOf(form);
-  if ("error" in source) return { at: "upload", error: source.error };
+  if ("error" in source) return { at: "upload", errors: { upload: source.error } };
   const input: BillInput = { source, fields: textsOf(form) };
   const transfer = "bytes" in source ? [source.bytes.buffer] : [];
   const read = await runInWorker<ReadBill | { error: string }>("readBill", {
@@ -60,7 +60,7 @@ export async function takeImportStep(
     requestId: context.requestId,
     transfer,
   });
-  if ("error" in read) return { at: "upload", error: read.error };
+  if ("error" in read) return { at: "upload", errors: { upload: read.error } };
   const draftId = draft ? draft.id : await drafts.store(read.contents ?? "");
   const review = (again: ImportReview["again"], refused?: InvalidImport) =>
     reviewImport(context, { ...target, read, draftId, isFirst: !form.has("reviewedSource"), again, refused });

@@ -5,7 +5,7 @@ import { Card } from "../../../ui/card.tsx";
 import { ErrorSummary } from "../../../ui/error-summary.tsx";
 import { Facts } from "../../../ui/facts.tsx";
 import { CheckBox, Field, Select } from "../../../ui/field.tsx";
-import { exactUsd } from "../../../ui/format-amount.ts";
+import { countOf, exactUsd } from "../../../ui/format-amount.ts";
 import { Notice } from "../../../ui/notice.tsx";
 import { changedDays, type ImportPreview } from "./import-answers.ts";
 import { rateField } from "./import-choices.ts";
@@ -156,7 +156,7 @@ function MissingDays({ preview, clear }: { preview: ImportPreview; clear: boolea
       id="clear"
       name="clear"
       value="1"
-      label={`Set ${days === 1 ? "1 other day" : `${days.toLocaleString("en")} other days`} to 0`}
+      label={`Set ${countOf(days, "other day")} to 0`}
       hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if those imports had the wrong account or too many services. Leave it off if they’re for other accounts. Then update the preview.`}
       defaultChecked={clear}
     />

@@ -1,0 +1,60 @@
+import type { AppLoadContext } from "@remix-run/node";
+import { confirmedChangeSchema, confirms } from "../admin/console-change.ts";
+import { type FailedChange, failWithErrors, failWithRefusal } from "../admin/failed-change.ts";
+import { platformBookId } from "../studio/costs/platform-book.ts";
+import { unconfirmedInvoice } from "../studio/invoices/invoice-facts.ts";
+import { enterInvoice, type InvoiceEntry } from "../studio/invoices/record-invoice.ts";
+import type { StudioMember } from "../studio/studio-reader.ts";
+import { auditedChange } from "./audited-change.ts";
+import type { Book } from "./book.ts";
+
+/**
+ * The state of an invoice's entry after a step. If a confirmed invoice could not be recorded, the entry returns to the
+ * review and `failed` says what to correct.
+ */
+export type BookInvoiceEntry =
+  | Exclude<InvoiceEntry, { at: "review" }>
+  | (Extract<InvoiceEntry, { at: "review" }> & { failed?: FailedChange | undefined });
+
+/** Returns the HTTP status of a page that shows an entry. */
+export function statusOfEntry(entry: Exclude<BookInvoiceEntry, { at: "receipt" }>): number {
+  switch (entry.at) {
+    case "form":
+      return Object.keys(entry.errors).length === 0 ? 200 : 400;
+    case "review":
+      if (entry.isUnconfirmed) return 503;
+      return entry.failed ? 400 : 200;
+    case "conflict":
+      return 409;
+  }
+}
+
+/**
+ * Advances the entry of an invoice into a book by one step, like {@link enterInvoice}. Recording one in the platform's
+ * book needs a reason and the invoice's reference typed again. Without them, the review is shown again and nothing is
+ * recorded.
+ * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function enterBookInvoice(
+  context: AppLoadContext,
+  { book, member, form }: { book: Book; member: StudioMember; form: FormData },
+): Promise<BookInvoiceEntry> {
+  if (!book.isPlatform) return enterInvoice(context, { member, form });
+  form.set("appId", platformBookId);
+  const isRecording = form.has("reviewedAt") && form.get("step") !== "edit";
+  const failed = isRecording ? failedConfirmation(form) : undefined;
+  // Without the time of its review, an invoice is reviewed and not recorded.
+  if (failed) form.delete("reviewedAt");
+  const entry = await enterInvoice(context, { member, form, change: auditedChange(context, form) });
+  if (entry.at !== "review") return entry;
+  return { ...entry, failed: entry.isUnconfirmed ? failWithRefusal({ message: unconfirmedInvoice }, form) : failed };
+}
+
+/** Returns what is wrong with the confirmation of an invoice, or undefined. */
+function failedConfirmation(form: FormData): FailedChange | undefined {
+  const confirmed = confirmedChangeSchema.safeParse(Object.fromEntries(form));
+  if (!confirmed.success) return failWithErrors(confirmed.error, form);
+  if (confirms(confirmed.data.confirmation, String(form.get("reference") ?? ""))) return undefined;
+  const message = "That isn’t the invoice’s reference. Nothing was recorded.";
+  return failWithRefusal({ message, field: "confirmation" }, form);
+}

@@ -6,6 +6,9 @@ import { enter, expect, hold, type Person, signIn, test } from "./test.ts";
 const headers = { Origin: readStack().base };
 const heading = (page: Page, name: string) => page.getByRole("heading", { level: 1, name, exact: true });
 const sessionOf = (page: Page) => page.locator("html").getAttribute("data-session");
+/** Returns what started each of the page's requests for its session. */
+const sessionRequests = `performance.getEntriesByType("resource")
+  .filter(({ name }) => name.endsWith("/api/v1/auth/session")).map(({ initiatorType }) => initiatorType)`;
 /** The settings' section that the tests prefetch or keep. */
 const profile = (page: Page) =>
   page.getByRole("navigation", { name: "Settings" }).getByRole("link", { name: "Profile" });
@@ -71,6 +74,8 @@ test("a prefetched page opens without another request for it, and a kept page re
   expect(await page.evaluate('performance.getEntriesByType("navigation")[0].deliveryType')).toBe(
     "navigational-prefetch",
   );
+  // Its confirmation is requested once, while the page is parsed.
+  expect(await page.evaluate(sessionRequests)).toEqual(["link"]);
 
   await page.evaluate("window.kept = true");
   await leave(page);

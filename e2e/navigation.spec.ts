@@ -219,6 +219,7 @@ test("Copy works on every page, however the page was reached", async ({ page, co
   await sections(page).getByRole("link", { name: "Playground" }).click();
   await page.locator("summary", { hasText: "curl" }).click();
   await page.getByLabel("Message").fill("What the request says");
+  await expect(page.locator("details", { hasText: "curl" })).toContainText("What the request says");
   await page.getByRole("button", { name: "Copy curl" }).click();
   await expect.poll(copied).toContain("What the request says");
 });

@@ -9,7 +9,7 @@ import { cookies } from "./http/cookie-table.ts";
 import { createCookieJar, readCookie } from "./http/cookies.ts";
 import { allowAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
-import { acceptsHtml, forwardedEntries, isPrefetch } from "./http/request-facts.ts";
+import { acceptsHtml, forwardedEntries, isPrefetch, isPrerender } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
 import { createRouteTable, type DocumentLoader, type RouteMatch } from "./http/route-table.ts";
@@ -226,9 +226,11 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
     const isOurs = isForeignForm || (forApps && isServer(request)) || isAllowedOrigin(request, origins);
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
-    // A page that takes a saved form shows it only once.
+    // A page that takes a saved form shows it only once. A prerendered page would confirm its session before it is shown.
     const isPrefetchable =
-      verdict.takesPrefetch && !readCookie({ jar: state.jar, origin: state.origin }, cookies.savedForm);
+      verdict.takesPrefetch &&
+      !isPrerender(request) &&
+      !readCookie({ jar: state.jar, origin: state.origin }, cookies.savedForm);
     if (isPrefetch(request) && !isPrefetchable) return c.body(null, 503);
     if (authorization !== null && state.surface === "page" && !isSafe(request.method)) {
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });

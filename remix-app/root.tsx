@@ -93,6 +93,9 @@ export function Layout({ children }: { children: ReactNode }) {
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
+        {site?.prefetchedAt ? (
+          <link rel="preload" as="fetch" href="/api/v1/auth/session" crossOrigin="anonymous" />
+        ) : null}
         <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />

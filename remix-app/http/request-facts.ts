@@ -56,6 +56,11 @@ export function acceptsHtml({ headers }: Request): boolean {
   return headers.get("accept")?.includes("text/html") ?? false;
 }
 
+/** Returns whether a browser loads a page in advance and also runs its scripts. */
+export function isPrerender({ headers }: Request): boolean {
+  return headers.get("sec-purpose")?.includes("prerender") ?? false;
+}
+
 /** Returns whether a browser loads a page in advance, which the visitor may never open. */
 export function isPrefetch({ headers }: Request): boolean {
   return headers.get("sec-purpose")?.includes("prefetch") ?? false;

@@ -16,8 +16,8 @@ afterEach(async () => {
   await Promise.all([ada, bob].map(deletePerson));
 });
 
-async function prefetch(path: string, cookie: string) {
-  const headers = { ...visitorHeaders(newAddress()), accept: "text/html", "sec-purpose": "prefetch", cookie };
+async function prefetch(path: string, cookie: string, purpose = "prefetch") {
+  const headers = { ...visitorHeaders(newAddress()), accept: "text/html", "sec-purpose": purpose, cookie };
   const response = await fetch(new URL(path, base), { redirect: "manual", headers });
   return { status: response.status, setCookies: response.headers.getSetCookie(), text: await response.text() };
 }
@@ -83,6 +83,11 @@ test.each(["/login", "/accounts", "/settings/security/export", "/api/v1/auth/ses
     expect(await prefetch(path, (await enter(ada)).cookie())).toMatchObject({ status: 503, setCookies: [], text: "" });
   },
 );
+
+test("refuses to prerender a page, whose scripts would run before it is opened", async () => {
+  const answer = await prefetch("/settings/profile", (await enter(ada)).cookie(), "prefetch;prerender");
+  expect(answer).toMatchObject({ status: 503, setCookies: [], text: "" });
+});
 
 test("an answer that changes something makes the browser drop its prefetched pages", async () => {
   const browser = await enter(ada);

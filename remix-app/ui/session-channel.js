@@ -92,5 +92,6 @@ addEventListener("pageshow", ({ persisted }) => {
   arrive();
   if (!page.dataset.account) void compare();
 });
-if (document.prerendering) document.addEventListener("prerenderingchange", arrive, { once: true });
+// The server refuses to prerender. A page that ran in advance anyway would be confirmed too early.
+if (document.prerendering) document.addEventListener("prerenderingchange", openAnew, { once: true });
 else arrive();

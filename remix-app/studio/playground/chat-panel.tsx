@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { PageAccount } from "../../ui/account-form.tsx";
 import { ButtonLink } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
@@ -36,13 +36,12 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
   const messages = chat.entries.map(({ message }) => message);
   const busy = chat.coming !== null;
   const initial = { typed: answered?.typed ?? { model: models[0]?.id ?? "" }, errors: answered?.errors ?? {} };
-  const { typed, setTyped, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({
+  const { form, typed, setTyped, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({
     initial,
     busy,
     stop: chat.stop,
   });
   const [announcement, setAnnouncement] = useState("");
-  const form = useRef<HTMLFormElement>(null);
 
   const calls = openToolCalls(messages);
   const firstField = calls.length > 0 ? "result0" : "prompt";

@@ -19,7 +19,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
     { answer: answered?.embedded ?? null, failure: answered?.failure ?? null },
   );
   const initial = { typed: answered?.typed ?? { model: models[0]?.id ?? "" }, errors: answered?.errors ?? {} };
-  const { typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
+  const { form, typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
 
   function submit(event: FormEvent<HTMLFormElement>) {
     event.preventDefault();
@@ -32,6 +32,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
   return (
     <>
       <form
+        ref={form}
         method="post"
         noValidate
         aria-label="Embeddings"

@@ -22,7 +22,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
     typed: answered?.typed ?? { model: models[0]?.id ?? "", voice: models[0]?.voices[0] ?? "", format: "wav" },
     errors: answered?.errors ?? {},
   };
-  const { typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
+  const { form, typed, errors, attempts, tell, onInput, onKeyDown } = usePanelForm({ initial, busy: waiting, stop });
   useEffect(() => () => releaseSound(answer), [answer]);
 
   function submit(event: FormEvent<HTMLFormElement>) {
@@ -37,6 +37,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
   return (
     <>
       <form
+        ref={form}
         method="post"
         noValidate
         aria-label="Speech"

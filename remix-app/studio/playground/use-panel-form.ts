@@ -1,4 +1,4 @@
-import { type FormEvent, type KeyboardEvent, useEffect, useState } from "react";
+import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { FieldErrors } from "./chat-form.ts";
 
 /** Manages a panel's form: its values, its errors and its shortcuts. Ctrl+Enter sends, Escape stops. */
@@ -12,6 +12,12 @@ export function usePanelForm(options: {
   const [typed, setTyped] = useState(initial.typed);
   const [errors, setErrors] = useState(initial.errors);
   const [attempts, setAttempts] = useState(0);
+  const form = useRef<HTMLFormElement>(null);
+
+  // Reads what was typed before this script ran.
+  useEffect(() => {
+    if (form.current) setTyped(typedIn(new FormData(form.current)));
+  }, []);
 
   useEffect(() => {
     if (!busy) return;
@@ -21,6 +27,7 @@ export function usePanelForm(options: {
   }, [busy, stop]);
 
   return {
+    form,
     typed,
     setTyped,
     errors,

@@ -1,4 +1,4 @@
-import type { Page } from "playwright/test";
+import type { Locator, Page } from "playwright/test";
 import { query, requireMfa } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { enter, expect, hold, type Person, signIn, test } from "./test.ts";
@@ -31,7 +31,7 @@ async function recordShown(page: Page): Promise<() => Promise<string[]>> {
 }
 
 /** Rests the pointer on a link until the browser has prefetched its page. */
-async function prefetch(page: Page): Promise<void> {
+async function prefetch(page: Page, link: Locator = profile(page)): Promise<void> {
   const preload = await page.context().newCDPSession(page);
   const ready = new Promise<void>((resolve) =>
     preload.on("Preload.prefetchStatusUpdated", ({ status }) => {
@@ -39,9 +39,12 @@ async function prefetch(page: Page): Promise<void> {
     }),
   );
   await preload.send("Preload.enable");
-  await profile(page).hover();
+  await link.hover();
   await ready;
 }
+
+/** Returns how the browser got the page. */
+const deliveryOf = (page: Page) => page.evaluate('performance.getEntriesByType("navigation")[0].deliveryType');
 
 /**
  * Dispatches the events with which browsers put a page into their back/forward cache and show it again. The tests'
@@ -59,7 +62,7 @@ async function keep(page: Page): Promise<void> {
 }
 
 const ways = {
-  prefetched: { prepare: prefetch, open: (page: Page) => profile(page).click() },
+  prefetched: { prepare: (page: Page) => prefetch(page), open: (page: Page) => profile(page).click() },
   kept: { prepare: keep, open: comeBack },
 };
 
@@ -71,9 +74,7 @@ test("a prefetched page opens without another request for it, and a kept page re
   await prefetch(page);
   await profile(page).click();
   await expect(heading(page, "Profile")).toBeVisible();
-  expect(await page.evaluate('performance.getEntriesByType("navigation")[0].deliveryType')).toBe(
-    "navigational-prefetch",
-  );
+  expect(await deliveryOf(page)).toBe("navigational-prefetch");
   // Its confirmation is requested once, while the page is parsed.
   expect(await page.evaluate(sessionRequests)).toEqual(["link"]);
 
@@ -83,6 +84,37 @@ test("a prefetched page opens without another request for it, and a kept page re
   await comeBack(page);
   await expect(heading(page, "Profile")).toBeVisible();
   expect(await page.evaluate("window.kept")).toBe(true);
+});
+
+test("the playground hydrates after visits to pages of other parts of the server, of which one is prefetched", async ({
+  page,
+  member,
+}) => {
+  const faults: string[] = [];
+  page.on("pageerror", ({ message }) => faults.push(message));
+  const expectHydrated = async () => {
+    await page.getByRole("button", { name: "Send" }).click();
+    await expect(page.getByRole("alert")).toContainText("Write a message.");
+  };
+  const [workspace] = await query<{ id: string }>(
+    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+    [member.email],
+  );
+  await enter(page, member, `/workspaces/${workspace?.id}/ai/playground`);
+  await expectHydrated();
+  const overview = page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Overview" });
+  await prefetch(page, overview);
+  await overview.click();
+  await expect(heading(page, "Overview")).toBeVisible();
+  expect(await deliveryOf(page)).toBe("navigational-prefetch");
+  await page.goBack();
+  await expectHydrated();
+  await page.getByRole("button", { name: "Account menu" }).click();
+  await page.getByRole("link", { name: "Settings", exact: true }).click();
+  await expect(heading(page, "Profile")).toBeVisible();
+  await page.goBack();
+  await expectHydrated();
+  expect(faults).toEqual([]);
 });
 
 /** What may happen between loading a page in advance and opening it. None of it reaches the tab by itself. */

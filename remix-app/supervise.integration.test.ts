@@ -9,11 +9,10 @@ const stateCall = "/rest/v1/rpc/device_session_state";
 const scheduledCall = "/rest/v1/rpc/claim_logout_notices";
 /** Preloaded into each process: writes its id and the path of each of its calls to the output. */
 const tellCalls = `data:text/javascript,${encodeURIComponent(`
-  const passOn = globalThis.fetch;
-  globalThis.fetch = (input, init) => {
-    console.log("process " + process.pid + " calls " + new URL(input.url ?? input).pathname);
-    return passOn(input, init);
-  };
+  import { subscribe } from "node:diagnostics_channel";
+  subscribe("http.client.request.start", ({ request }) => {
+    console.log("process " + process.pid + " calls " + request.path);
+  });
 `)}`;
 const patience = { timeout: 20_000 };
 

@@ -1,4 +1,4 @@
-import type { SupabaseClient } from "@supabase/supabase-js";
+import type { PostgrestClient } from "@supabase/postgrest-js";
 import { z } from "zod";
 import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
@@ -47,7 +47,7 @@ export type ActivityPage = z.output<typeof activityPage>;
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listEvents(
-  { data }: { data: SupabaseClient },
+  { data }: { data: PostgrestClient },
   { limit, cursor, requestId }: { limit: number; cursor?: string | null; requestId: string },
 ): Promise<ActivityPage> {
   let query = data

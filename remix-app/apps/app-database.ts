@@ -30,10 +30,8 @@ export async function callAppFunction<Schema extends z.ZodType>(
     schema,
   }: { area?: "ai" | "private" | undefined; name: string; args: Record<string, unknown>; schema: Schema },
 ): Promise<z.output<Schema>> {
-  const { data, error } = await createServiceClient(context.env)
-    .schema(area)
-    .rpc(name, args)
-    .abortSignal(AbortSignal.timeout(policyTimeoutMs));
+  const client = createServiceClient(context.env, { timeoutMs: policyTimeoutMs });
+  const { data, error } = await client.schema(area).rpc(name, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
   console.error(`error request=${context.requestId} ${area}.${name} failed: ${error?.code ?? "unexpected answer"}`);

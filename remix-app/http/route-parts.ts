@@ -7,11 +7,13 @@ type Build = Pick<ServerBuild, "routes" | "assets">;
 export const notFoundPath = "*";
 
 /**
- * Divides a build by the first segment of its routes' paths, because Remix 2 compiles all routes of a handler several
- * times for each request. A part has the routes below its segment with their layouts, and the not-found route.
+ * Divides a build by the first segment of its routes' paths and by their number of segments, because Remix 2 compiles
+ * all routes of a handler several times for each request. A part has the routes of one segment and number with their
+ * layouts, and the not-found route.
  * @param open makes what each part is needed for
  * @returns a function that finds the part of a path. A path without a part belongs to that of the home page.
- * @throws Error if a path begins with a parameter, because its route would belong to every part
+ * @throws Error if a path begins with a parameter, or has an optional segment or a splat, because its route would belong
+ * to several parts
  */
 export function divideRoutes<Whole extends Build, Opened>(
   build: Whole,
@@ -24,16 +26,19 @@ export function divideRoutes<Whole extends Build, Opened>(
     // Matches end at routes with a path, and at index routes. Others are layouts.
     if (route.path === undefined && !route.index) continue;
     const line = lineOf(build.routes, route);
-    const segment = route === notFound ? "" : firstSegmentOf(line);
-    if (/[:*?]/.test(segment)) throw new Error(`The path of ${route.id} must begin with a fixed segment.`);
-    const ids = parts.get(segment) ?? new Set(notFound && lineOf(build.routes, notFound).map(({ id }) => id));
-    parts.set(segment, ids);
+    const segments = route === notFound ? [] : segmentsOf(line);
+    if (segments[0]?.startsWith(":") || segments.some((segment) => /[*?]$/.test(segment))) {
+      throw new Error(`The path of ${route.id} must begin with a fixed segment and have a fixed number of segments.`);
+    }
+    const key = keyOf(segments);
+    const ids = parts.get(key) ?? new Set(notFound && lineOf(build.routes, notFound).map(({ id }) => id));
+    parts.set(key, ids);
     for (const { id } of line) ids.add(id);
   }
-  const opened = new Map([...parts].map(([segment, ids]) => [segment, open(takePart(build, ids))]));
+  const opened = new Map([...parts].map(([key, ids]) => [key, open(takePart(build, ids))]));
   // The root's own path is empty.
-  const home = opened.get("") as Opened;
-  return (pathname) => opened.get(segmentAt(pathname)) ?? home;
+  const home = opened.get(keyOf([])) as Opened;
+  return (pathname) => opened.get(keyAt(pathname)) ?? home;
 }
 
 /** Returns Remix's handler of a build. For each request, it matches only the routes of one part. */
@@ -55,17 +60,23 @@ function lineOf(routes: Routes, route: Route): Route[] {
   return parent ? [...lineOf(routes, parent), route] : [route];
 }
 
-function firstSegmentOf(line: readonly Route[]): string {
-  const segments = line.flatMap(({ path = "" }) => path.split("/"));
-  return (segments.find((segment) => segment !== "") ?? "").toLowerCase();
+function segmentsOf(line: readonly Route[]): string[] {
+  return line.flatMap(({ path = "" }) => path.split("/")).filter((segment) => segment !== "");
 }
 
-/** Reads the first segment of a URL's path as the router does. `/_root.data` is the home page's data. */
-function segmentAt(pathname: string): string {
-  const [, segment = ""] = pathname.replace(/\.data$/, "").split("/", 2);
+function keyOf([first = "", ...others]: readonly string[]): string {
+  return `${first.toLowerCase()} ${others.length}`;
+}
+
+/** Reads a URL's path as the router does. `/_root.data` is the home page's data. */
+function keyAt(pathname: string): string {
+  const [, first = "", ...others] = pathname
+    .replace(/\.data$/, "")
+    .replace(/\/+$/, "")
+    .split("/");
   try {
-    return decodeURIComponent(segment).toLowerCase();
+    return keyOf([decodeURIComponent(first), ...others]);
   } catch {
-    return "";
+    return keyOf([]);
   }
 }

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { OAuthProvider } from "../config/oauth-providers.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
+import { fetchWithin } from "../supabase/backend-fetch.ts";
 
 /** `refused`: the backend refused; `unavailable`: it did not answer. */
 export type BackendFailure = { status: "refused"; code: string } | { status: "unavailable" };
@@ -79,6 +80,8 @@ function refusal(body: unknown): BackendFailure {
 
 const bearer = (accessToken: string) => ({ Authorization: `Bearer ${accessToken}` });
 
+const fetchIdentity = /* @__PURE__ */ fetchWithin(authCallTimeoutMs);
+
 /** @returns null if the backend did not answer */
 async function call(
   { env, clientAddress }: AppLoadContext,
@@ -86,11 +89,9 @@ async function call(
   init: { method?: string; headers?: Record<string, string>; body?: string },
 ): Promise<Response | null> {
   try {
-    return await fetch(`${env.SUPABASE_URL}/auth/v1/${path}`, {
+    return await fetchIdentity(`${env.SUPABASE_URL}/auth/v1/${path}`, {
       ...init,
       headers: { ...identityHeaders(env, clientAddress), "X-Supabase-Api-Version": "2024-01-01", ...init.headers },
-      redirect: "manual",
-      signal: AbortSignal.timeout(authCallTimeoutMs),
     });
   } catch {
     return null;

@@ -3,7 +3,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
-import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
+import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const provenAnswer = z.object({
   outcome: z.literal("proven"),

@@ -4,7 +4,8 @@ import { claimsOfIssued } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
-import { createServiceClient, fetchWithin } from "../supabase/data-api.ts";
+import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 import { readAdditions, settleAdditions, writeAddition } from "./addition-cookies.ts";
 import { readApprovalProof } from "./approval-proof.ts";
 import {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { fetchWithin } from "../supabase/backend-fetch.ts";
 import { policyTimeoutMs, setApprovalProof } from "../supabase/data-api.ts";
 import type { Device } from "./cookies.ts";
 import { type DeviceView, deviceView } from "./vault.ts";
@@ -87,11 +88,13 @@ export async function fetchDeviceSessionState(
   return view.success ? { state: stateOf(body), device: view.data.device } : { state: { status: "unavailable" } };
 }
 
+const fetchState = /* @__PURE__ */ fetchWithin(policyTimeoutMs);
+
 async function callStateFunction(
   accessToken: string,
   options: SessionStateOptions & { name: string; args: Record<string, string> },
 ): Promise<object | "refused" | "unavailable"> {
-  const { supabaseUrl, publishableKey, approvalProof, fetch = globalThis.fetch, name, args } = options;
+  const { supabaseUrl, publishableKey, approvalProof, fetch = fetchState, name, args } = options;
   const headers = new Headers({
     apikey: publishableKey,
     Authorization: `Bearer ${accessToken}`,
@@ -104,7 +107,6 @@ async function callStateFunction(
       method: "POST",
       headers,
       body: JSON.stringify(args),
-      signal: AbortSignal.timeout(policyTimeoutMs),
     });
     if (response.status === 401) return "refused";
     if (!response.ok) return "unavailable";

@@ -1,5 +1,5 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
-import type { SupabaseClient } from "@supabase/supabase-js";
+import type { PostgrestClient } from "@supabase/postgrest-js";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { destinationOf, detour } from "../http/redirect-target.ts";
@@ -28,7 +28,7 @@ export interface User {
   mustReplacePassword: boolean;
   infrastructureAdmin: boolean;
   /** A Data API client that acts as this user, under row-level security. */
-  data: SupabaseClient;
+  data: PostgrestClient;
 }
 
 /** A user whose data is read, and the session that reads it. */

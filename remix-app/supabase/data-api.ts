@@ -1,9 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { PostgrestClient } from "@supabase/postgrest-js";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { z } from "zod";
 import { approvalProofHeader } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
+import { fetchWithin } from "./backend-fetch.ts";
 
 /** The timeout of one call to the Data API. */
 const dataTimeoutMs = 3_000;
@@ -18,26 +20,32 @@ export const policyTimeoutMs = 1_900;
  */
 const noRetry = { retry: false };
 
+const fetchData = /* @__PURE__ */ fetchWithin(dataTimeoutMs);
+
 type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 
-/** A process has one environment and therefore one client. */
-const serviceClients = new WeakMap<ServiceEnv, SupabaseClient>();
+/** The clients of each environment, by their timeout. A process has one environment. */
+const serviceClients = new WeakMap<ServiceEnv, Map<number, SupabaseClient>>();
 
 /**
  * Returns the client with which our server calls the Data API, usually for functions of `.schema("private")`. A process
- * shares one client. Its secret key bypasses row-level security. It holds no session and signs no user in. Callers must
- * have verified the user, so never pass a user id from a visitor's input.
- * @param options.timeoutMs creates a separate client
+ * shares one client for each timeout. Its secret key bypasses row-level security. It holds no session and signs no user
+ * in. Callers must have verified the user, so never pass a user id from a visitor's input.
  */
-export function createServiceClient(env: ServiceEnv, { timeoutMs }: { timeoutMs?: number } = {}): SupabaseClient {
-  const shared = timeoutMs === undefined ? serviceClients.get(env) : undefined;
+export function createServiceClient(
+  env: ServiceEnv,
+  { timeoutMs = dataTimeoutMs }: { timeoutMs?: number } = {},
+): SupabaseClient {
+  const clients = serviceClients.get(env) ?? new Map<number, SupabaseClient>();
+  serviceClients.set(env, clients);
+  const shared = clients.get(timeoutMs);
   if (shared) return shared;
   const client = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     db: noRetry,
-    global: { fetch: fetchWithin(timeoutMs ?? dataTimeoutMs) },
+    global: { fetch: fetchWithin(timeoutMs) },
   });
-  if (timeoutMs === undefined) serviceClients.set(env, client);
+  clients.set(timeoutMs, client);
   return client;
 }
 
@@ -72,17 +80,14 @@ export async function callFunction<Schema extends z.ZodType>(
 export function createDataClient(
   env: Env,
   { accessToken, approvalProof }: { accessToken: string; approvalProof: () => string | null },
-): SupabaseClient {
-  const fetchWithTimeout = fetchWithin(dataTimeoutMs);
-  return createClient(env.SUPABASE_URL, env.SUPABASE_PUBLISHABLE_KEY, {
-    accessToken: async () => accessToken,
-    db: noRetry,
-    global: {
-      fetch: (input, init) => {
-        const headers = new Headers(init?.headers);
-        setApprovalProof(headers, approvalProof());
-        return fetchWithTimeout(input, { ...init, headers });
-      },
+): PostgrestClient {
+  return new PostgrestClient(`${env.SUPABASE_URL}/rest/v1`, {
+    headers: { apikey: env.SUPABASE_PUBLISHABLE_KEY, Authorization: `Bearer ${accessToken}` },
+    ...noRetry,
+    fetch: (input, init) => {
+      const headers = new Headers(init?.headers);
+      setApprovalProof(headers, approvalProof());
+      return fetchData(input, { ...init, headers });
     },
   });
 }
@@ -90,12 +95,4 @@ export function createDataClient(
 /** Adds the proof of a mobile approval to the headers of a call that our server makes with a session's token. */
 export function setApprovalProof(headers: Headers, proof: string | null): void {
   if (proof !== null) headers.set(approvalProofHeader, proof);
-}
-
-/** Returns a fetch with a timeout in addition to the caller's signal. */
-export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
-  return (input, init) => {
-    const timeout = AbortSignal.timeout(timeoutMs);
-    return fetch(input, { ...init, signal: init?.signal ? AbortSignal.any([init.signal, timeout]) : timeout });
-  };
 }

@@ -4,8 +4,7 @@ import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack, superuserUrl } from "../test/start-stack.ts";
 import { againstTables } from "./against/against-tables.ts";
 import { countAgainstSteps, measureAgainst } from "./against/measure-against.ts";
-import { bursts } from "./bodies/bursts.ts";
-import { measureBodies } from "./bodies/measure-bodies.ts";
+import { bursts, measureBodies } from "./bodies/measure-bodies.ts";
 import { databasePreparation } from "./gateway/database-state.ts";
 import { measureGateway } from "./gateway/gateway.ts";
 import { gatewayRows, targetTable } from "./gateway/gateway-rows.ts";
@@ -85,9 +84,9 @@ function allSteps(): number {
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
 
-/** What is compared with another commit. The web server has no peers. */
+/** What is compared with another commit. */
 function comparison(): { part: "gateway" | "web"; peers: boolean } {
-  return options.parts.has("web") ? { part: "web", peers: false } : { part: "gateway", peers: options.peers };
+  return { part: options.parts.has("web") ? "web" : "gateway", peers: options.peers };
 }
 
 /** Runs the benchmark parts that report text instead of figures to compare with a bound. */

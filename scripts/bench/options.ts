@@ -8,8 +8,9 @@ export const usage = `npm run bench -- [options]
                 stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace),
                 bodies (bursts of large requests), or slow-commits (many streams of one key while commits are slow)
   --against C   with --only gateway or web: starts the stack of commit C too, alternates loads with it, and prints the
-                ratios. Its code is built below .local/against/ the first time; --peers adds Portkey to the gateway's
-                rounds
+                ratios. Its code is built below .local/against/ the first time. --peers adds Portkey to the gateway's
+                rounds; to the web server's it adds two processes of it, oidc-provider (from npm) and the Supabase
+                Auth that IDENTITY_BIN names
   --largest     of growth, measures the largest size only, and keeps the database for the next time
   --write FILE  replaces the tables between the bench's markers in a Markdown file
   --help        prints this text`;

@@ -16,7 +16,7 @@ const sample = (
 
 const measured: AgainstMeasurements = {
   part: "gateway",
-  labels: { ours: "this checkout", theirs: "abc", peer: "Portkey" },
+  labels: { ours: "this checkout", theirs: "abc", peers: ["Portkey"] },
   machineLoads: [0.25, 3],
   samples: [
     sample("this checkout", 1, { perSecond: 2_000 }),
@@ -29,6 +29,10 @@ const measured: AgainstMeasurements = {
     sample("this checkout", 2, { perSecond: 3_000, caller: "app token" }),
   ],
   counts: [{ label: "abc", caller: "keys", connections: 16, sent: 0.25, all: 2.5 }],
+  memory: [
+    { label: "this checkout", bytes: 210 * 1_048_576 },
+    { label: "two processes", bytes: 420 * 1_048_576 },
+  ],
 };
 
 function rowOf(name: string, given = measured): string[] {
@@ -59,13 +63,19 @@ test("compares each caller with calls of many keys, and reports the machine's lo
   expect(againstTables(measured, planOf({ quick: true }))).toContain("before the rounds: 0.25, 3.00.");
 });
 
-test("compares each request of the web server by its own figures", () => {
+test("compares each request of the web server by its own figures, and with the peers that answer it", () => {
   const samples = [
     sample("this checkout", 1, { perSecond: 3_000, caller: "/login" }),
     sample("abc", 1, { perSecond: 1_000, caller: "/login" }),
+    sample("this checkout", 1, { perSecond: 500, caller: "token" }),
+    sample("oidc-provider", 1, { perSecond: 1_000, caller: "token" }),
   ];
-  const web: AgainstMeasurements = { ...measured, part: "web", samples, counts: [] };
-  expect(rowOf("16, /login: calls a second", web)).toEqual(["3,000", "1,000", "3.00"]);
-  expect(rowOf("16, /login: CPU server a call, ms", web)).toEqual(["0.250", "0.250", "1.00"]);
+  const labels = { ours: "this checkout", theirs: "abc", peers: ["oidc-provider"] };
+  const web: AgainstMeasurements = { ...measured, part: "web", labels, samples, counts: [] };
+  expect(rowOf("16, /login: calls a second", web)).toEqual(["3,000", "1,000", "—", "3.00", "—"]);
+  expect(rowOf("16, token: calls a second", web)).toEqual(["500", "—", "1,000", "—", "0.50"]);
+  expect(rowOf("16, /login: CPU server a call, ms", web)).toEqual(["0.250", "0.250", "—", "1.00", "—"]);
   expect(rowOf("16, /login: statements sent a call", web)).toEqual([]);
+  const text = againstTables(web, planOf({ quick: true }));
+  expect(text).toContain("Memory after the rounds: this checkout 210 MB, two processes 420 MB.");
 });

@@ -43,32 +43,50 @@ export function againstTables(measured: AgainstMeasurements, plan: Plan): string
   return [
     `The machine's 1-minute load before the rounds: ${loads}.`,
     ...(measured.part === "web"
-      ? [webTable(measured, plan)]
+      ? [webTable(measured, plan), memoryText(measured)]
       : [keyTable(measured, against.connections), callerTable(measured, against)]),
   ].join("\n\n");
 }
 
-/** Returns the table of the web server's requests. Of the figures, only those of the server itself are measured. */
+/**
+ * Returns the table of the web server's requests. Of the figures, only those of the server itself are measured. Supabase
+ * Auth answers `/user` in place of our session endpoint.
+ */
 function webTable(measured: AgainstMeasurements, plan: Plan): string {
-  const { ours, theirs } = measured.labels;
+  const { ours, theirs, peers } = measured.labels;
+  const others = [theirs, ...peers];
   const lines = loadsOf("web", plan).flatMap(({ caller, connections }) =>
     figuresOf(measured)
       .slice(0, 3)
       .map(([what, figure, digits]) => {
         const of = (label: string) => figure({ label, caller, connections });
-        const texts = [ours, theirs].map((label) => textOf(of(label), digits));
-        return [`${connections}, ${caller}: ${what}`, ...texts, textOf(ratios(of(ours), of(theirs)), 2)];
+        return [
+          `${connections}, ${caller}: ${what}`,
+          ...[ours, ...others].map((label) => textOf(of(label), digits)),
+          ...others.map((label) => textOf(ratios(of(ours), of(label)), 2)),
+        ];
       }),
   );
-  return markdownTable(["connections, request", ours, theirs, `${ours} ÷ ${theirs}`], lines);
+  const head = ["connections, request", ours, ...others];
+  return markdownTable([...head, ...others.map((label) => `${ours} ÷ ${label}`)], lines);
+}
+
+function memoryText({ memory }: AgainstMeasurements): string {
+  const each = memory.map(({ label, bytes = Number.NaN }) => `${label} ${(bytes / 1_048_576).toFixed(0)} MB`);
+  return `Memory after the rounds: ${each.join(", ")}.`;
 }
 
 /** Returns the table of calls of many keys. */
 function keyTable(measured: AgainstMeasurements, connections: readonly number[]): string {
-  const { ours, theirs, peer } = measured.labels;
-  const contenders = [ours, theirs, ...(peer ? [peer] : [])];
-  const pairs: [string, string][] = [[ours, theirs]];
-  if (peer) pairs.push([ours, peer], [theirs, peer]);
+  const { ours, theirs, peers } = measured.labels;
+  const contenders = [ours, theirs, ...peers];
+  const pairs = [
+    [ours, theirs],
+    ...peers.flatMap((peer) => [
+      [ours, peer],
+      [theirs, peer],
+    ]),
+  ] as [string, string][];
   const lines = connections.flatMap((count) =>
     figuresOf(measured).map(([what, figure, digits]) => {
       const of = (label: string) => figure({ label, caller: "keys", connections: count });

@@ -1,20 +1,25 @@
+import path from "node:path";
 import pg from "pg";
+import { z } from "zod";
+import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
 import { readStackFile } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/start-stack.ts";
 import type { Call } from "../gateway/call.ts";
 import { makeLogFiles } from "../gateway/database-state.ts";
 import { requireDurability } from "../gateway/gateway.ts";
+import { startServer } from "../gateway/service-process.ts";
 import { otherTarget, ourTarget } from "../gateway/targets.ts";
 import { portkeyLabel, startPortkey } from "../peers/portkey.ts";
 import { startUpstream } from "../upstream/upstream.ts";
-import { createWebCalls, webOf } from "../web/pages.ts";
+import { createWebCalls, type PreparedCall, signIn, webOf } from "../web/pages.ts";
+import { startWebServer } from "../web/traced-web.ts";
 import { createCallers } from "./callers.ts";
 
-/** A server of the comparison. Only our gateways have a database. A peer gateway has one caller. */
+/** A server of the comparison. Only our gateways have a database. A peer has some of the calls. */
 export type Contender = {
   label: string;
   pid: number;
-  calls: Partial<Record<string, Call>>;
+  calls: Partial<Record<string, PreparedCall>>;
   database?: { client: pg.Client; superuser: pg.Client; postgresPid: number };
   /** @throws Error if the server has restarted since it was opened */
   requireSameProcess: () => void;
@@ -68,6 +73,67 @@ export async function openStackWeb({ label, stackFile }: { label: string; stackF
     },
     close: async () => {},
   };
+}
+
+/** Starts two processes of the web server against a running stack. */
+export async function openTwoProcesses(stackFile: string): Promise<Contender> {
+  // The imported module reads GATEHOUSE_STACK when it is loaded.
+  process.env.GATEHOUSE_STACK = stackFile;
+  const { appSettings, vaultSettings } = await import("../../test/keep-session.ts");
+  const stack = readStackFile(stackFile);
+  const env = { ...vaultSettings(), ...appSettings(), BASE_URL: stack.base, WEB_PROCESSES: "2" };
+  const { pid, url, stop } = await startWebServer(stack, { env });
+  const calls = await createWebCalls(stack, url);
+  return { label: "two processes", pid, calls, requireSameProcess() {}, close: stop };
+}
+
+const oidcProviderTokens = z.object({ accessToken: z.string(), refreshToken: z.string() });
+const installTimeoutMs = 120_000;
+
+/** Starts `oidc-provider`, installed below `.local/` if it is missing. */
+export async function openOidcProvider(): Promise<Contender> {
+  const program = path.resolve(import.meta.dirname, "../processes/oidc-provider.ts");
+  const { pid, url, ask, stop } = await startServer({ args: () => [program], startTimeoutMs: installTimeoutMs });
+  const { accessToken, refreshToken } = oidcProviderTokens.parse(await ask("tokens"));
+  const call = (path: string, options: Partial<Call>): Call => ({
+    ...{ url: url + path, method: "GET", headers: {}, authorizations: [] },
+    ...options,
+  });
+  return {
+    label: "oidc-provider",
+    pid,
+    calls: {
+      discovery: call("/.well-known/openid-configuration", {}),
+      keys: call("/jwks", {}),
+      userinfo: call("/me", { authorizations: [`Bearer ${accessToken}`] }),
+      token: call("/token", {
+        method: "POST",
+        authorizations: [basicAuthorization({ name: "bench", secret: "bench" })],
+        form: { grant_type: "refresh_token", refresh_token: refreshToken },
+      }),
+    },
+    requireSameProcess() {},
+    close: stop,
+  };
+}
+
+/**
+ * Takes the Supabase Auth of a running stack, whose `/user` is compared with our session endpoint.
+ * @throws Error unless IDENTITY_BIN names its program, because the stack's own identity server is not Supabase's
+ */
+export async function openSupabaseAuth(stackFile: string): Promise<Contender> {
+  if (!process.env.IDENTITY_BIN) throw new Error("IDENTITY_BIN does not name its program.");
+  const stack = readStackFile(stackFile);
+  const { pid, port } = stack.services.find(({ name }) => name === "identity") ?? { pid: 0, port: 0 };
+  const { email = "", password = "" } = stack.users.find(({ role }) => role === "user") ?? {};
+  const { access_token } = await signIn(stack, { email, password });
+  const session: Call = {
+    url: `http://127.0.0.1:${port}/user`,
+    method: "GET",
+    headers: {},
+    authorizations: [`Bearer ${access_token}`],
+  };
+  return { label: "Supabase Auth", pid, calls: { session }, requireSameProcess() {}, close: async () => {} };
 }
 
 async function connect(connectionString: string): Promise<pg.Client> {

@@ -3,19 +3,24 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { prepareCommit } from "../../releases/check-out.ts";
 import { startStack } from "../../test/start-stack.ts";
 import { untilSettled } from "../gateway/books.ts";
+import type { Call } from "../gateway/call.ts";
 import { clearBacklog } from "../gateway/database-state.ts";
 import { runClosedLoop } from "../gateway/load.ts";
 import type { ThroughputSample } from "../gateway/measurements.ts";
 import { sampleThroughput } from "../gateway/throughput.ts";
 import type { Plan } from "../options.ts";
+import { readTree } from "../process-tree.ts";
 import type { Progress } from "../progress.ts";
 import { webCalls } from "../web/pages.ts";
 import { callers } from "./callers.ts";
 import {
   type Contender,
+  openOidcProvider,
   openPortkey,
   openStackGateway,
   openStackWeb,
+  openSupabaseAuth,
+  openTwoProcesses,
   readStatements,
   resetStatements,
   type Statements,
@@ -35,12 +40,14 @@ export type StatementCount = Load & Pick<Statements, "sent" | "all">;
 
 export type AgainstMeasurements = {
   part: Part;
-  /** This checkout, the other commit, and the peer if it was measured. */
-  labels: { ours: string; theirs: string; peer: string | undefined };
+  /** This checkout, the other commit, and the peers that were measured. */
+  labels: { ours: string; theirs: string; peers: string[] };
   /** The machine's 1-minute load before each round. */
   machineLoads: number[];
   samples: AgainstSample[];
   counts: StatementCount[];
+  /** The memory of each server after the rounds, with its child processes. */
+  memory: { label: string; bytes: number | undefined }[];
 };
 
 type AgainstOptions = {
@@ -62,7 +69,7 @@ type Context = Pick<AgainstOptions, "part" | "plan" | "progress" | "signal" | "c
 /** The time in which every process of Postgres has reloaded its settings. */
 const reloadMs = 500;
 
-/** Returns the loads of each contender that has their calls. A peer has only the gateway's keys. */
+/** Returns the loads of each contender that has their calls. */
 export function loadsOf(part: Part, { against }: Plan): Omit<Load, "label">[] {
   const each = (caller: string, all: readonly number[]) => all.map((connections) => ({ caller, connections }));
   if (part === "web") return webCalls.flatMap((call) => each(call, against.webConnections));
@@ -70,16 +77,18 @@ export function loadsOf(part: Part, { against }: Plan): Omit<Load, "label">[] {
   return [...each(keys, against.connections), ...others.flatMap((caller) => each(caller, [against.callerConnections]))];
 }
 
-/** Returns the number of steps, for two stacks and possibly a peer. */
+/** Returns the number of steps, for two stacks and possibly the peers. */
 export function countAgainstSteps(plan: Plan, { part, peers }: { part: Part; peers: boolean }): number {
-  const { connections, rounds } = plan.against;
+  const { connections, webConnections, rounds } = plan.against;
   const ofStack = loadsOf(part, plan).length;
-  const ofPeer = peers ? 2 + rounds * connections.length : 0;
-  return 6 + ofPeer + rounds * 2 * ofStack + (part === "gateway" ? 2 * ofStack : 0);
+  // Two processes have all requests, oidc-provider has four of them and Supabase Auth one.
+  const ofPeers =
+    part === "gateway" ? 2 + rounds * connections.length : 6 + rounds * (ofStack + 5 * webConnections.length);
+  return 6 + (peers ? ofPeers : 0) + rounds * 2 * ofStack + (part === "gateway" ? 2 * ofStack : 0);
 }
 
 /**
- * Compares the gateway or web server of a running stack with that of another commit, and of Portkey with `peers`. Only
+ * Compares the gateway or web server of a running stack with that of another commit and, with `peers`, with others. Only
  * one of them is under load at a time, and each round measures all of them in turn.
  */
 export async function measureAgainst(options: AgainstOptions): Promise<AgainstMeasurements> {
@@ -110,23 +119,33 @@ export async function measureAgainst(options: AgainstOptions): Promise<AgainstMe
           : openStackGateway({ label, stackFile: file, workspaces: plan.workspaces, complain }),
       );
     }
-    if (peers) {
-      await open("Portkey", () => openPortkey(signal)).catch((error: Error) => {
+    for (const [label, opening] of peers ? peersOf(options) : []) {
+      await open(label, opening).catch((error: Error) => {
         signal.throwIfAborted();
-        complain(`Portkey is left out: ${error.message.slice(0, 500)}`);
+        complain(`${label} is left out: ${error.message.slice(0, 500)}`);
       });
     }
-    const labels = { ours, theirs, peer: contenders[2]?.label };
+    const labels = { ours, theirs, peers: contenders.slice(2).map(({ label }) => label) };
     const context = { part, plan, progress, signal, complain, contenders };
     await warmUp(context);
-    const measured: AgainstMeasurements = { part, labels, machineLoads: [], samples: [], counts: [] };
+    const measured: AgainstMeasurements = { part, labels, machineLoads: [], samples: [], counts: [], memory: [] };
     for (let round = 1; round <= plan.against.rounds; round += 1) await runRound(context, measured, round);
     for (const contender of contenders) measured.counts.push(...(await countStatements(context, contender)));
+    for (const { label, pid } of contenders) measured.memory.push({ label, bytes: readTree(pid)?.rssBytes });
     for (const contender of contenders) contender.requireSameProcess();
     return measured;
   } finally {
     for (const close of closing.reverse()) await close();
   }
+}
+
+function peersOf({ part, stackFile, signal }: AgainstOptions): [label: string, open: () => Promise<Contender>][] {
+  if (part === "gateway") return [["Portkey", () => openPortkey(signal)]];
+  return [
+    ["two processes", () => openTwoProcesses(stackFile)],
+    ["oidc-provider", openOidcProvider],
+    ["Supabase Auth", () => openSupabaseAuth(stackFile)],
+  ];
 }
 
 /** Puts each load on each contender, so that its code is compiled and its rows exist before the first round. */
@@ -135,7 +154,7 @@ async function warmUp({ part, contenders, plan, progress, signal }: Context): Pr
     progress.begin(`before the rounds, ${contender.label}`);
     const loads = loadsOf(part, plan).filter(({ caller }) => contender.calls[caller]);
     for (const { caller, connections } of loads) {
-      const call = contender.calls[caller];
+      const call = await prepareCall(contender, caller);
       const durationMs = plan.firstWarmUpMs / loads.length;
       if (call) await runClosedLoop({ call, connections, warmUpMs: 0, durationMs }, signal);
     }
@@ -159,12 +178,17 @@ async function runRound(context: Context, into: AgainstMeasurements, round: numb
   }
 }
 
+async function prepareCall({ calls }: Contender, caller: string): Promise<Call | undefined> {
+  const call = calls[caller];
+  return typeof call === "function" ? call() : call;
+}
+
 async function sample(
   { plan, progress, signal, complain }: Context,
   { contender, load, announced }: { contender: Contender; load: Load; announced: string },
 ): Promise<ThroughputSample & { statementMs: number | undefined }> {
-  const { label, pid, calls, database } = contender;
-  const call = calls[load.caller];
+  const { label, pid, database } = contender;
+  const call = await prepareCall(contender, load.caller);
   if (!call) throw new Error(`${label} has no ${load.caller}.`);
   progress.begin(`${announced}, ${label}`);
   if (database) {
@@ -183,7 +207,7 @@ async function sample(
 /** Counts the statements a call under each load, with those in functions. */
 async function countStatements(context: Context, contender: Contender): Promise<StatementCount[]> {
   const { part, plan, progress, signal, complain } = context;
-  const { label, pid, calls, database } = contender;
+  const { label, pid, database } = contender;
   if (!database) return [];
   const { superuser } = database;
   const counts: StatementCount[] = [];
@@ -191,7 +215,7 @@ async function countStatements(context: Context, contender: Contender): Promise<
   try {
     await sleep(reloadMs);
     for (const { caller, connections } of loadsOf(part, plan)) {
-      const call = calls[caller];
+      const call = await prepareCall(contender, caller);
       if (!call) continue;
       progress.begin(`statements a call: ${connections} connections, ${caller}, ${label}`);
       await resetStatements(superuser);

@@ -146,7 +146,7 @@ async function weighScripts(url: string, page: string): Promise<number> {
 
 /** The requests that are compared with those of another commit. */
 export const webCalls = [
-  ...["discovery", "keys", "userinfo", "introspection", "session"],
+  ...["discovery", "keys", "userinfo", "token", "introspection", "session"],
   ...["/login", "/workspaces", "runs", "security"],
 ] as const;
 
@@ -157,8 +157,17 @@ export function webOf({ services }: Stack): Stack["services"][number] {
   return web;
 }
 
-/** Signs the demo account in by the pages, since another commit may store sessions differently. */
-export async function createWebCalls(stack: Stack): Promise<Record<(typeof webCalls)[number], Call>> {
+/** A request, or what prepares it right before a load. */
+export type PreparedCall = Call | (() => Promise<Call>);
+
+/**
+ * Signs the demo account in by the pages, since another commit may store sessions differently.
+ * @param origin where the requests are sent, by default the stack's own web server
+ */
+export async function createWebCalls(
+  stack: Stack,
+  origin = `http://127.0.0.1:${webOf(stack).port}`,
+): Promise<Record<(typeof webCalls)[number], PreparedCall>> {
   const { base, users, workspaceId } = stack;
   const { email = "", password: secret = "" } = users.find(({ role }) => role === "user") ?? {};
   const browser = openBrowser(base);
@@ -166,16 +175,17 @@ export async function createWebCalls(stack: Stack): Promise<Record<(typeof webCa
   // The request after a sign-in replaces the device's secret.
   const { status } = await browser.get("/workspaces");
   if (status !== 200) throw new Error(`The page after a sign-in answered ${status}.`);
-  const { token, client } = await signInToClient(stack, browser);
-  const call = (path: string, { headers = {}, ...options }: Partial<Call>): Call => {
-    const url = `http://127.0.0.1:${webOf(stack).port}${path}`;
-    return { url, method: "GET", headers, authorizations: [], ...options };
-  };
+  const { token, refreshToken, client } = await signInToClient(stack, browser);
+  const call = (path: string, { headers = {}, ...options }: Partial<Call>): Call => ({
+    ...{ url: origin + path, method: "GET", headers, authorizations: [] },
+    ...options,
+  });
   const page = (path: string) => call(path, { headers: { accept: "text/html", cookie: browser.cookie() } });
   return {
     discovery: call("/.well-known/openid-configuration", {}),
     keys: call("/.well-known/jwks.json", {}),
     userinfo: call("/oauth/userinfo", { authorizations: [`Bearer ${token}`] }),
+    token: refreshes(refreshToken, (form) => call("/oauth/token", { method: "POST", authorizations: [client], form })),
     introspection: call("/oauth/introspect", { method: "POST", authorizations: [client], form: { token } }),
     session: page("/api/v1/auth/session"),
     "/login": call("/login", { headers: { accept: "text/html" } }),
@@ -185,8 +195,32 @@ export async function createWebCalls(stack: Stack): Promise<Record<(typeof webCa
   };
 }
 
-/** Registers an OpenID client and signs the browser's account in to it. @returns its token and Basic credentials */
-async function signInToClient({ base, supabase }: Stack, browser: Browser): Promise<{ token: string; client: string }> {
+const tokenAnswer = z.object({ access_token: z.string(), refresh_token: z.string() });
+
+/**
+ * Returns what prepares a load of refreshes. A refresh token can be used again for 30 seconds, with the same result, so
+ * each load gets the successor of the last one's.
+ */
+function refreshes(first: string, callWith: (form: Record<string, string>) => Call): () => Promise<Call> {
+  let refreshToken = first;
+  return async () => {
+    const form = { grant_type: "refresh_token", refresh_token: refreshToken };
+    const call = callWith(form);
+    const response = await fetch(call.url, {
+      method: "POST",
+      headers: { authorization: call.authorizations[0] ?? "" },
+      body: new URLSearchParams(form),
+    });
+    refreshToken = tokenAnswer.parse(await response.json()).refresh_token;
+    return call;
+  };
+}
+
+/** Registers an OpenID client and signs the browser's account in to it. @returns its tokens and Basic credentials */
+async function signInToClient(
+  { base, supabase }: Stack,
+  browser: Browser,
+): Promise<{ token: string; refreshToken: string; client: string }> {
   const name = `bench-${randomBytes(8).toString("hex")}`;
   const [secret, verifier] = [0, 1].map(() => randomBytes(32).toString("hex")) as [string, string];
   const callback = "https://client.example/callback";
@@ -206,7 +240,7 @@ async function signInToClient({ base, supabase }: Stack, browser: Browser): Prom
     client_id: name,
     redirect_uri: callback,
     response_type: "code",
-    scope: "openid profile",
+    scope: "openid profile offline_access",
     code_challenge: createHash("sha256").update(verifier).digest("base64url"),
     code_challenge_method: "S256",
   });
@@ -227,5 +261,6 @@ async function signInToClient({ base, supabase }: Stack, browser: Browser): Prom
     }),
   });
   if (!response.ok) throw new Error(`The token endpoint answered ${response.status}: ${await response.text()}`);
-  return { token: z.object({ access_token: z.string() }).parse(await response.json()).access_token, client };
+  const { access_token: token, refresh_token: refreshToken } = tokenAnswer.parse(await response.json());
+  return { token, refreshToken, client };
 }

@@ -4,7 +4,7 @@ import { recoveryHashSecret } from "../../start/secrets.ts";
 import type { Stack } from "../../test/stack.ts";
 import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
 
-const tracer = path.resolve(import.meta.dirname, "../processes/trace-fetch.ts");
+const tracer = path.resolve(import.meta.dirname, "../processes/trace-calls.ts");
 const server = path.resolve(import.meta.dirname, "../../../remix-app/server.ts");
 
 const calls = z.array(z.object({ method: z.string(), path: z.string(), beganMs: z.number(), endedMs: z.number() }));
@@ -22,11 +22,24 @@ export type TracedWeb = Pick<ServiceProcess, "url" | "pid" | "stop"> & {
  * Starts a web server that reports its backend calls.
  * @param vault environment variables with the keys to the browser data that the stack's own web server stores
  */
-export async function startTracedWeb({ supabase }: Stack, vault: Record<string, string>): Promise<TracedWeb> {
-  const web = await startServer({
-    args: () => ["--import", tracer, server],
+export async function startTracedWeb(stack: Stack, vault: Record<string, string>): Promise<TracedWeb> {
+  const web = await startWebServer(stack, { nodeOptions: ["--import", tracer], env: vault });
+  return {
+    url: web.url,
+    pid: web.pid,
+    stop: web.stop,
+    takeCalls: async () => calls.parse(await web.ask("calls")),
+  };
+}
+
+/** Starts a web server in production mode against the stack's project. */
+export function startWebServer(
+  { supabase }: Stack,
+  { nodeOptions = [], env }: { nodeOptions?: string[]; env: Record<string, string> },
+): Promise<ServiceProcess> {
+  return startServer({
+    args: () => [...nodeOptions, server],
     env: (port) => ({
-      ...vault,
       NODE_ENV: "production",
       APP_NAME: "web",
       HOST: "127.0.0.1",
@@ -37,14 +50,9 @@ export async function startTracedWeb({ supabase }: Stack, vault: Record<string, 
       SUPABASE_SECRET_KEY: supabase.secretKey,
       AUTH_RECOVERY_HASH_SECRET: recoveryHashSecret(supabase.secretKey),
       OAUTH_PROVIDERS: "google,github",
+      ...env,
     }),
   });
-  return {
-    url: web.url,
-    pid: web.pid,
-    stop: web.stop,
-    takeCalls: async () => calls.parse(await web.ask("calls")),
-  };
 }
 
 /** Returns the milliseconds during which at least one of the calls was running. */

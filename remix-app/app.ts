@@ -1,6 +1,7 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { AppLoadContext, LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
 import { type Context, Hono } from "hono";
+import { z } from "zod";
 import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
@@ -12,12 +13,13 @@ import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.t
 import { acceptsHtml, forwardedEntries, isPrefetch, isPrerender } from "./http/request-facts.ts";
 import { requestLogLine } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
-import { createRouteTable, type DocumentLoader, type RouteMatch } from "./http/route-table.ts";
+import { createRouteTable, type DocumentLoader, type FoundRoute, type RouteMatch } from "./http/route-table.ts";
 import { isAllowedOrigin, isSafe, isServer } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
 import { openRequest, type RequestState } from "./request-context.ts";
 import type { RequestCredentials, Runtime } from "./runtime.ts";
+import type { WorkspaceQuery } from "./session/session-state.ts";
 
 export interface AppOptions {
   runtime: Runtime;
@@ -109,7 +111,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   /** Opens the session of a request, which is anonymous without credentials, and builds Remix's load context. */
   async function openContext(
     state: RequestState,
-    credentials: Pick<RequestCredentials, "authorization" | "jar" | "isPrefetch"> = {
+    credentials: Pick<RequestCredentials, "authorization" | "jar" | "isPrefetch" | "workspace"> = {
       authorization: null,
       jar: createCookieJar(null),
     },
@@ -236,7 +238,8 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       return refuse(c, "FORBIDDEN", { detail: "Forms are for browsers. With a bearer token, use the API." });
     }
     state.personal = !forApps && !isForeignForm && !verdict.document;
-    const visitor = { authorization, jar: state.jar, isPrefetch: isPrefetch(request) };
+    const workspace = isSafe(request.method) ? workspaceOf(verdict) : null;
+    const visitor = { authorization, jar: state.jar, isPrefetch: isPrefetch(request), workspace };
     const context = await openContext(state, state.personal ? visitor : undefined);
     return answer(request, { ...verdict, context });
   });
@@ -247,6 +250,15 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return problem("INTERNAL", { requestId });
   });
   return app;
+}
+
+const anyId = z.uuid();
+
+/** Returns the workspace that a page or endpoint is about, to read it together with the session's state. */
+function workspaceOf({ pattern, params, takesPrefetch }: FoundRoute): WorkspaceQuery | null {
+  const { success, data: id } = anyId.safeParse(params.workspaceId);
+  if (!success || !/^(api\/v1\/)?workspaces\//.test(pattern)) return null;
+  return { id, withFrame: takesPrefetch === true };
 }
 
 /** Calls a document's loader, which may throw its response. */

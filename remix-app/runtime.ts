@@ -8,11 +8,13 @@ import { sendLogoutNotices } from "./schedule/send-logout-notices.ts";
 import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
+import type { WorkspaceQuery } from "./session/session-state.ts";
 
 export interface RequestCredentials {
   authorization: string | null;
   jar: CookieJar;
   isPrefetch?: boolean;
+  workspace?: WorkspaceQuery | null;
   origin: string;
   clientAddress: string;
 }

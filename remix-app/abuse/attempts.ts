@@ -66,6 +66,8 @@ export interface AttemptOptions {
 
 export interface AdmittedAttempt {
   admitted: true;
+  /** For a database function that completes the attempt itself, in place of `settle`. */
+  id: string;
   /** The recovery override that lifted the email's own limits, or null. */
   overrideId: string | null;
   /** Whether the code was tried before. If so, don't try it again, and answer as if it was wrong. */
@@ -148,6 +150,7 @@ export async function guardAttempt(
   if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowdownMs));
   return {
     admitted: true,
+    id: attemptId,
     overrideId,
     repeated,
     challenge: captchaToken ? { captchaToken } : {},

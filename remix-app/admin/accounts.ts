@@ -29,7 +29,7 @@ const foundSchema = z.array(
 );
 export type FoundAccount = z.infer<typeof foundSchema>[number];
 
-const accountSchema = z.object({
+export const accountSchema = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
   displayName: z.string().nullable(),
@@ -88,7 +88,7 @@ const accountSchema = z.object({
 });
 export type Account = z.infer<typeof accountSchema>;
 
-const timelineSchema = z.array(
+export const timelineSchema = z.array(
   z.object({
     id: z.uuid(),
     /** `event`: from the owner's own log. `audit`: an admin's action. */
@@ -107,34 +107,33 @@ const timelineSchema = z.array(
 export type TimelineEntry = z.infer<typeof timelineSchema>[number];
 
 const accountsPerPage = 50;
-const entriesPerPage = 30;
+
+const accountsPage = z.object({
+  accounts: foundSchema,
+  /** How many workspaces wait for approval, up to 1,001. */
+  waiting: z.number(),
+});
 
 /**
- * Finds accounts by id or full email; if no account matches, by part of an email or name.
- * @throws Response 503 UNAVAILABLE
- */
-export async function searchAccounts(
-  context: AppLoadContext,
-  term: string,
-): Promise<{ accounts: FoundAccount[]; more: boolean }> {
-  const args = { term, page_size: accountsPerPage + 1 };
-  const found = await callFunction(context, { name: "private.search_accounts", args, schema: foundSchema });
-  return { accounts: found.slice(0, accountsPerPage), more: found.length > accountsPerPage };
-}
-
-/**
- * Returns a page of all accounts, newest first, including deleted ones.
+ * Finds accounts by id or full email; if no account matches, by part of an email or name. Without a term, returns a page
+ * of all accounts, newest first, including deleted ones.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
-export async function listAccounts(
+export async function readAccounts(
   context: AppLoadContext,
-  cursor: string | null,
-): Promise<{ accounts: FoundAccount[]; nextCursor: string | null }> {
+  { term, cursor }: { term: string; cursor: string | null },
+): Promise<{ accounts: FoundAccount[]; waiting: number; more: boolean; nextCursor: string | null }> {
   const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { before, page_size: accountsPerPage + 1 };
-  const found = await callFunction(context, { name: "private.list_accounts", args, schema: foundSchema });
-  const { records: accounts, nextCursor } = pageOf(found, { limit: accountsPerPage, cursorOf: writeCursor });
-  return { accounts, nextCursor };
+  const args = { term, before, page_size: accountsPerPage + 1 };
+  const found = await callFunction(context, { name: "private.read_accounts_page", args, schema: accountsPage });
+  const { records: accounts, nextCursor } = pageOf(found.accounts, { limit: accountsPerPage, cursorOf: writeCursor });
+  const isSearch = term !== "";
+  return {
+    accounts,
+    waiting: found.waiting,
+    more: isSearch && nextCursor !== null,
+    nextCursor: isSearch ? null : nextCursor,
+  };
 }
 
 /** Signs an account out of every device and app, and notifies its owner. */
@@ -151,27 +150,3 @@ export function signAccountOut(
 
 /** Tells admins where to sign themselves out. */
 export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
-
-/**
- * Returns an account with its sign-in methods, factors and sessions; null if it doesn't exist.
- * @throws Response 503 UNAVAILABLE
- */
-export async function readAccount(context: AppLoadContext, subjectId: string): Promise<Account | null> {
-  const args = { subject_id: subjectId };
-  return callFunction(context, { name: "private.account_overview", args, schema: accountSchema.nullable() });
-}
-
-/**
- * Returns a page of an account's timeline, newest first.
- * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
- */
-export async function readTimeline(
-  context: AppLoadContext,
-  { subjectId, cursor }: { subjectId: string; cursor: string | null },
-): Promise<{ entries: TimelineEntry[]; nextCursor: string | null }> {
-  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { subject_id: subjectId, before, page_size: entriesPerPage + 1 };
-  const found = await callFunction(context, { name: "private.account_timeline", args, schema: timelineSchema });
-  const { records: entries, nextCursor } = pageOf(found, { limit: entriesPerPage, cursorOf: writeCursor });
-  return { entries, nextCursor };
-}

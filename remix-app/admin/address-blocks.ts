@@ -5,7 +5,7 @@ import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-const blockSchema = z.object({
+export const blockSchema = z.object({
   id: z.uuid(),
   /** An IPv4 address, or the /64 network of an IPv6 address. */
   address: z.string(),
@@ -24,7 +24,7 @@ const blockSchema = z.object({
 export type AddressBlock = z.infer<typeof blockSchema>;
 
 const addressSchema = z.union([z.ipv4(), z.ipv6()]);
-const blocksPerPage = 50;
+export const blocksPerPage = 50;
 
 /** Parses an IP address; null if the text isn't one. */
 export function readAddress(term: string): string | null {
@@ -32,15 +32,14 @@ export function readAddress(term: string): string | null {
 }
 
 /**
- * Returns active blocks of an account's recent addresses, all blocks of an address in the last 30 days, or all active
- * blocks; at most 50.
+ * Returns all blocks of an address in the last 30 days, or all active blocks; at most 50.
  * @throws Response 503 UNAVAILABLE
  */
 export async function listAddressBlocks(
   context: AppLoadContext,
-  { address = null, subjectId = null }: { address?: string | null; subjectId?: string | null },
+  { address }: { address: string | null },
 ): Promise<{ blocks: AddressBlock[]; more: boolean }> {
-  const args = { of_address: address, subject_id: subjectId, page_size: blocksPerPage + 1 };
+  const args = { of_address: address, page_size: blocksPerPage + 1 };
   const schema = z.array(blockSchema);
   const found = await callFunction(context, { name: "private.list_address_blocks", args, schema });
   return { blocks: found.slice(0, blocksPerPage), more: found.length > blocksPerPage };

@@ -5,17 +5,20 @@ import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { confirmedChangeSchema } from "./console-change.ts";
+import { clientSchema } from "./openid-clients.ts";
 import {
   addressLines,
   appName,
   changeRegistry,
   displayName,
-  listRegistered,
   logoutUrl,
   overlapSeconds,
   type RegistryChange,
   type RegistryOutcome,
   type RegistryStep,
+  registrationPage,
+  registrationPosition,
+  registrationsPerPage,
   versionedChangeSchema,
 } from "./registry.ts";
 
@@ -74,9 +77,25 @@ export function appChangeSchema(step: AppStep) {
   return z.intersection(versionedChangeSchema, steps[step]);
 }
 
-/** Returns a page of the registered apps; see {@link listRegistered}. */
-export function listApps(context: AppLoadContext, page: { term: string; cursor: string | null }) {
-  return listRegistered(context, { ...page, list: "private.list_apps", schema: listedSchema });
+const registryPage = z.object({ apps: z.array(listedSchema), clients: z.array(clientSchema) });
+
+/**
+ * Returns a page of the apps and one of the OpenID clients, each ordered by name.
+ * @param query.term a part of a name
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
+ */
+export async function readRegistry(
+  context: AppLoadContext,
+  query: { term: string; appCursor: string | null; clientCursor: string | null },
+) {
+  const args = {
+    term: query.term,
+    after_app: registrationPosition(query.appCursor, context),
+    after_client: registrationPosition(query.clientCursor, context),
+    page_size: registrationsPerPage + 1,
+  };
+  const found = await callFunction(context, { name: "private.read_apps_page", args, schema: registryPage });
+  return { apps: registrationPage(found.apps), clients: registrationPage(found.clients) };
 }
 
 const workspacesPerPage = 50;

@@ -1,16 +1,20 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { timeText } from "../http/date-text.ts";
+import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
-import { type Account, readAccount } from "./accounts.ts";
+import { callFunction } from "../supabase/data-api.ts";
+import { type Account, accountSchema, type TimelineEntry, timelineSchema } from "./accounts.ts";
+import { type AddressBlock, blockSchema, blocksPerPage } from "./address-blocks.ts";
 import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import { count, policyLabels } from "./labels.ts";
 import {
   type AccountPolicy,
   changePolicy,
   type PolicyChange,
-  readAccountPolicy,
+  policySchema,
   resetAuthenticators,
+  withLocks,
 } from "./mfa-policy.ts";
 import type { PolicyStep } from "./policy-step.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -18,23 +22,62 @@ import type { InfrastructureAdmin } from "./require-admin.ts";
 /** The form of a policy change. `generation` belongs to the policy that the admin saw. */
 export const policyChangeSchema = confirmedChangeSchema.extend({ generation: z.coerce.number().int().min(0) });
 
+/** The account that a page of the console is about, with its policy. */
+interface Subject {
+  account: Account;
+  policy: AccountPolicy;
+}
+
+type SubjectQuery = { admin: InfrastructureAdmin; subjectId: string | undefined };
+
+const subjectSchema = z.object({ account: accountSchema.nullable(), policy: policySchema.nullable() });
+const accountPage = subjectSchema.extend({ timeline: timelineSchema, blocks: z.array(blockSchema) });
+const entriesPerPage = 30;
+
+/** @throws Response 404 for an unknown account, 503 UNAVAILABLE */
+export async function requireSubject(context: AppLoadContext, { admin, subjectId }: SubjectQuery): Promise<Subject> {
+  const args = { subject_id: requireId(context, subjectId) };
+  const found = await callFunction(context, { name: "private.read_subject", args, schema: subjectSchema });
+  return subjectOf(context, { admin, found });
+}
+
 /**
- * Returns the account that a page of the console is about, with its policy.
- * @throws Response 404 for an unknown account
+ * Returns an account with a page of its timeline, newest first, and the active blocks of its recent addresses.
+ * @throws Response 404 for an unknown account, 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
-export async function requireSubject(
+export async function requireAccountPage(
   context: AppLoadContext,
-  { admin, subjectId }: { admin: InfrastructureAdmin; subjectId: string | undefined },
-): Promise<{ account: Account; policy: AccountPolicy }> {
+  { admin, subjectId, cursor }: SubjectQuery & { cursor: string | null },
+): Promise<
+  Subject & { timeline: { entries: TimelineEntry[]; nextCursor: string | null }; blocks: readonly AddressBlock[] }
+> {
+  const args = {
+    subject_id: requireId(context, subjectId),
+    timeline_before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+    timeline_page_size: entriesPerPage + 1,
+    block_page_size: blocksPerPage,
+  };
+  const found = await callFunction(context, { name: "private.read_account_page", args, schema: accountPage });
+  const { records: entries, nextCursor } = pageOf(found.timeline, { limit: entriesPerPage, cursorOf: writeCursor });
+  return { ...subjectOf(context, { admin, found }), timeline: { entries, nextCursor }, blocks: found.blocks };
+}
+
+function subjectOf(
+  context: AppLoadContext,
+  { admin, found: { account, policy } }: { admin: InfrastructureAdmin; found: z.output<typeof subjectSchema> },
+): Subject {
+  if (account && policy) return { account, policy: withLocks(context, { admin, policy }) };
+  throw noSuchAccount(context);
+}
+
+function requireId(context: AppLoadContext, subjectId: string | undefined): string {
   const id = z.uuid().safeParse(subjectId);
-  if (id.success) {
-    const [account, policy] = await Promise.all([
-      readAccount(context, id.data),
-      readAccountPolicy(context, { admin, subjectId: id.data }),
-    ]);
-    if (account && policy) return { account, policy };
-  }
-  throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This account doesn’t exist." });
+  if (!id.success) throw noSuchAccount(context);
+  return id.data;
+}
+
+function noSuchAccount({ requestId }: AppLoadContext): Response {
+  return problem("NOT_FOUND", { requestId, detail: "This account doesn’t exist." });
 }
 
 /** Applies a policy step. */

@@ -30,18 +30,26 @@ export type ApprovableWorkspace = z.infer<typeof workspacesSchema>[number];
 
 const workspacesPerPage = 50;
 
+/** How many workspaces wait for approval, up to 1,001. */
+const waitingCount = z.number();
+const workspacesPage = z.object({ workspaces: workspacesSchema, waiting: waitingCount });
+
 /**
- * Finds workspaces by part of their name, by id, or by a member's email. For empty text, returns the workspaces that
- * may create keys.
+ * Finds workspaces by part of their name, by id, or by a member's email, and counts those that wait for approval. For
+ * empty text, finds the workspaces that may create keys.
  * @throws Response 503 UNAVAILABLE
  */
-export async function searchWorkspaces(
+export async function readWorkspaces(
   context: AppLoadContext,
   term: string,
-): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean }> {
+): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean; waiting: number }> {
   const args = { term, page_size: workspacesPerPage + 1 };
-  const found = await callFunction(context, { name: "private.search_workspaces", args, schema: workspacesSchema });
-  return { workspaces: found.slice(0, workspacesPerPage), more: found.length > workspacesPerPage };
+  const found = await callFunction(context, { name: "private.read_workspaces_page", args, schema: workspacesPage });
+  return {
+    workspaces: found.workspaces.slice(0, workspacesPerPage),
+    more: found.workspaces.length > workspacesPerPage,
+    waiting: found.waiting,
+  };
 }
 
 /** @throws Response 404 for an unknown workspace */
@@ -50,8 +58,10 @@ export async function requireApprovable(
   workspaceId: string | undefined,
 ): Promise<ApprovableWorkspace> {
   const id = z.uuid().safeParse(workspaceId);
-  const found = id.success ? await searchWorkspaces(context, id.data) : null;
-  const workspace = found?.workspaces.find((one) => one.id === id.data?.toLowerCase());
+  const args = { term: id.data, page_size: workspacesPerPage };
+  const schema = workspacesSchema;
+  const found = id.success ? await callFunction(context, { name: "private.search_workspaces", args, schema }) : [];
+  const workspace = found.find((one) => one.id === id.data?.toLowerCase());
   if (workspace) return workspace;
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This workspace doesn’t exist." });
 }
@@ -134,22 +144,23 @@ const requestsSchema = z.array(
 );
 export type KeyRequest = z.infer<typeof requestsSchema>[number];
 
+const approvalsPage = z.object({ requests: requestsSchema, count: waitingCount });
+
 /**
- * Returns a page of the workspaces that wait for approval, oldest request first.
+ * Returns a page of the workspaces that wait for approval, oldest request first, and how many wait.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
-export async function listApprovalRequests(
+export async function readApprovals(
   context: AppLoadContext,
   cursor: string | null,
-): Promise<{ waiting: KeyRequest[]; nextCursor: string | null }> {
+): Promise<{ waiting: KeyRequest[]; nextCursor: string | null; count: number }> {
   const after = positionOf(cursor, { read: readCursor, requestId: context.requestId });
   const args = { after, page_size: workspacesPerPage + 1 };
-  const found = await callFunction(context, { name: "private.list_approval_requests", args, schema: requestsSchema });
-  const { records: waiting, nextCursor } = pageOf(found, { limit: workspacesPerPage, cursorOf: writeCursor });
-  return { waiting, nextCursor };
-}
-
-/** Counts the workspaces that wait for approval, up to 1,001. @throws Response 503 UNAVAILABLE */
-export function countApprovalRequests(context: AppLoadContext): Promise<number> {
-  return callFunction(context, { name: "private.count_approval_requests", schema: z.number() });
+  const { requests, count } = await callFunction(context, {
+    name: "private.read_approvals_page",
+    args,
+    schema: approvalsPage,
+  });
+  const { records: waiting, nextCursor } = pageOf(requests, { limit: workspacesPerPage, cursorOf: writeCursor });
+  return { waiting, nextCursor, count };
 }

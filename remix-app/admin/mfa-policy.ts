@@ -7,7 +7,7 @@ import { createServiceClient } from "../supabase/data-api.ts";
 import { type ConsoleChange, callConsole, confirms, notConfirmed, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-const accountSchema = z.object({
+export const policySchema = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
   state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
@@ -18,7 +18,7 @@ const accountSchema = z.object({
 });
 
 /** An account's MFA policy as the console shows it. Each change sends the policy's `generation`. */
-export type AccountPolicy = z.infer<typeof accountSchema> & {
+export type AccountPolicy = z.infer<typeof policySchema> & {
   /** Why this admin cannot change the policy or reset the authenticators now; null if they can. */
   locks: { policy: string | null; reset: string | null };
 };
@@ -42,9 +42,17 @@ export async function readAccountPolicy(
   { admin, subjectId }: { admin: InfrastructureAdmin; subjectId: string },
 ): Promise<AccountPolicy | null> {
   const { data, error } = await callConsole(context, { name: "required_mfa_of", args: { subject_id: subjectId } });
-  const account = accountSchema.nullable().safeParse(data);
+  const account = policySchema.nullable().safeParse(data);
   if (error || !account.success) throw problem("UNAVAILABLE", { requestId: context.requestId });
-  return account.data && { ...account.data, locks: locksOf(context, { admin, account: account.data }) };
+  return account.data && withLocks(context, { admin, policy: account.data });
+}
+
+/** Adds why this admin cannot change a policy. */
+export function withLocks(
+  context: AppLoadContext,
+  { admin, policy }: { admin: InfrastructureAdmin; policy: z.infer<typeof policySchema> },
+): AccountPolicy {
+  return { ...policy, locks: locksOf(context, { admin, account: policy }) };
 }
 
 /**
@@ -138,7 +146,7 @@ const switchedOff = "Changes to the required-MFA policy are switched off on this
 
 function locksOf(
   { env }: AppLoadContext,
-  { admin, account }: { admin: InfrastructureAdmin; account: z.infer<typeof accountSchema> },
+  { admin, account }: { admin: InfrastructureAdmin; account: z.infer<typeof policySchema> },
 ): AccountPolicy["locks"] {
   const lock =
     account.id === admin.id ? refusals.oneself.message : account.enforced ? null : refusals.not_enforced.message;

@@ -10,7 +10,6 @@ import {
   appName,
   changeRegistry,
   displayName,
-  listRegistered,
   logoutUrl,
   overlapSeconds,
   type RegistryChange,
@@ -19,7 +18,7 @@ import {
   versionedChangeSchema,
 } from "./registry.ts";
 
-const clientSchema = z.object({
+export const clientSchema = z.object({
   name: z.string(),
   displayName: z.string(),
   enabled: z.boolean(),
@@ -37,11 +36,6 @@ const clientSchema = z.object({
   version: z.uuid().nullish(),
 });
 export type RegisteredClient = z.infer<typeof clientSchema>;
-
-/** Returns a page of the OpenID clients; see {@link listRegistered}. */
-export function listOpenidClients(context: AppLoadContext, page: { term: string; cursor: string | null }) {
-  return listRegistered(context, { ...page, list: "private.list_openid_clients", schema: clientSchema });
-}
 
 /** @throws Response 404 for an unknown client */
 export async function requireOpenidClient(

@@ -5,7 +5,7 @@ import { rangeDays } from "../studio/range.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
-const healthSchema = z.array(
+export const health = z.array(
   z.object({
     provider: z.string(),
     /** Enabled routes of enabled models. */
@@ -20,9 +20,9 @@ const healthSchema = z.array(
   }),
 );
 /** A provider's recent answers and failures. */
-export type ProviderHealth = z.infer<typeof healthSchema>[number];
+export type ProviderHealth = z.infer<typeof health>[number];
 
-const skippedSchema = z.array(
+export const skipped = z.array(
   z.object({
     model: z.string(),
     /** Null if the model was deleted. */
@@ -34,9 +34,9 @@ const skippedSchema = z.array(
   }),
 );
 /** A route that was skipped in some runs because it was cooling down. */
-export type SkippedRoute = z.infer<typeof skippedSchema>[number];
+export type SkippedRoute = z.infer<typeof skipped>[number];
 
-const usageSchema = z.array(
+export const usageSchema = z.array(
   z.object({
     /** Null for runs that reached no provider. */
     provider: z.string().nullable(),
@@ -52,16 +52,6 @@ const usageSchema = z.array(
 );
 /** The usage and cost of a provider's billing account in all workspaces. */
 export type ProviderUsage = z.infer<typeof usageSchema>[number];
-
-/** Returns each provider's answers of the last hour and failures of the last day. @throws Response 503 UNAVAILABLE */
-export function listProviderHealth(context: AppLoadContext): Promise<ProviderHealth[]> {
-  return callFunction(context, { name: "private.list_provider_health", schema: healthSchema });
-}
-
-/** Returns the routes that runs of the last 15 minutes skipped. @throws Response 503 UNAVAILABLE */
-export function listSkippedRoutes(context: AppLoadContext): Promise<SkippedRoute[]> {
-  return callFunction(context, { name: "private.list_skipped_routes", schema: skippedSchema });
-}
 
 /** Returns each provider's usage in a range of whole UTC days, highest cost first. @throws Response 503 UNAVAILABLE */
 export function listProviderUsage(

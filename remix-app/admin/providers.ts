@@ -1,9 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { pageOf, writeKeyCursor } from "../http/list-page.ts";
+import { rangeDays } from "../studio/range.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { modelPosition } from "./models.ts";
+import { health, skipped, usageSchema } from "./provider-usage.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
   at: z.string(),
@@ -29,24 +31,23 @@ export type ModelRoute = z.infer<typeof route>;
 
 const modelsPerPage = 40;
 
+const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }));
+const providersPage = z.object({ models, failing, health, skipped, usage: usageSchema });
+
 /**
- * Returns a page of the enabled models with their routes.
+ * Returns a page of the enabled models with their routes, the models with the most failed requests in the last hour,
+ * each provider's recent answers and failures, the routes that runs of the last 15 minutes skipped, and each provider's
+ * usage in a range of whole UTC days, highest cost first.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
-export async function listProviderRoutes(
+export async function readProviders(
   context: AppLoadContext,
-  cursor: string | null,
-): Promise<{ models: RoutedModel[]; nextCursor: string | null }> {
-  const args = { after: modelPosition(cursor, context), page_size: modelsPerPage + 1 };
-  const found = await callFunction(context, { name: "private.list_provider_routes", args, schema: models });
+  { cursor, range }: { cursor: string | null; range: { from: string; to: string } },
+) {
+  const { first: first_day, last: last_day } = rangeDays(range);
+  const args = { after: modelPosition(cursor, context), page_size: modelsPerPage + 1, first_day, last_day };
+  const found = await callFunction(context, { name: "private.read_providers_page", args, schema: providersPage });
   const cursorOf = ({ sortsAs }: RoutedModel) => writeKeyCursor(sortsAs);
-  const { records, nextCursor } = pageOf(found, { limit: modelsPerPage, cursorOf });
-  return { models: records, nextCursor };
-}
-
-const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }));
-
-/** Returns the enabled models with the most failed requests in the last hour. @throws Response 503 UNAVAILABLE */
-export function listFailingModels(context: AppLoadContext): Promise<z.infer<typeof failing>> {
-  return callFunction(context, { name: "private.list_failing_models", schema: failing });
+  const { records, nextCursor } = pageOf(found.models, { limit: modelsPerPage, cursorOf });
+  return { ...found, models: records, nextCursor };
 }

@@ -4,7 +4,6 @@ import { appScopes } from "../apps/app-rights.ts";
 import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
-import { callFunction } from "../supabase/data-api.ts";
 import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, confirms } from "./console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "./failed-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -73,21 +72,16 @@ function scopesOf(form: FormData): string[] {
   return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
 }
 
-const registrationsPerPage = 50;
+export const registrationsPerPage = 50;
 
-/**
- * Returns a page of one kind's registrations, ordered by name.
- * @param options.term a part of a name
- * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
- */
-export async function listRegistered<Schema extends z.ZodType<{ name: string }>>(
-  context: AppLoadContext,
-  { list, schema, term, cursor }: { list: `private.${string}`; schema: Schema; term: string; cursor: string | null },
-): Promise<{ records: z.output<Schema>[]; nextCursor: string | null }> {
-  const read = (text: string) => readKeyCursor(text, { length: 1 });
-  const [after = null] = positionOf(cursor, { read, requestId: context.requestId }) ?? [];
-  const args = { term, after, page_size: registrationsPerPage + 1 };
-  const found = await callFunction(context, { name: list, args, schema: z.array(schema) });
+/** Returns the name after which a page begins; null without a cursor. @throws Response 400 for an invalid cursor */
+export function registrationPosition(cursor: string | null, { requestId }: { requestId: string }): string | null {
+  const [after = null] = positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
+  return after;
+}
+
+/** Returns a page of one kind's registrations, and the cursor of the next page if there are more. */
+export function registrationPage<Registration extends { name: string }>(found: readonly Registration[]) {
   return pageOf(found, { limit: registrationsPerPage, cursorOf: ({ name }) => writeKeyCursor([name]) });
 }
 

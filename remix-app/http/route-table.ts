@@ -2,19 +2,26 @@ import type { LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
 import { matchRoutes } from "@remix-run/react";
 import { divideRoutes, notFoundPath } from "./route-parts.ts";
 
+/** A route that takes a request. */
+export interface FoundRoute {
+  status: "found";
+  authorization: Authorization;
+  /** The path to give to Remix. */
+  pathname: string;
+  takesForeignForms?: boolean;
+  /** The loader of a document, which is called without Remix. */
+  document?: DocumentLoader;
+  /** Whether a browser may load the page in advance: its loaders change nothing. True for pages in a frame. */
+  takesPrefetch?: boolean;
+  /** The route's path, such as `workspaces/:workspaceId`. */
+  pattern: string;
+  /** The parameters in the request's path. */
+  params: Readonly<Record<string, string | undefined>>;
+}
+
 /** The route table's verdict on a request, before anything else is checked. */
 export type RouteMatch =
-  /** `pathname` is the path to give to Remix. */
-  | {
-      status: "found";
-      authorization: Authorization;
-      pathname: string;
-      takesForeignForms?: boolean;
-      /** The loader of a document, which is called without Remix. */
-      document?: DocumentLoader;
-      /** Whether a browser may load the page in advance: its loaders change nothing. True for pages in a frame. */
-      takesPrefetch?: boolean;
-    }
+  | FoundRoute
   | { status: "not-found" }
   | { status: "method"; allow: string[]; authorization: Authorization };
 
@@ -69,8 +76,9 @@ export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">):
     if (pathname.length > maxPathLength || pathname.includes("%00")) return null;
     const path = pathname === "/_root.data" ? "/" : pathname.replace(/\.data$/, "");
     const { routes, tree } = partAt(pathname);
-    const route = routes[matchRoutes(tree as never, path)?.at(-1)?.route.id ?? ""];
-    if (!route || route.path === notFoundPath) return null;
+    const match = matchRoutes(tree as never, path)?.at(-1);
+    const route = routes[match?.route.id ?? ""];
+    if (!match || !route || route.path === notFoundPath) return null;
     const { loader, action, default: page, handle } = route.module;
     const { methods, authorization = "bearer", target, takesForeignForms, isDocument } = (handle ?? {}) as RouteHandle;
     // Only pages and actions have `.data` URLs. Remix wraps the responses at these URLs, but clients of other routes
@@ -81,21 +89,23 @@ export function createRouteTable(build: Pick<ServerBuild, "routes" | "assets">):
     const isPage = Boolean(page) && target !== false && !asData;
     const document = isDocument ? (loader as DocumentLoader) : undefined;
     const takesPrefetch = Boolean(page) && route.parentId !== "root" && !asData;
-    return { pathname, authorization, allow, takesForeignForms, takesPrefetch, document, isPage };
+    const { params } = match;
+    const pattern = route.path ?? "";
+    return { pathname, authorization, allow, takesForeignForms, takesPrefetch, document, pattern, params, isPage };
   }
 
   return {
     matchRequest({ pathname: requestPath, method }) {
       const found = find(requestPath);
       if (!found) return { status: "not-found" };
-      const { pathname, authorization, allow, takesForeignForms, takesPrefetch, document } = found;
+      const { pathname, authorization, allow, takesForeignForms, takesPrefetch, document, pattern, params } = found;
       const options = {
         ...(takesForeignForms && { takesForeignForms }),
         ...(takesPrefetch && { takesPrefetch }),
         ...(document && { document }),
       };
       return allow.includes(method)
-        ? { status: "found", authorization, pathname, ...options }
+        ? { status: "found", authorization, pathname, pattern, params, ...options }
         : { status: "method", allow: [...allow], authorization };
     },
     isPage(pathname) {

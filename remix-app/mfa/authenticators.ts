@@ -17,7 +17,7 @@ const authenticator = z.object({
   /** The time at which the identity backend last created a challenge for this authenticator; null if never. */
   lastUsedAt: utcText.nullable(),
 });
-const authenticators = z.array(authenticator);
+export const authenticators = z.array(authenticator);
 
 export type Authenticator = z.infer<typeof authenticator>;
 

@@ -30,7 +30,7 @@ export const recoverySchema = z
     message: "Enter a recovery code.",
   });
 
-const stateSchema = z.object({
+export const recoveryStateSchema = z.object({
   left: z.number().int(),
   createdAt: z.string().nullable(),
   unfinished: z.boolean(),
@@ -40,7 +40,7 @@ const stateSchema = z.object({
  * How many codes a user has left, when they were created, and whether this session used a code without finishing the
  * recovery.
  */
-export type RecoveryState = z.infer<typeof stateSchema>;
+export type RecoveryState = z.infer<typeof recoveryStateSchema>;
 
 /** @throws Response 503 UNAVAILABLE */
 export function recoveryState(
@@ -48,7 +48,7 @@ export function recoveryState(
   { id, sessionId }: { id: string; sessionId: string },
 ): Promise<RecoveryState> {
   const args = { subject_id: id, current_session_id: sessionId };
-  return callFunction(context, { name: "private.mfa_recovery_state", args, schema: stateSchema });
+  return callFunction(context, { name: "private.mfa_recovery_state", args, schema: recoveryStateSchema });
 }
 
 /**

@@ -136,6 +136,7 @@ describe.each([
         "public.device_session_state",
         "public.required_mfa_enforcement_version",
         "public.session_state",
+        "public.workspace_session_state",
       ]);
       const state = answers.find(({ call }) => call === "public.session_state")?.answer.body;
       expect(state).toMatchObject({ policy: { state: "required", satisfied: false } });

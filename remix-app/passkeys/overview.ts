@@ -5,9 +5,8 @@ import type { Passkey } from "./passkeys.ts";
 import { relyingPartyId } from "./relying-party.ts";
 
 export interface PasskeysOverview {
-  /** Null if they could not be read. */
-  passkeys: Passkey[] | null;
-  signals: Signals | null;
+  passkeys: Passkey[];
+  signals: Signals;
 }
 
 /**
@@ -15,9 +14,9 @@ export interface PasskeysOverview {
  */
 export function passkeysOverview(
   context: AppLoadContext,
-  { user, passkeys }: { user: User; passkeys: Passkey[] | null },
+  { user, passkeys }: { user: User; passkeys: Passkey[] },
 ): PasskeysOverview {
-  return { passkeys, signals: passkeys && signalsOf(context, { user, passkeys }) };
+  return { passkeys, signals: signalsOf(context, { user, passkeys }) };
 }
 
 function signalsOf({ env, origin }: AppLoadContext, { user, passkeys }: { user: User; passkeys: Passkey[] }): Signals {

@@ -5,7 +5,7 @@ import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
-const rows = z.array(
+export const passkeyRows = z.array(
   z
     .object({
       id: z.uuid(),
@@ -31,7 +31,7 @@ const rows = z.array(
     })),
 );
 
-export type Passkey = z.infer<typeof rows>[number];
+export type Passkey = z.infer<typeof passkeyRows>[number];
 
 /**
  * Returns an account's passkeys, oldest first.
@@ -39,7 +39,7 @@ export type Passkey = z.infer<typeof rows>[number];
  */
 export async function listPasskeys(env: Env, userId: string): Promise<Passkey[] | null> {
   const { data, error } = await createServiceClient(env).schema("private").rpc("list_passkeys", { user_id: userId });
-  return error ? null : rows.parse(data);
+  return error ? null : passkeyRows.parse(data);
 }
 
 /**

@@ -79,28 +79,15 @@ export async function listAccess(
   });
 }
 
-const accessState = z.object({
+/** The state of the access list, as the security page shows it. */
+export const accessState = z.object({
+  /** When the owner last confirmed the list. */
   confirmedAt: utcText.nullable(),
+  /** The ids of the items that were added without a step-up. */
   unconfirmed: z.array(z.uuid()),
   /** The number of apps, devices and coding agents whose access does not end with the current session. */
   others: z.number().int(),
 });
-
-/**
- * Returns when the owner last confirmed the access list, the ids of the list's items that were added without a step-up,
- * and the number of items that signing out of other sessions would end.
- * @throws Response 503 UNAVAILABLE if the database did not answer
- */
-export async function readAccessState(
-  context: AppLoadContext,
-  user: Pick<User, "id" | "sessionId">,
-): Promise<z.output<typeof accessState>> {
-  return callFunction(context, {
-    name: "private.access_state",
-    args: { subject_id: user.id, actor_session_id: user.sessionId },
-    schema: accessState,
-  });
-}
 
 /**
  * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed.

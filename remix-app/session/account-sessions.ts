@@ -7,7 +7,7 @@ import { problem } from "../http/problem.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
 
-const rows = z.array(
+export const sessionRows = z.array(
   z.object({
     id: z.uuid(),
     created_at: z.coerce.date(),
@@ -56,6 +56,9 @@ export interface AccountSession extends z.output<typeof listedSession> {
  */
 const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
 
+type SessionOwner = Pick<User, "id" | "sessionId">;
+type SessionQuery = { user: SessionOwner; limit: number; cursor?: string | undefined };
+
 /**
  * Returns a page of a user's sessions: the current one first, then the most recently seen.
  * @param options.limit page size, at most 100
@@ -64,19 +67,34 @@ const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-
  */
 export async function listSessions(
   context: AppLoadContext,
-  { user, limit, cursor }: { user: Pick<User, "id" | "sessionId">; limit: number; cursor?: string | undefined },
+  { user, limit, cursor }: SessionQuery,
 ): Promise<{ sessions: AccountSession[]; nextCursor: string | null }> {
-  const sessionRows = await callFunction(context, {
+  const found = await callFunction(context, {
     name: "private.account_sessions",
     args: {
       subject_id: user.id,
       first_session_id: user.sessionId,
-      before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+      before: sessionPosition(context, cursor),
       page_size: limit + 1,
     },
-    schema: rows,
+    schema: sessionRows,
   });
-  const { records, nextCursor } = pageOf(sessionRows, {
+  return sessionPage(found, { user, limit });
+}
+
+/**
+ * Returns the position at which a page of sessions begins. @throws Response 400 INVALID_REQUEST if the cursor is not ours
+ */
+export function sessionPosition({ requestId }: Pick<AppLoadContext, "requestId">, cursor: string | undefined) {
+  return positionOf(cursor, { read: readCursor, requestId });
+}
+
+/** Returns the first `limit` of the given sessions, and the cursor of the next page if there are more. */
+export function sessionPage(
+  found: z.output<typeof sessionRows>,
+  { user, limit }: Omit<SessionQuery, "cursor">,
+): { sessions: AccountSession[]; nextCursor: string | null } {
+  const { records, nextCursor } = pageOf(found, {
     limit,
     cursorOf: ({ id, refreshed_at }) =>
       writeCursor(id === user.sessionId ? afterFirst : { createdAt: refreshed_at, id }),
@@ -96,15 +114,6 @@ export async function listSessions(
   // Pages are ordered by time of refresh. Within a page, sessions are sorted by last use.
   sessions.sort((a, b) => Number(b.current) - Number(a.current) || b.lastSeenAt.localeCompare(a.lastSeenAt));
   return { sessions, nextCursor };
-}
-
-/**
- * Counts a user's sessions, up to 1,001.
- * @throws Response 503 UNAVAILABLE if the database did not answer
- */
-export function countSessions(context: AppLoadContext, user: Pick<User, "id">): Promise<number> {
-  const args = { subject_id: user.id };
-  return callFunction(context, { name: "private.count_account_sessions", args, schema: z.number() });
 }
 
 /**

@@ -92,7 +92,7 @@ async function startProxy() {
 }
 
 const stateOf = (accessToken: string) =>
-  fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null });
+  fetchSessionState(accessToken, { supabaseUrl: url, publishableKey, approvalProof: null, workspace: null });
 
 describe("the edge proxy against the running backend", () => {
   test("returns a signed-in session's user from its claims, once the database confirms that the session is active", async () => {

@@ -4,7 +4,12 @@ import { bearerToken } from "../http/authorization.ts";
 import { type Device, isSameSession, type StoredSession, successorOf } from "./cookies.ts";
 import { createSessionRefresher, refreshMarginSeconds, type SessionRefresher } from "./refresh.ts";
 import type { SessionServices } from "./request-session.ts";
-import { type DeviceSessionState, fetchDeviceSessionState, type SessionState } from "./session-state.ts";
+import {
+  type DeviceSessionState,
+  fetchDeviceSessionState,
+  type SessionState,
+  type WorkspaceQuery,
+} from "./session-state.ts";
 import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
 
 /**
@@ -76,7 +81,7 @@ export interface EdgeProxyOptions {
   /** Fetches the state of a session and of its browser in one call. */
   fetchState: (
     accessToken: string,
-    options: { device: Device; approvalProof: string | null },
+    options: { device: Device; approvalProof: string | null; workspace: WorkspaceQuery | null },
   ) => Promise<DeviceSessionState>;
   now?: () => number;
 }
@@ -91,6 +96,8 @@ export interface RequestCredentials {
   additions: readonly string[];
   /** Whether the visitor may never see the answer. Nothing is then renewed or recorded. */
   isPrefetch: boolean;
+  /** The workspace to read together with the session's state. */
+  workspace: WorkspaceQuery | null;
   /** Headers for calls to the identity backend on behalf of this visitor. */
   identityHeaders: Record<string, string>;
 }
@@ -182,7 +189,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   /** Accepts the candidate if it is the active session of its device. Otherwise, the vault decides. */
   async function check(
     { candidate, owner, ...progress }: Step<"check">,
-    { approvalProof, identityHeaders }: RequestCredentials,
+    { approvalProof, workspace, identityHeaders }: RequestCredentials,
   ): Promise<ProxyState> {
     const { access_token: accessToken } = candidate;
     const refused = {
@@ -198,6 +205,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     const { state, device: view } = await fetchState(accessToken, {
       device: owner,
       approvalProof: approvalProof(claims.session_id),
+      workspace,
     });
     const auth = { status: "authenticated", via: "cookie", accessToken, claims } as const;
     if (view === undefined) return state.status === "refused" ? refused : done(progress, { auth, device: null, state });

@@ -1,11 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { guardAttempt, outcomeOf, waitInWords } from "../abuse/attempts.ts";
+import { type AdmittedAttempt, guardAttempt, outcomeOf, waitInWords } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { emailSchema } from "./credentials.ts";
+import type { MailedLink } from "./mailed-link.ts";
 import { takeMintLease } from "./mint-session.ts";
 import { discardSession } from "./request-session.ts";
 import type { User } from "./user.ts";
@@ -55,6 +56,21 @@ export async function pendingEmailChange(context: AppLoadContext, userId: string
  */
 export async function emailChangeOfLink(context: AppLoadContext, tokenHash: string): Promise<LinkedEmailChange | null> {
   return linkedChange.nullable().parse(await callDatabase(context, "email_change_of_link", { token_hash: tokenHash }));
+}
+
+const foundLink = z.object({ email: z.string().nullable(), change: linkedChange.nullable() });
+
+/**
+ * Returns the email of the account that a mailed link would sign in to, or the change that it would confirm. Returns null
+ * if the link was used or replaced. Completes the attempt at the link, and does not use the link up.
+ * @throws Response 503 UNAVAILABLE if the database did not answer
+ */
+export async function findMailedLink(
+  context: AppLoadContext,
+  { link, attempt }: { link: MailedLink; attempt: AdmittedAttempt },
+): Promise<z.infer<typeof foundLink> | null> {
+  const values = { token_hash: link.token_hash, link_type: link.type, attempt_id: attempt.id };
+  return foundLink.nullable().parse(await callDatabase(context, "find_mailed_link", values));
 }
 
 /** Requests emails to both mailboxes from the identity backend. Each mailbox has to confirm. */

@@ -25,7 +25,7 @@ import {
 } from "./cookies.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
-import { fetchSessionState, type SessionState } from "./session-state.ts";
+import { fetchSessionState, type SessionState, type WorkspaceQuery } from "./session-state.ts";
 import { type Account, type DeviceView, retryOnce, tagOf, type Vault, VaultUnavailable } from "./vault.ts";
 
 export const authCallTimeoutMs = 8_000;
@@ -94,12 +94,14 @@ export interface OpenRequestSessionOptions {
   authorization: string | null;
   /** Whether the session is only checked. It is unavailable if it would have to be renewed. */
   isPrefetch?: boolean;
+  /** The workspace to read together with the session's state. */
+  workspace?: WorkspaceQuery | null;
   clientAddress: string;
 }
 
 /** Returns the edge proxy's verdict on a request's session, with the methods that act on the session. */
 export async function openRequestSession(options: OpenRequestSessionOptions): Promise<RequestSession> {
-  const { env, services, jar, origin, authorization, isPrefetch = false, clientAddress } = options;
+  const { env, services, jar, origin, authorization, isPrefetch = false, workspace = null, clientAddress } = options;
   const { proxy, refreshSession, vault } = services;
   const scope: SessionCookieScope = sessionCookieScope({
     supabaseUrl: env.SUPABASE_URL,
@@ -121,6 +123,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     approvalProof,
     additions,
     isPrefetch,
+    workspace,
     identityHeaders: headers,
   });
   const { auth, device } = verdict;
@@ -135,11 +138,12 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
   }
   // Also clears cookie chunks that do not form a session.
   if (byCookie && auth.status === "anonymous" && hasSessionCookie(jar, scope)) setSession(null);
-  const fetchState = (accessToken: string) =>
+  const fetchState = (accessToken: string, of: WorkspaceQuery | null) =>
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
       publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
       approvalProof: approvalProof(claimsOfIssued(accessToken).session_id),
+      workspace: of,
     });
   let state: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
 
@@ -185,7 +189,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     state: () => {
       state ??=
         auth.status === "authenticated"
-          ? fetchState(auth.accessToken)
+          ? fetchState(auth.accessToken, workspace)
           : Promise.resolve<SessionState>({ status: "over" });
       return state;
     },
@@ -196,7 +200,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       return deviceCookie;
     },
     approvalProof: () => (auth.status === "authenticated" ? approvalProof(auth.claims.session_id) : null),
-    stateOf: ({ access_token }) => fetchState(access_token),
+    stateOf: ({ access_token }) => fetchState(access_token, null),
     clear: () => {
       setSession(null);
       clearApprovalCookie({ env, jar, origin });

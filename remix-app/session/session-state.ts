@@ -35,7 +35,10 @@ const facts = z.object({
 /** Defined once, because a schema compiles itself when it first parses. */
 const responseBody = z.looseObject({});
 const deviceState = z.object({ device: deviceView.nullable() });
-const sessionState = z.union([z.object({ alive: z.literal(false) }), facts.extend({ alive: z.literal(true) })]);
+const sessionState = z.union([
+  z.object({ alive: z.literal(false) }),
+  facts.extend({ alive: z.literal(true), workspaceRead: z.unknown().optional() }),
+]);
 
 /** The result of `public.session_state` for an active session. */
 export type SessionFacts = z.infer<typeof facts>;
@@ -45,10 +48,23 @@ export type SessionFacts = z.infer<typeof facts>;
  * deleted. `refused` means that the token itself was rejected. `unavailable` means that the state could not be read.
  */
 export type SessionState =
-  | { status: "alive"; facts: SessionFacts }
+  | { status: "alive"; facts: SessionFacts; workspace?: WorkspaceRead }
   | { status: "over" }
   | { status: "refused" }
   | { status: "unavailable" };
+
+/** The workspace to read together with a session's state, because the request is about it. */
+export interface WorkspaceQuery {
+  /** A UUID. */
+  id: string;
+  /** Whether to read also what surrounds the workspace's pages. */
+  withFrame: boolean;
+}
+
+/** The result of `public.read_workspace` for the session's user, not yet parsed. */
+export interface WorkspaceRead extends WorkspaceQuery {
+  read: unknown;
+}
 
 /** A session's state, and the state of its browser's device; `undefined` if the device's state could not be read. */
 export interface DeviceSessionState {
@@ -64,6 +80,7 @@ export interface SessionStateOptions {
    * Proves that the browser sent the cookie of the session's mobile approval. Null if the browser has no such cookie.
    */
   approvalProof: string | null;
+  workspace: WorkspaceQuery | null;
   fetch?: typeof globalThis.fetch;
 }
 
@@ -73,7 +90,7 @@ export interface SessionStateOptions {
  */
 export async function fetchSessionState(accessToken: string, options: SessionStateOptions): Promise<SessionState> {
   const body = await callStateFunction(accessToken, { ...options, name: "session_state", args: {} });
-  return typeof body === "string" ? { status: body } : stateOf(body);
+  return typeof body === "string" ? { status: body } : stateOf(body, options);
 }
 
 /** Fetches the state of the session and of the browser's device in one call, `public.device_session_state`. */
@@ -85,16 +102,22 @@ export async function fetchDeviceSessionState(
   const body = await callStateFunction(accessToken, { ...options, name: "device_session_state", args });
   if (typeof body === "string") return { state: { status: body } };
   const view = deviceState.safeParse(body);
-  return view.success ? { state: stateOf(body), device: view.data.device } : { state: { status: "unavailable" } };
+  return view.success
+    ? { state: stateOf(body, options), device: view.data.device }
+    : { state: { status: "unavailable" } };
 }
 
 const fetchState = /* @__PURE__ */ fetchWithin(policyTimeoutMs);
 
+/** Calls the function, or the one that also reads the workspace. */
 async function callStateFunction(
   accessToken: string,
   options: SessionStateOptions & { name: string; args: Record<string, string> },
 ): Promise<object | "refused" | "unavailable"> {
-  const { supabaseUrl, publishableKey, approvalProof, fetch = fetchState, name, args } = options;
+  const { supabaseUrl, publishableKey, approvalProof, workspace, fetch = fetchState } = options;
+  const [name, args] = workspace
+    ? ["workspace_session_state", { ...options.args, workspace_id: workspace.id, with_frame: workspace.withFrame }]
+    : [options.name, options.args];
   const headers = new Headers({
     apikey: publishableKey,
     Authorization: `Bearer ${accessToken}`,
@@ -116,10 +139,12 @@ async function callStateFunction(
   }
 }
 
-function stateOf(body: object): SessionState {
+function stateOf(body: object, { workspace }: Pick<SessionStateOptions, "workspace">): SessionState {
   const { data: state } = sessionState.safeParse(body);
   if (!state) return { status: "unavailable" };
   if (!state.alive || state.user.banned || state.user.deleted) return { status: "over" };
   // An unreadable policy doesn't tell whether the session needs a second factor.
-  return state.policy.state === "malformed" ? { status: "unavailable" } : { status: "alive", facts: state };
+  if (state.policy.state === "malformed") return { status: "unavailable" };
+  const { workspaceRead: read, ...sessionFacts } = state;
+  return { status: "alive", facts: sessionFacts, ...(workspace && { workspace: { ...workspace, read } }) };
 }

@@ -26,7 +26,7 @@ const signInIdentity = identity.extend({
 export const identityList = z.object({ identities: z.array(identity), canUnlink: z.boolean() });
 export type IdentityList = z.output<typeof identityList>;
 
-const signInMethods = z.object({
+export const signInMethods = z.object({
   password: z.boolean(),
   passkeys: z.number().int(),
   identities: z.array(signInIdentity),

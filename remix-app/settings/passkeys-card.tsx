@@ -23,7 +23,7 @@ export function PasskeysCard({
   unconfirmed,
   notice,
 }: PasskeysOverview & { unconfirmed: readonly string[]; notice: SettingsNotice | null }) {
-  const full = passkeys !== null && passkeys.length >= maxPasskeys;
+  const full = passkeys.length >= maxPasskeys;
   return (
     <Card
       id="passkeys"
@@ -33,14 +33,11 @@ export function PasskeysCard({
     >
       <CardNotice notice={notice} card="passkeys" words={noticeTexts} />
       <div className="space-y-4">
-        {passkeys === null ? (
-          <Notice tone="warn">We can’t show your passkeys right now. They still work. Try again in a moment.</Notice>
-        ) : null}
         {full ? <Notice>You have {maxPasskeys} passkeys, the maximum. Delete one to add another.</Notice> : null}
-        {passkeys?.length === 0 ? (
+        {passkeys.length === 0 ? (
           <p className="text-muted">No passkeys yet. Add one on each device you sign in from.</p>
         ) : null}
-        {passkeys && passkeys.length > 0 ? (
+        {passkeys.length > 0 ? (
           <ul className="-my-3 divide-y divide-line">
             {passkeys.map((passkey) => (
               <PasskeyItem key={passkey.id} passkey={passkey} unconfirmed={unconfirmed.includes(passkey.id)} />

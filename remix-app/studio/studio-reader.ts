@@ -32,7 +32,7 @@ export async function requireStudioReader(
   return (await requirePermission(context, { request, params, permission: "use_ai_studio" })).member;
 }
 
-const refusal = z.union([
+export const refusal = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
   z.object({ outcome: z.literal("bad_window"), fault: z.string() }),
 ]);

@@ -66,15 +66,3 @@ export async function listWorkspaces(
   if (error) throw workspaceProblem(error, { requestId });
   return workspacePage(rows.parse(found), query);
 }
-
-const othersListed = 8;
-
-/** Returns other workspaces to switch to. Returns none if the lookup fails, so that the page still loads. */
-export async function readOtherWorkspaces(
-  user: Reader,
-  { workspaceId, requestId }: { workspaceId: string; requestId: string },
-): Promise<{ id: string; name: string }[]> {
-  const listed = await listWorkspaces(user, { limit: othersListed + 1, requestId }).catch(() => null);
-  const others = listed?.workspaces.filter(({ id }) => id !== workspaceId) ?? [];
-  return others.slice(0, othersListed).map(({ id, name }) => ({ id, name }));
-}

@@ -122,23 +122,6 @@ export async function namesOfMembers(
   );
 }
 
-const countRow = z.object({ role_id: z.uuid(), members: z.number() });
-
-/** Returns how many members each role of a workspace has, counted up to 1,001. */
-export async function countRoleMembers(
-  { data }: User,
-  { workspaceId, requestId }: Place,
-): Promise<Map<string, number>> {
-  const { data: rows, error } = await data.rpc("count_role_members", { workspace_id: workspaceId });
-  if (error) throw workspaceProblem(error, { requestId });
-  return new Map(
-    z
-      .array(countRow)
-      .parse(rows)
-      .map(({ role_id, members }) => [role_id, members]),
-  );
-}
-
 /** Returns a workspace's roles, from the widest to the narrowest. */
 export async function listRoles({ data }: User, { workspaceId, requestId }: Place): Promise<Role[]> {
   const { data: rows, error } = await data
@@ -146,15 +129,30 @@ export async function listRoles({ data }: User, { workspaceId, requestId }: Plac
     .select("id, name, is_owner, permissions")
     .eq("workspace_id", workspaceId);
   if (error) throw workspaceProblem(error, { requestId });
-  return z
-    .array(roleRow)
-    .parse(rows)
-    .sort(
-      (a, b) =>
-        Number(b.is_owner) - Number(a.is_owner) ||
-        b.permissions.length - a.permissions.length ||
-        a.name.localeCompare(b.name),
-    );
+  return z.array(roleRow).parse(rows).sort(byWidth);
+}
+
+const countedRole = roleRow.extend({
+  /** Counted up to 1,001. */
+  members: z.number(),
+});
+
+/** Returns a workspace's roles like {@link listRoles}, each with its number of members. */
+export async function listCountedRoles(
+  { data }: User,
+  { workspaceId, requestId }: Place,
+): Promise<z.infer<typeof countedRole>[]> {
+  const { data: rows, error } = await data.rpc("list_workspace_roles", { workspace_id: workspaceId });
+  if (error) throw workspaceProblem(error, { requestId });
+  return z.array(countedRole).parse(rows).sort(byWidth);
+}
+
+function byWidth(a: Role, b: Role): number {
+  return (
+    Number(b.is_owner) - Number(a.is_owner) ||
+    b.permissions.length - a.permissions.length ||
+    a.name.localeCompare(b.name)
+  );
 }
 
 /**

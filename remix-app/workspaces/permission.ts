@@ -16,74 +16,86 @@ export const workspacePermissions = [
 
 export type WorkspacePermission = (typeof workspacePermissions)[number];
 
-/** The permissions of the AI studio. */
-export const studioPermissions: ReadonlySet<WorkspacePermission> = new Set([
-  "use_ai_studio",
-  "manage_ai_keys",
-  "manage_ai_policy",
-]);
-
 const anyId = z.uuid();
-const permission = z.enum(workspacePermissions);
-const row = z.object({
-  id: z.uuid(),
-  name: z.string(),
-  plan_id: z.string(),
-  personal_user_id: z.uuid().nullable(),
-  created_at: z.string(),
-  workspace_members: z.array(
-    z.object({
-      role: z.object({ id: z.uuid(), name: z.string(), permissions: z.array(permission), is_owner: z.boolean() }),
-    }),
-  ),
-});
 
 /** A workspace with the caller's permissions in it. */
-export interface WorkspaceAccess {
-  id: string;
-  name: string;
-  planId: string;
-  /** Whether the workspace is the caller's own personal workspace. */
-  personal: boolean;
-  createdAt: string;
-  role: string;
-  isOwner: boolean;
-  permissions: readonly WorkspacePermission[];
-}
+const workspaceAccess = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    planId: z.string(),
+    /** Whether the workspace is the caller's own personal workspace. */
+    personal: z.boolean(),
+    createdAt: z.string(),
+    role: z.string(),
+    isOwner: z.boolean(),
+    permissions: z.array(z.enum(workspacePermissions)),
+  })
+  .transform(({ permissions, ...workspace }) => ({
+    ...workspace,
+    permissions: workspace.isOwner ? workspacePermissions : (permissions as readonly WorkspacePermission[]),
+  }));
+
+export type WorkspaceAccess = z.output<typeof workspaceAccess>;
+
+/** The result of `public.read_workspace` for a member. Only the frame of pages needs the optional fields. */
+const workspaceRead = z.object({
+  workspace: workspaceAccess,
+  /** Other workspaces to switch to. */
+  others: z.array(z.object({ id: z.uuid(), name: z.string() })).default([]),
+  /** Set if the credits for the member's requests are low or used up. */
+  creditNotice: z
+    .object({
+      level: z.enum(["low", "empty"]),
+      /** Exact decimal string. */
+      available: z.string(),
+    })
+    .nullable()
+    .default(null),
+});
+
+/** Null if row-level security does not show the workspace to the user as a member. */
+const workspaceAnswer = workspaceRead.nullable();
+type WorkspaceAnswer = z.output<typeof workspaceAnswer>;
 
 /**
  * Returns a workspace if row-level security shows it to the user as a member, otherwise null.
  * @throws Response 503 UNAVAILABLE if the Data API did not answer
  */
 export async function getWorkspace(
-  { id: userId, data }: Reader,
-  { workspaceId, requestId }: { workspaceId: string; requestId: string },
+  context: AppLoadContext,
+  { user, workspaceId }: { user: Reader; workspaceId: string },
 ): Promise<WorkspaceAccess | null> {
+  const known = await readWithSession(context, { workspaceId, withFrame: false });
+  const read = known === undefined ? await readWorkspace(context, { user, workspaceId, withFrame: false }) : known;
+  return read?.workspace ?? null;
+}
+
+type ReadQuery = { workspaceId: string; withFrame: boolean };
+
+/**
+ * Returns a workspace that was read together with the session's state. Undefined if it was not read, because the request
+ * changes something.
+ */
+async function readWithSession(
+  { session }: AppLoadContext,
+  { workspaceId, withFrame }: ReadQuery,
+): Promise<WorkspaceAnswer | undefined> {
+  const state = await session.state();
+  const known = state.status === "alive" ? state.workspace : undefined;
+  const answers = known?.id === workspaceId && (known.withFrame || !withFrame);
+  return answers ? workspaceAnswer.parse(known.read) : undefined;
+}
+
+async function readWorkspace(
+  { requestId }: AppLoadContext,
+  { user, workspaceId, withFrame }: ReadQuery & { user: Reader },
+): Promise<WorkspaceAnswer> {
   if (!anyId.safeParse(workspaceId).success) return null;
-  const { data: found, error } = await data
-    .from("workspaces")
-    .select(
-      "id, name, plan_id, personal_user_id, created_at, " +
-        "workspace_members!inner(role:workspace_roles!inner(id, name, permissions, is_owner))",
-    )
-    .eq("id", workspaceId)
-    .eq("workspace_members.user_id", userId)
-    .maybeSingle();
+  const args = { workspace_id: workspaceId, with_frame: withFrame };
+  const { data: found, error } = await user.data.rpc("read_workspace", args);
   if (error) throw workspaceProblem(error, { requestId });
-  if (!found) return null;
-  const workspace = row.parse(found);
-  const role = workspace.workspace_members[0]?.role;
-  if (!role) return null;
-  return {
-    id: workspace.id,
-    name: workspace.name,
-    planId: workspace.plan_id,
-    personal: workspace.personal_user_id === userId,
-    createdAt: workspace.created_at,
-    role: role.name,
-    isOwner: role.is_owner,
-    permissions: role.is_owner ? workspacePermissions : role.permissions,
-  };
+  return workspaceAnswer.parse(found);
 }
 
 /** A request with the workspace id in its URL. */
@@ -102,32 +114,48 @@ export interface FoundWorkspace {
  * @throws Response like requireUser; 404 NOT_FOUND if the user is not a member, 409 if the form is from another
  * account's page
  */
-export async function requireWorkspace(
+export async function requireWorkspace(context: AppLoadContext, asked: AskedWorkspace): Promise<FoundWorkspace> {
+  const { user, workspace } = await readForRequest(context, { ...asked, withFrame: false });
+  return { user, workspace, member: { userId: user.id, workspaceId: workspace.id } };
+}
+
+/**
+ * Returns a workspace with what surrounds the content of its pages.
+ * @throws Response like {@link requireWorkspace}
+ */
+export function requireWorkspaceFrame(context: AppLoadContext, asked: AskedWorkspace) {
+  return readForRequest(context, { ...asked, withFrame: true });
+}
+
+async function readForRequest(
   context: AppLoadContext,
-  { request, params }: AskedWorkspace,
-): Promise<FoundWorkspace> {
-  const { requestId } = context;
+  { request, params, withFrame }: AskedWorkspace & { withFrame: boolean },
+) {
   const user = await requireUser(context, request);
-  const workspaceId = params.workspaceId ?? "";
-  const workspace = await readOnce(context, { request, read: () => getWorkspace(user, { workspaceId, requestId }) });
-  if (workspace) return { user, workspace, member: { userId: user.id, workspaceId: workspace.id } };
+  const { workspaceId = "" } = params;
+  let read = await readWithSession(context, { workspaceId, withFrame });
+  if (read === undefined) {
+    read = await (request.method === "GET"
+      ? readOnce(context, { user, workspaceId })
+      : readWorkspace(context, { user, workspaceId, withFrame }));
+  }
+  if (read) return { ...read, user };
   await requireFormAccount(context, request);
-  throw problem("NOT_FOUND", { requestId });
+  throw problem("NOT_FOUND", { requestId: context.requestId });
 }
 
 /** The workspaces of the pages being loaded. */
-const pageReads = new WeakMap<AppLoadContext, Promise<WorkspaceAccess | null>>();
+const pageReads = new WeakMap<AppLoadContext, Promise<WorkspaceAnswer>>();
 
 /**
- * Reads a page's workspace once for the loaders of the page and of its frames, which run at the same time. An action
- * reads for itself, because the page that answers it shows what has changed.
+ * Reads the workspace of a page that answers an action, once for the loaders of the page and of its frames, which run at
+ * the same time. It is not known from the session's state, because the action may have changed it.
  */
 function readOnce(
   context: AppLoadContext,
-  { request, read }: { request: Request; read: () => Promise<WorkspaceAccess | null> },
-): Promise<WorkspaceAccess | null> {
-  if (request.method !== "GET") return read();
-  const reading = pageReads.get(context) ?? read();
+  { user, workspaceId }: { user: User; workspaceId: string },
+): Promise<WorkspaceAnswer> {
+  const reading = pageReads.get(context) ?? readWorkspace(context, { user, workspaceId, withFrame: true });
   pageReads.set(context, reading);
   return reading;
 }

@@ -52,7 +52,7 @@ export async function readApiWorkspace(
 ): Promise<ApiWorkspace> {
   if (caller.kind === "user") {
     const id = requireId(context, workspaceId);
-    const found = await getWorkspace(caller.user, { workspaceId: id, requestId: context.requestId });
+    const found = await getWorkspace(context, { user: caller.user, workspaceId: id });
     if (!found) throw problem("NOT_FOUND", { requestId: context.requestId });
     return workspaceShown.parse(found);
   }

@@ -53,7 +53,7 @@ export interface IdentityBackend {
   logout: Behaviour;
   /** The response to sign-ups and requests for an email. */
   mails: Behaviour | { status: number; code: string };
-  /** The response of `session_state` and `device_session_state`. */
+  /** The response of `session_state`, `device_session_state` and `workspace_session_state`. */
   state: Behaviour | "nonsense";
   /** The response of `begin_attempt`. */
   attempts: Behaviour | "nonsense" | object;
@@ -100,7 +100,7 @@ const works = {
 const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails)$/;
 const ofVault =
   /\/rpc\/(open_account_device|store_account_session|discard_account_session|sign_in_account|sign_out_device)$/;
-const ofState = /\/rpc\/(device_)?session_state$/;
+const ofState = /\/rpc\/((device|workspace)_)?session_state$/;
 /** Headers that apply to one connection only. */
 const ofConnection = ["host", "connection", "keep-alive", "content-length", "content-encoding", "transfer-encoding"];
 const internalError = { code: "XX000", message: "internal text" };

@@ -1454,6 +1454,21 @@ as $$
   select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
 $$;
 
+-- Returns { email, change } of a mailed link, or null if the link was used or replaced, and completes the attempt at the
+-- link: a link that leads to nothing counts as failed. change is the result of private.email_change_of_link.
+create or replace function private.find_mailed_link(token_hash text, link_type text, attempt_id uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  change jsonb := case when link_type = 'email_change' then private.email_change_of_link(find_mailed_link.token_hash) end;
+  email text := coalesce(change ->> 'email', private.email_of_link(find_mailed_link.token_hash, link_type));
+  is_found boolean := change is not null or email is not null;
+begin
+  perform private.complete_attempt(find_mailed_link.attempt_id, case when is_found then 'succeeded' else 'failed' end);
+  return case when is_found then jsonb_build_object('email', email, 'change', change) end;
+end
+$$;
+
 -- Creates a profile and a personal workspace on the free plan in the transaction that creates the user. A failed
 -- sign-up rolls back all of them.
 -- Definer: the identity backend inserts users, but has no grant on profiles or workspaces.
@@ -3837,6 +3852,61 @@ begin
   ));
   return '{}';
 end
+$$;
+
+-- Returns { accounts, waiting } for the console's first page: the accounts that match the term, or the page of all
+-- accounts before the given one if the term is empty, and how many workspaces wait for approval.
+create or replace function private.read_accounts_page(term text, before jsonb, page_size integer) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'accounts', case
+      when term = '' then private.list_accounts(before, page_size)
+      else private.search_accounts(term, page_size)
+    end,
+    'waiting', private.count_approval_requests()
+  )
+$$;
+
+-- Returns { workspaces, waiting }: the workspaces that match the term, and how many wait for approval.
+create or replace function private.read_workspaces_page(term text, page_size integer) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'workspaces', private.search_workspaces(term, page_size), 'waiting', private.count_approval_requests()
+  )
+$$;
+
+-- Returns { requests, count }: a page of the requests for approval, and how many there are.
+create or replace function private.read_approvals_page(after jsonb, page_size integer) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'requests', private.list_approval_requests(after, page_size), 'count', private.count_approval_requests()
+  )
+$$;
+
+-- Returns { account, policy }, both null if the account doesn't exist.
+create or replace function private.read_subject(subject_id uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'account', private.account_overview(subject_id), 'policy', private.required_mfa_of(subject_id)
+  )
+$$;
+
+-- Returns the result of read_subject with { timeline, blocks }: a page of the account's timeline, and the active blocks
+-- of its recent addresses.
+create or replace function private.read_account_page(
+  subject_id uuid, timeline_before jsonb, timeline_page_size integer, block_page_size integer
+)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select private.read_subject(subject_id) || jsonb_build_object(
+    'timeline', private.account_timeline(subject_id, timeline_before, timeline_page_size),
+    'blocks', private.list_address_blocks(subject_id => read_account_page.subject_id, page_size => block_page_size)
+  )
 $$;
 
 -- Adds or edits a plan. The change is { actor, plan, seen (the version that the admin saw, or null to add a plan),
@@ -9481,6 +9551,23 @@ as $$
   where d.user_code = read_device_authorization.user_code
 $$;
 
+-- Returns the result of private.read_device_authorization, and completes the attempt at the code: a wrong code counts as
+-- failed.
+create or replace function private.find_device_authorization(user_code text, reader_id uuid, attempt_id uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  found_request jsonb := private.read_device_authorization(
+    find_device_authorization.user_code, find_device_authorization.reader_id
+  );
+begin
+  perform private.complete_attempt(
+    find_device_authorization.attempt_id, case when found_request is null then 'failed' else 'void' end
+  );
+  return found_request;
+end
+$$;
+
 -- Records a person's decision about a device's request. Returns approved, denied, not_found, expired, conflict (already
 -- decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person's activity.
 -- Callers must first check that the session is fresh.
@@ -13498,6 +13585,24 @@ as $$
   end
 $$;
 
+-- Returns { run, content }: a run, and whether its content is stored.
+create or replace function ai.read_run_page(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.read_run(member_id, workspace, run_id), 'content', ai.describe_run_content(member_id, workspace, run_id)
+  )
+$$;
+
+-- Returns { policy, options }: the workspace's policy, and what it can select.
+create or replace function ai.read_policy_page(member_id uuid, workspace uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'policy', ai.read_workspace_policy(member_id, workspace), 'options', ai.read_policy_options(member_id, workspace)
+  )
+$$;
+
 -- Changes the given fields of a workspace's policy, for a member with manage_ai_policy: allowedModels, deniedModels,
 -- requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd,
 -- appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the member
@@ -14213,6 +14318,89 @@ as $$
     'Former member'
   )
   where member is not null
+$$;
+
+-- Returns the credit notice for the caller in a workspace, as ai.read_credit_notice does. Null also without the required
+-- MFA.
+-- Definer: users cannot read balances. Reads only the notice of the caller.
+create or replace function public.read_credit_notice(workspace_id uuid) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  if not private.account_required_mfa_satisfied() then
+    return null;
+  end if;
+  return ai.read_credit_notice(auth.uid(), read_credit_notice.workspace_id);
+end
+$$;
+
+-- Returns { workspace } or, with the frame, { workspace, others, creditNotice }. Returns null if row-level security does
+-- not show the workspace to the caller as a member. workspace is { id, name, planId, personal, createdAt, role, isOwner,
+-- permissions }. personal tells whether it is the caller's own. others lists up to eight workspaces to switch to.
+create or replace function public.read_workspace(workspace_id uuid, with_frame boolean default false) returns jsonb
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  workspace jsonb := (
+    select jsonb_build_object(
+      'id', w.id,
+      'name', w.name,
+      'planId', w.plan_id,
+      'personal', w.personal_user_id is not distinct from m.user_id,
+      'createdAt', w.created_at,
+      'role', r.name,
+      'isOwner', r.is_owner,
+      'permissions', r.permissions
+    )
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.workspace_id = read_workspace.workspace_id and m.user_id = (select auth.uid())
+  );
+begin
+  if workspace is null then
+    return null;
+  end if;
+  if not with_frame then
+    return jsonb_build_object('workspace', workspace);
+  end if;
+  return jsonb_build_object(
+    'workspace', workspace,
+    'others', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'name', o.name) order by o.place), '[]')
+      from (
+        select l.id, l.name, l.place
+        from public.list_workspaces(null, 9) with ordinality as l (id, name, plan_id, personal, role, place)
+        where l.id <> read_workspace.workspace_id
+        order by l.place
+        limit 8
+      ) o
+    ),
+    'creditNotice', public.read_credit_notice(read_workspace.workspace_id)
+  );
+end
+$$;
+
+-- Returns the state of a session and, if a device is given, of the browser's device, as public.session_state and
+-- public.device_session_state do, with the result of public.read_workspace for the same caller as workspaceRead.
+create or replace function public.workspace_session_state(
+  workspace_id uuid,
+  with_frame boolean,
+  device_id uuid default null,
+  device_secret text default null
+) returns jsonb
+  language plpgsql stable security invoker set search_path = ''
+as $$
+begin
+  return case
+      when workspace_session_state.device_id is null then public.session_state()
+      else public.device_session_state(workspace_session_state.device_id, workspace_session_state.device_secret)
+    end
+    || jsonb_build_object(
+      'workspaceRead',
+      public.read_workspace(workspace_session_state.workspace_id, workspace_session_state.with_frame)
+    );
+end
 $$;
 
 -- Encodes a run's duration as a number that has twelve digits for each bucket and a 1 in the run's bucket. The sum of
@@ -15085,12 +15273,13 @@ as $$
   limit page_size
 $$;
 
--- Returns the number of members for each role of a workspace. Stops counting at 1,001.
-create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
+-- Returns a workspace's roles, each with its number of members. Stops counting at 1,001.
+create or replace function public.list_workspace_roles(workspace_id uuid)
+  returns table (id uuid, name text, is_owner boolean, permissions public.workspace_permission[], members bigint)
   language sql stable security invoker set search_path = ''
 as $$
   select
-    r.id,
+    r.id, r.name, r.is_owner, r.permissions,
     (
       select count(*)
       from (
@@ -15098,7 +15287,7 @@ as $$
       ) as counted
     )
   from public.workspace_roles r
-  where r.workspace_id = count_role_members.workspace_id
+  where r.workspace_id = list_workspace_roles.workspace_id
 $$;
 
 -- Returns the roles that a person may assign to members and withdraw from them. Excludes roles with permissions that the
@@ -15952,6 +16141,17 @@ as $$
   )
   from ai.models m
   where m.id = model
+$$;
+
+-- Returns { apps, clients }: a page of the apps and a page of the OpenID clients whose names contain the term.
+create or replace function private.read_apps_page(term text, after_app text, after_client text, page_size integer)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'apps', private.list_apps(term, after_app, page_size),
+    'clients', private.list_openid_clients(term, after_client, page_size)
+  )
 $$;
 
 -- Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of a
@@ -17063,6 +17263,48 @@ as $$
   end
 $$;
 
+-- Returns { overview, budgets, keys, approval } for the first page of a workspace: the usage by model, the first budgets,
+-- the newest key, and the state of the keys' approval.
+create or replace function ai.read_workspace_home(
+  member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
+  previous_to timestamptz, days_each integer, max_rows integer, max_budgets integer, budget_scopes text[]
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'overview', ai.read_overview(
+      member_id, workspace, range_from, range_to, previous_from, previous_to, 'model', days_each, max_rows
+    ),
+    'budgets', ai.read_budgets(member_id, workspace, null, max_budgets, budget_scopes),
+    'keys', ai.list_keys(member_id, workspace, null, 1),
+    'approval', ai.read_key_approval(member_id, workspace)
+  )
+$$;
+
+-- Returns { page, filters }: a page of runs, and the values to filter them by.
+create or replace function ai.read_runs_page(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'page', ai.list_runs(member_id, workspace, filter, before, page_size, scan_limit),
+    'filters', ai.list_run_filters(member_id, workspace)
+  )
+$$;
+
+-- Returns { keys, agents, approval }: a page of keys, the members with agents, and the state of the keys' approval.
+create or replace function ai.read_keys_page(member_id uuid, workspace uuid, before jsonb, page_size integer)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'keys', ai.list_keys(member_id, workspace, before, page_size),
+    'agents', ai.list_agent_access(member_id, workspace),
+    'approval', ai.read_key_approval(member_id, workspace)
+  )
+$$;
+
 -- Returns { priced }, the facts from which the web server explains a run's cost: whether credits were due and, if
 -- provider cost is visible, the markup, the prices of the charged routes, and the requests to providers.
 create or replace function ai.run_pricing_facts(run ai.runs, cost_visible boolean) returns jsonb
@@ -17471,6 +17713,21 @@ as $$
   where u.id = subject_id
 $$;
 
+-- Returns { models, failing, health, skipped, usage } for the page about providers. models is the page after the given
+-- model, and usage covers the days.
+create or replace function private.read_providers_page(after text[], page_size integer, first_day date, last_day date)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'models', private.list_provider_routes(after, page_size),
+    'failing', private.list_failing_models(),
+    'health', private.list_provider_health(),
+    'skipped', private.list_skipped_routes(),
+    'usage', private.list_provider_usage(first_day, last_day)
+  )
+$$;
+
 -- Returns the metered cost of a book's runs, in rows that the caller must sum. A workspace's book covers the
 -- workspace's runs, and the platform's book covers all runs. The platform's book is read by whole UTC days, and all of
 -- its costs get the month of window_from. Each row names the provider (ai.billing_provider) and, if the runs name one,
@@ -17622,6 +17879,31 @@ create or replace function ai.agent_login_end(login_id uuid) returns timestamptz
   language sql stable security invoker set search_path = ''
 as $$
   select l.ends_at from ai.live_agent_logins(login_id) l
+$$;
+
+-- Returns what an account's security page shows, except the log: { methods, passkeys, authenticators, recoveryCodes,
+-- sessions, sessionCount, access }, each as the function that it is named after returns it. sessions is the page after
+-- sessions_before.
+create or replace function private.read_security_page(
+  subject_id uuid,
+  current_session_id uuid,
+  sessions_before jsonb,
+  sessions_page_size integer
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'methods', private.list_sign_in_methods(subject_id),
+    'passkeys', (select coalesce(jsonb_agg(p), '[]') from private.list_passkeys(subject_id) p),
+    'authenticators', private.account_authenticators(subject_id),
+    'recoveryCodes', private.mfa_recovery_state(subject_id, current_session_id),
+    'sessions', (
+      select coalesce(jsonb_agg(s), '[]')
+      from private.account_sessions(subject_id, current_session_id, sessions_before, sessions_page_size) s
+    ),
+    'sessionCount', private.count_account_sessions(subject_id),
+    'access', private.access_state(subject_id, current_session_id)
+  )
 $$;
 
 -- Issues the next tokens of a login and returns their description from private.describe_openid_tokens. For definers;
@@ -18140,6 +18422,16 @@ grant execute on function ai.read_key(uuid, uuid, uuid) to service_role;
 
 grant execute on function ai.read_key_approval(uuid, uuid) to service_role;
 
+grant execute on function ai.read_keys_page(uuid, uuid, jsonb, integer) to service_role;
+
+grant execute on function ai.read_policy_page(uuid, uuid) to service_role;
+
+grant execute on function ai.read_run_page(uuid, uuid, uuid) to service_role;
+
+grant execute on function ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer) to service_role;
+
+grant execute on function ai.read_workspace_home(uuid, uuid, timestamp with time zone, timestamp with time zone, timestamp with time zone, timestamp with time zone, integer, integer, integer, text[]) to service_role;
+
 grant execute on function ai.reconcile_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, text[], integer, bytea) to service_role;
 
 grant execute on function ai.record_provider_invoice(uuid, uuid, uuid, jsonb, jsonb) to service_role;
@@ -18234,6 +18526,10 @@ grant execute on function private.export_account(uuid, boolean) to service_role;
 
 grant execute on function private.export_account_part(uuid, text, jsonb, integer) to service_role;
 
+grant execute on function private.find_device_authorization(text, uuid, uuid) to service_role;
+
+grant execute on function private.find_mailed_link(text, text, uuid) to service_role;
+
 grant execute on function private.find_recovery_link_email(bytea, bytea) to service_role;
 
 grant execute on function private.find_runs(text) to service_role;
@@ -18304,9 +18600,17 @@ grant execute on function private.preview_costs_as_operator(uuid, uuid, jsonb) t
 
 grant execute on function private.push_authorization_request(text, bytea, text, boolean, text, bytea, inet) to service_role;
 
+grant execute on function private.read_account_page(uuid, jsonb, integer, integer) to service_role;
+
+grant execute on function private.read_accounts_page(text, jsonb, integer) to service_role;
+
 grant execute on function private.read_address_block(uuid) to service_role;
 
 grant execute on function private.read_app(text, text[], integer) to service_role;
+
+grant execute on function private.read_approvals_page(jsonb, integer) to service_role;
+
+grant execute on function private.read_apps_page(text, text, text, integer) to service_role;
 
 grant execute on function private.read_authorization_request(bytea) to service_role;
 
@@ -18324,13 +18628,21 @@ grant execute on function private.read_openid_logout(text, text, uuid, uuid) to 
 
 grant execute on function private.read_openid_userinfo(bytea) to service_role;
 
+grant execute on function private.read_providers_page(text[], integer, date, date) to service_role;
+
 grant execute on function private.read_qr_request(jsonb) to service_role;
 
 grant execute on function private.read_review_draft(uuid, text, uuid) to service_role;
 
 grant execute on function private.read_run(uuid) to service_role;
 
+grant execute on function private.read_security_page(uuid, uuid, jsonb, integer) to service_role;
+
 grant execute on function private.read_signing_keys() to service_role;
+
+grant execute on function private.read_subject(uuid) to service_role;
+
+grant execute on function private.read_workspaces_page(text, integer) to service_role;
 
 grant execute on function private.recovery_code_salt(text, bytea) to service_role;
 
@@ -18388,12 +18700,18 @@ grant execute on function private.was_never_enabled(ai.models) to service_role;
 
 grant execute on function private.withdraw_logout(uuid) to service_role;
 
-grant execute on function public.count_role_members(uuid) to authenticated;
-
 grant execute on function public.list_member_emails(uuid) to authenticated;
 
 grant execute on function public.list_workspace_members(uuid, text, uuid, uuid, text[], integer) to authenticated;
 
+grant execute on function public.list_workspace_roles(uuid) to authenticated;
+
 grant execute on function public.list_workspaces(text[], integer) to authenticated;
 
+grant execute on function public.read_credit_notice(uuid) to authenticated;
+
+grant execute on function public.read_workspace(uuid, boolean) to authenticated;
+
 grant execute on function public.remove_workspace_member(uuid, uuid, uuid[]) to authenticated;
+
+grant execute on function public.workspace_session_state(uuid, boolean, uuid, text) to authenticated;

@@ -53,10 +53,17 @@ grant execute on function
   public.list_workspaces(text[], integer),
   public.list_workspace_members(uuid, text, uuid, uuid, text[], integer),
   public.list_member_emails(uuid),
-  public.count_role_members(uuid),
+  public.list_workspace_roles(uuid),
   public.remove_workspace_member(uuid, uuid, uuid[]),
   public.transfer_workspace_ownership(uuid, uuid),
   public.delete_workspace(uuid)
+to authenticated;
+
+-- Functions of studio/.
+grant execute on function
+  public.read_credit_notice(uuid),
+  public.read_workspace(uuid, boolean),
+  public.workspace_session_state(uuid, boolean, uuid, text)
 to authenticated;
 
 -- Role gateway: the functions that the gateway calls.
@@ -274,6 +281,7 @@ grant execute on function
   private.end_openid_login(uuid, uuid),
   private.begin_device_authorization(text, bytea, bytea, text[], text[], inet, text, text),
   private.read_device_authorization(text, uuid),
+  private.find_device_authorization(text, uuid, uuid),
   private.decide_device_authorization(text, jsonb, boolean, jsonb),
   private.redeem_device_code(text, bytea, bytea, bytea, bytea),
   private.describe_openid_client(uuid),
@@ -341,6 +349,7 @@ grant execute on function
   private.pending_email_change(uuid),
   private.email_change_of_link(text),
   private.email_of_link(text, text),
+  private.find_mailed_link(text, text, uuid),
   private.remove_unproven_password(text, text),
   private.account_access(uuid, uuid, integer),
   private.access_state(uuid, uuid),
@@ -388,6 +397,7 @@ grant execute on function
   private.release_mfa_code(text, uuid, boolean),
   private.replace_mfa_recovery_codes(uuid, text[]),
   private.mfa_recovery_state(uuid, uuid),
+  private.read_security_page(uuid, uuid, jsonb, integer),
   private.begin_mfa_recovery(uuid, uuid, text),
   private.end_mfa_recovery(uuid, boolean),
   private.pending_mobile_approvals(jsonb),
@@ -418,6 +428,13 @@ grant execute on function
   ai.sweep_credit_alerts(integer),
   ai.queue_credit_alert_mails(jsonb, text, text),
   ai.read_credit_notice(uuid, uuid),
+  ai.read_workspace_home(
+    uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, integer, integer, integer, text[]
+  ),
+  ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer),
+  ai.read_run_page(uuid, uuid, uuid),
+  ai.read_keys_page(uuid, uuid, jsonb, integer),
+  ai.read_policy_page(uuid, uuid),
   -- The console's functions call these with the rights of the service role.
   ai.low_credits(ai.plans),
   ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
@@ -484,6 +501,13 @@ grant execute on function
   private.find_runs(text),
   private.read_run(uuid),
   private.list_provider_routes(text[], integer),
+  private.read_providers_page(text[], integer, date, date),
+  private.read_accounts_page(text, jsonb, integer),
+  private.read_workspaces_page(text, integer),
+  private.read_approvals_page(jsonb, integer),
+  private.read_apps_page(text, text, text, integer),
+  private.read_subject(uuid),
+  private.read_account_page(uuid, jsonb, integer, integer),
   private.list_failing_models(integer),
   private.list_provider_health(),
   private.list_skipped_routes(integer),

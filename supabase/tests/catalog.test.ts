@@ -43,6 +43,7 @@ const callableDefiners: readonly string[] = [
   "public.delete_workspace(uuid)",
   "public.device_session_state(uuid, text)",
   "public.list_member_emails(uuid)",
+  "public.read_credit_notice(uuid)",
   "public.remove_workspace_member(uuid, uuid, uuid[])",
   "public.session_state()",
   "public.transfer_workspace_ownership(uuid, uuid)",

@@ -60,11 +60,10 @@ export async function findDeviceAuthorization(
   const attempt = await guardAttempt(context, { action: "user_code", userId: user.id });
   if (!attempt.admitted) return attempt;
   const request = await callFunction(context, {
-    name: "private.read_device_authorization",
-    args: { user_code: userCode, reader_id: user.id },
+    name: "private.find_device_authorization",
+    args: { user_code: userCode, reader_id: user.id, attempt_id: attempt.id },
     schema: storedRequest.nullable(),
   });
-  await attempt.settle(request ? "void" : "failed");
   if (!request) return unknownCode;
   const { userAgent, ...facts } = request;
   return { ...facts, device: deviceName(userAgent), rights: deviceRights(facts.scopes, context.env.BRAND_NAME) };

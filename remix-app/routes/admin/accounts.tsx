@@ -1,8 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { listAccounts, searchAccounts } from "../../admin/accounts.ts";
+import { readAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
-import { countApprovalRequests } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { KeyRequestNotice } from "../../admin/workspace-table.tsx";
@@ -18,11 +17,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const cursor = new URL(request.url).searchParams.get("cursor");
-  const [found, waiting] = await Promise.all([
-    term === "" ? listAccounts(context, cursor) : searchAccounts(context, term),
-    countApprovalRequests(context),
-  ]);
-  return { term, waiting, more: false, nextCursor: null, ...found };
+  return { term, ...(await readAccounts(context, { term, cursor })) };
 }
 
 export default function ConsoleUsersPage() {

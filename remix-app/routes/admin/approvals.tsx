@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { approvalSteps, countApprovalRequests, listApprovalRequests } from "../../admin/key-approvals.ts";
+import { approvalSteps, readApprovals } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { KeyRequestTable } from "../../admin/workspace-table.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -16,12 +16,9 @@ export const meta = pageTitle("Approvals · Console");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
-  const [count, page] = await Promise.all([
-    countApprovalRequests(context),
-    listApprovalRequests(context, searchParams.get("cursor")),
-  ]);
+  const page = await readApprovals(context, searchParams.get("cursor"));
   const done = Object.entries(approvalSteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
-  return { count, ...page, done };
+  return { ...page, done };
 }
 
 export default function ConsoleApprovalsPage() {

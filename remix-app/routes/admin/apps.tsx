@@ -1,7 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData, useLocation } from "@remix-run/react";
-import { listApps } from "../../admin/apps.ts";
-import { listOpenidClients } from "../../admin/openid-clients.ts";
+import { readRegistry } from "../../admin/apps.ts";
 import { RegistrationList } from "../../admin/registry-pages.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { searchTerm } from "../../http/search-params.ts";
@@ -17,13 +16,9 @@ export const meta = pageTitle("Apps · Console");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
-  const cursor = new URL(request.url).searchParams.get("cursor");
-  const clientCursor = new URL(request.url).searchParams.get("clients");
-  const [apps, clients] = await Promise.all([
-    listApps(context, { term, cursor }),
-    listOpenidClients(context, { term, cursor: clientCursor }),
-  ]);
-  return { apps, clients, term };
+  const { searchParams } = new URL(request.url);
+  const cursors = { appCursor: searchParams.get("cursor"), clientCursor: searchParams.get("clients") };
+  return { ...(await readRegistry(context, { term, ...cursors })), term };
 }
 
 export default function ConsoleAppsPage() {

@@ -1,8 +1,7 @@
 import { type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
-import { listProviderHealth, listProviderUsage, listSkippedRoutes } from "../../admin/provider-usage.ts";
-import { listFailingModels, listProviderRoutes } from "../../admin/providers.ts";
+import { readProviders } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
 import { findRuns } from "../../admin/runs.ts";
@@ -29,14 +28,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const now = new Date();
   const range = readRange(url, { now });
   if (runs) return { term, range, now: now.toISOString(), runs, state: null };
-  const [page, failing, health, skipped, usage] = await Promise.all([
-    listProviderRoutes(context, url.searchParams.get("cursor")),
-    listFailingModels(context),
-    listProviderHealth(context),
-    listSkippedRoutes(context),
-    listProviderUsage(context, range),
-  ]);
-  return { term, range, now: now.toISOString(), runs: null, state: { ...page, failing, health, skipped, usage } };
+  const state = await readProviders(context, { cursor: url.searchParams.get("cursor"), range });
+  return { term, range, now: now.toISOString(), runs: null, state };
 }
 
 export default function ConsoleProvidersPage() {

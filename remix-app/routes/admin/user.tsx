@@ -9,10 +9,8 @@ import {
   SessionList,
   Timeline,
 } from "../../admin/account-cards.tsx";
-import { readTimeline } from "../../admin/accounts.ts";
 import { AddressBlockTable } from "../../admin/address-block-table.tsx";
-import { listAddressBlocks } from "../../admin/address-blocks.ts";
-import { requireSubject } from "../../admin/change-policy.ts";
+import { requireAccountPage } from "../../admin/change-policy.ts";
 import { policySteps } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Address } from "../../ui/address.tsx";
@@ -28,13 +26,10 @@ const signedOut = "The account is signed out of every device, app and coding age
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const { account, policy } = await requireSubject(context, { admin, subjectId: params.userId });
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("cursor");
-  const [timeline, { blocks }] = await Promise.all([
-    readTimeline(context, { subjectId: account.id, cursor }),
-    listAddressBlocks(context, { subjectId: account.id }),
-  ]);
+  const page = { admin, subjectId: params.userId, cursor };
+  const { account, policy, timeline, blocks } = await requireAccountPage(context, page);
   const step = searchParams.get("done");
   const done =
     step === "sign-out" ? signedOut : (Object.entries(policySteps).find(([name]) => name === step)?.[1].done ?? null);

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { approvalSteps, countApprovalRequests, searchWorkspaces } from "../../admin/key-approvals.ts";
+import { approvalSteps, readWorkspaces } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { KeyRequestNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
@@ -16,9 +16,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
   const term = searchTerm(request);
-  const [found, waiting] = await Promise.all([searchWorkspaces(context, term), countApprovalRequests(context)]);
+  const found = await readWorkspaces(context, term);
   const done = Object.entries(approvalSteps).find(([step]) => step === searchParams.get("done"))?.[1].done ?? null;
-  return { term, ...found, waiting, done };
+  return { term, ...found, done };
 }
 
 export default function ConsoleWorkspacesPage() {

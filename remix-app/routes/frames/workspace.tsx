@@ -1,11 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { Outlet, useLoaderData } from "@remix-run/react";
-import { requireUser } from "../../session/user.ts";
 import { AppFrame } from "../../ui/app-frame.tsx";
 import { SectionNav } from "../../ui/section-nav.tsx";
 import { WorkspaceSwitcher } from "../../ui/workspace-switcher.tsx";
-import { readOtherWorkspaces } from "../../workspaces/list-workspaces.ts";
-import { requireWorkspace, type WorkspacePermission } from "../../workspaces/permission.ts";
+import { requireWorkspaceFrame, type WorkspacePermission } from "../../workspaces/permission.ts";
 
 interface WorkspaceSection {
   path: string;
@@ -48,11 +46,7 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const user = await requireUser(context, request);
-  const [{ workspace }, others] = await Promise.all([
-    requireWorkspace(context, { request, params }),
-    readOtherWorkspaces(user, { workspaceId: params.workspaceId ?? "", requestId: context.requestId }),
-  ]);
+  const { workspace, others } = await requireWorkspaceFrame(context, { request, params });
   return { workspace, others };
 }
 

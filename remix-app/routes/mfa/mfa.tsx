@@ -37,12 +37,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openChallenge(context, request);
   const closed = user.mfa.policy === "recovery_in_progress";
   if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
-  const authenticators = closed ? [] : (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
+  const [authenticators, mayReview] = await Promise.all([
+    closed ? [] : listAuthenticators(context, user.id),
+    mayReviewAuthenticators(context, user),
+  ]);
   return {
     email: shownAs(user),
     closed,
-    authenticators,
-    reviewPath: (await mayReviewAuthenticators(context, user)) ? accessPathBefore(destination) : null,
+    authenticators: authenticators.filter(({ verified }) => verified),
+    reviewPath: mayReview ? accessPathBefore(destination) : null,
     recoveryPath: detour("/mfa/recovery", destination),
     appPath: detour("/mfa/app", destination),
   };

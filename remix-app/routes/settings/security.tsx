@@ -2,13 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { listEvents } from "../../activity/list-events.ts";
 import { pageOfAll } from "../../http/list-page.ts";
-import { listAuthenticators } from "../../mfa/authenticators.ts";
-import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { passkeysOverview } from "../../passkeys/overview.ts";
-import { listPasskeys } from "../../passkeys/passkeys.ts";
-import { readAccessState } from "../../session/account-access.ts";
-import { countSessions, listSessions } from "../../session/account-sessions.ts";
-import { readSignInMethods } from "../../session/sign-in-methods.ts";
 import { requireUser } from "../../session/user.ts";
 import { AccessCard } from "../../settings/access-card.tsx";
 import { RecentActivityCard } from "../../settings/activity-list.tsx";
@@ -19,6 +13,7 @@ import { linkedAccountsOf } from "../../settings/linked-accounts.ts";
 import { LinkedAccountsCard } from "../../settings/linked-accounts-card.tsx";
 import { PasskeysCard } from "../../settings/passkeys-card.tsx";
 import { PasswordCard } from "../../settings/password-card.tsx";
+import { readSecurity } from "../../settings/read-security.ts";
 import { RecoveryCodesCard } from "../../settings/recovery-codes-card.tsx";
 import { SessionsCard } from "../../settings/sessions-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
@@ -28,25 +23,17 @@ import { Page } from "../../ui/page.tsx";
 export const meta = pageTitle("Security");
 
 const eventsShown = 5;
-const sessionsShown = 20;
 const authenticatorsShown = 10;
 
-/** Loads the data of all cards in parallel. Each card's feature provides its own data. */
+/** Loads the data of all cards. The log is read under row-level security, in parallel with the rest. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("sessions") ?? undefined;
-  const [methods, passkeys, authenticators, recoveryCodes, sessions, sessionCount, activity, access] =
-    await Promise.all([
-      readSignInMethods(context, user.id),
-      listPasskeys(context.env, user.id),
-      listAuthenticators(context, user.id),
-      recoveryState(context, user),
-      listSessions(context, { user, limit: sessionsShown, cursor }),
-      countSessions(context, user),
-      listEvents(user, { limit: eventsShown, requestId: context.requestId }),
-      readAccessState(context, user),
-    ]);
+  const [{ methods, passkeys, authenticators, recoveryCodes, sessions, access }, activity] = await Promise.all([
+    readSecurity(context, { user, cursor }),
+    listEvents(user, { limit: eventsShown, requestId: context.requestId }),
+  ]);
   const notice = takeNotice(context, request);
   return {
     notice,
@@ -63,7 +50,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     ),
     recoveryCodes,
     linkedAccounts: linkedAccountsOf(context, { methods, notice, cursor: searchParams.get("linked") }),
-    sessions: { ...sessions, count: sessionCount },
+    sessions,
     activity,
     ...access,
   };

@@ -7,7 +7,12 @@ import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { storedSession } from "../../session/cookies.ts";
 import { removeForeignPassword, replaceForeignPassword } from "../../session/credentials.ts";
-import { confirmEmailChange, emailChangeOfLink } from "../../session/email-change.ts";
+import {
+  confirmEmailChange,
+  emailChangeOfLink,
+  findMailedLink,
+  type LinkedEmailChange,
+} from "../../session/email-change.ts";
 import {
   ConfirmEmailChange,
   EmailChangeConfirmed,
@@ -92,21 +97,26 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (!attempt.admitted) {
     return data({ ...page, ...view("later", { link, message: attempt.message }) }, { status: attempt.status });
   }
-  const found = await lookUp(context, link);
-  await attempt.settle(found ? "succeeded" : "failed");
+  const read = await findMailedLink(context, { link, attempt });
+  const found = read && factsOf(context, read);
   return found
     ? data({ ...page, ...view("ask", { link, ...found }) })
     : data({ ...page, ...view("dead", { type: link.type }) }, { status: 410 });
 }
 
+type LinkFacts = Pick<View, "account" | "change" | "otherAccount">;
+
 /** Returns the facts about a link that the page may show, or null if the link was used or replaced. */
-async function lookUp(
-  context: AppLoadContext,
-  link: MailedLink,
-): Promise<Pick<View, "account" | "change" | "otherAccount"> | null> {
+async function lookUp(context: AppLoadContext, link: MailedLink): Promise<LinkFacts | null> {
   const change = link.type === "email_change" ? await emailChangeOfLink(context, link.token_hash) : null;
   const email = change ? change.email : await emailOfMailedLink(context, link);
-  if (!change && email === null) return null;
+  return change || email !== null ? factsOf(context, { email, change }) : null;
+}
+
+function factsOf(
+  context: AppLoadContext,
+  { email, change }: { email: string | null; change: LinkedEmailChange | null },
+): LinkFacts {
   const active = activeEmail(context);
   return {
     account: email === null ? null : maskEmail(email),

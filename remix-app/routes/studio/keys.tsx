@@ -3,12 +3,10 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { listAgentAccess } from "../../studio/agents/agent-access.ts";
 import { AgentAccessCard, agentAnswers } from "../../studio/agents/agent-access-card.tsx";
-import { readApproval } from "../../studio/keys/approval.ts";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
-import { listKeys, revokeKey } from "../../studio/keys/keys.ts";
+import { readKeysPage, revokeKey } from "../../studio/keys/keys.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
@@ -28,17 +26,15 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
   const { searchParams } = new URL(request.url);
   const cursor = searchParams.get("cursor") ?? undefined;
-  const [listed, agents] = await Promise.all([
-    listKeys(context, { ...member, limit: keysShown, cursor }),
-    listAgentAccess(context, member),
-  ]);
+  const page = await readKeysPage(context, { ...member, limit: keysShown, cursor });
+  const { agents, approvalState, ...listed } = page;
   const keyToRevoke = listed.keys.find((key) => key.id === searchParams.get("revoke"));
   return {
     workspace,
     ...listed,
     agents,
     agentAnswer: agentAnswers[searchParams.get("agents") ?? ""] ?? null,
-    request: listed.approval ? null : await readApproval(context, member),
+    request: listed.approval ? null : approvalState,
     revoking: keyToRevoke
       ? { id: keyToRevoke.id, name: keyToRevoke.name, live: isLive(keyToRevoke), isAgent: keyToRevoke.agent !== null }
       : null,

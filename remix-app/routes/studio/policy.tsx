@@ -4,8 +4,8 @@ import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { pickerFields, pickerView } from "../../studio/model-choice/model-choices.ts";
-import { modelRows, readModelOptions } from "../../studio/model-choice/model-options.ts";
-import { type AiPolicy, changeReadPolicy, readAiPolicy } from "../../studio/policy/ai-policy.ts";
+import { modelRows } from "../../studio/model-choice/model-options.ts";
+import { type AiPolicy, changeReadPolicy, readPolicyPage } from "../../studio/policy/ai-policy.ts";
 import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
 import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
 import { policyDifferences, policyWords } from "../../studio/policy/policy-words.ts";
@@ -24,7 +24,7 @@ const readAtOf = z.iso.datetime({ offset: true }).nullable();
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  const [policy, options] = await Promise.all([readAiPolicy(context, member), readModelOptions(context, member)]);
+  const { policy, options } = await readPolicyPage(context, member);
   const { models: _, ...frame } = options;
   const { choices, ...fields } = policyFields(policy);
   return {
@@ -42,7 +42,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
   const form = await readForm(request, context, { maxFields: pickerFields });
   const { fields: read, rules, errors } = readPolicyForm(form);
-  const [policy, options] = await Promise.all([readAiPolicy(context, member), readModelOptions(context, member)]);
+  const { policy, options } = await readPolicyPage(context, member);
   const { choices, ...fields } = read;
   const rows = modelRows(options, [...namesOf(policy), ...choices.allow, ...choices.deny]);
   const typed = { fields, models: pickerView(rows, choices), meanwhile: null };

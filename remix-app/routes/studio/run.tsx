@@ -4,7 +4,7 @@ import { readForm } from "../../http/form.ts";
 import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { AttemptsCard, RunFactsCard, SimilarRuns, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
-import { describeRunContent, openRunContent, readRun } from "../../studio/runs/runs.ts";
+import { openRunContent, readRun, readRunPage } from "../../studio/runs/runs.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Moment } from "../../ui/moment.tsx";
@@ -15,12 +15,7 @@ export const meta = pageTitle("Run");
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  const found = await readRun(context, { ...member, runId: params.runId ?? "" });
-  // Shows the content, and whether it is stored, only to members who may manage content capture.
-  const content = workspace.permissions.includes("manage_ai_policy")
-    ? await describeRunContent(context, { reader: member, runId: found.run.id })
-    : null;
-  return { workspace, ...found, content };
+  return { workspace, ...(await readRunPage(context, { ...member, runId: params.runId ?? "" })) };
 }
 
 /** Shows a run's content and records that it was shown. */

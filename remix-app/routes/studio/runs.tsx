@@ -5,7 +5,7 @@ import { RangeForm } from "../../studio/range-form.tsx";
 import { RunFilterForm } from "../../studio/runs/run-filter-form.tsx";
 import { RunList } from "../../studio/runs/run-list.tsx";
 import { readRunQuery } from "../../studio/runs/run-query.ts";
-import { listRunFilters, listRuns } from "../../studio/runs/runs.ts";
+import { readRunsPage } from "../../studio/runs/runs.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
@@ -21,10 +21,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const now = new Date();
   const url = new URL(request.url);
   const { filter, range, filterValues, cursor } = readRunQuery(url, { requestId: context.requestId, now });
-  const [{ runs, nextCursor }, options] = await Promise.all([
-    listRuns(context, { ...member, filter, limit: runsShown, cursor }),
-    listRunFilters(context, member),
-  ]);
+  const page = { ...member, filter, limit: runsShown, cursor };
+  const { runs, nextCursor, options } = await readRunsPage(context, page);
   const older = nextCursor && searchWith(url.search, { cursor: nextCursor });
   const first = cursor === undefined;
   return data({ workspace, runs, range, filterValues, options, older, first }, rangeStatus(range));

@@ -6,7 +6,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
-import { countRoleMembers, listRoles } from "../../workspaces/members.ts";
+import { listCountedRoles } from "../../workspaces/members.ts";
 import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
@@ -23,15 +23,11 @@ const notices: Record<string, string> = {
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
   const place = { workspaceId: workspace.id, requestId: context.requestId };
-  const [members, roles] = await Promise.all([countRoleMembers(user, place), listRoles(user, place)]);
+  const roles = await listCountedRoles(user, place);
   return {
     workspace,
     done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
-    roles: roles.map((role) => ({
-      ...role,
-      members: members.get(role.id) ?? 0,
-      editable: mayDefine(role, workspace),
-    })),
+    roles: roles.map((role) => ({ ...role, editable: mayDefine(role, workspace) })),
   };
 }
 

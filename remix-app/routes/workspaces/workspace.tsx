@@ -20,9 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requireWorkspace(context, { request, params });
   const { permissions } = workspace;
   const now = new Date();
-  const home = permissions.includes("use_ai_studio")
-    ? await readWorkspaceHome(context, { member, managesKeys: permissions.includes("manage_ai_keys"), now })
-    : null;
+  const home = permissions.includes("use_ai_studio") ? await readWorkspaceHome(context, { member, now }) : null;
   return { workspace, home, gatewayUrl: `${context.env.AI_URL}/v1` };
 }
 

@@ -19,7 +19,10 @@ const accessOfMember = z.object({
 export type AgentAccess = z.infer<typeof accessOfMember>;
 
 const notAllowed = z.object({ outcome: z.literal("not_allowed") });
-const listed = z.union([z.object({ outcome: z.literal("listed"), members: z.array(accessOfMember) }), notAllowed]);
+export const listedAgents = z.union([
+  z.object({ outcome: z.literal("listed"), members: z.array(accessOfMember) }),
+  notAllowed,
+]);
 const answerSchema = z.union([z.object({ outcome: z.enum(["done", "answered"]) }), notAllowed]);
 
 /** The form that answers a request or withdraws an approval. */
@@ -35,7 +38,11 @@ export type AgentAnswer = z.infer<typeof agentAnswerSchema>;
  * @throws Response 403, 503
  */
 export async function listAgentAccess(context: AppLoadContext, member: StudioMember): Promise<AgentAccess[]> {
-  const answer = await callAsMember(context, { member, name: "list_agent_access", schema: listed });
+  return agentsOf(context, await callAsMember(context, { member, name: "list_agent_access", schema: listedAgents }));
+}
+
+/** Returns the members in an answer. @throws Response 403 FORBIDDEN */
+export function agentsOf(context: AppLoadContext, answer: z.output<typeof listedAgents>): AgentAccess[] {
   if (answer.outcome === "listed") return answer.members;
   throw refused(context);
 }

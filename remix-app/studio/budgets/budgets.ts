@@ -10,7 +10,7 @@ import type { WorkspacePermission } from "../../workspaces/permission.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { budgetAmount } from "./budget-amount.ts";
 
-const budgetScope = z.enum(["workspace", "app", "key", "member", "label"]);
+export const budgetScope = z.enum(["workspace", "app", "key", "member", "label"]);
 export type BudgetScope = z.infer<typeof budgetScope>;
 
 export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
@@ -60,7 +60,7 @@ export const budgetPage = z.object({
 });
 
 const refused = z.object({ outcome: z.literal("not_allowed") });
-const read = z.union([
+export const budgetsAnswer = z.union([
   z.object({
     outcome: z.literal("read"),
     endsAt: z.string(),
@@ -90,7 +90,15 @@ export async function readBudgets(
 ) {
   const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
   const args = { after, page_size: limit + 1, scopes: budgetScope.options };
-  const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: read });
+  const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: budgetsAnswer });
+  return budgetPageOf(context, { answer, limit });
+}
+
+/** Returns the page of budgets in an answer. @throws Response 403 FORBIDDEN */
+export function budgetPageOf(
+  context: AppLoadContext,
+  { answer, limit }: { answer: z.output<typeof budgetsAnswer>; limit: number },
+) {
   const { outcome: _, budgets: found, ...page } = allowed(context, answer);
   const { records, nextCursor } = pageOf(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
   const budgets: Budget[] = records.map(({ position: __, ...budget }) => budget);

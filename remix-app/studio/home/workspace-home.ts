@@ -1,10 +1,19 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { type Budget, readBudgets } from "../budgets/budgets.ts";
-import { readApproval } from "../keys/approval.ts";
-import { listKeys } from "../keys/keys.ts";
+import { z } from "zod";
+import { problem } from "../../http/problem.ts";
+import { type Budget, budgetPageOf, budgetScope, budgetsAnswer } from "../budgets/budgets.ts";
+import { approvalAnswer } from "../keys/approval.ts";
+import { listedKeys } from "../keys/keys.ts";
 import { type Range, readRange } from "../range.ts";
-import type { StudioMember } from "../studio-reader.ts";
-import { daysEachOf, type Overview, readOverview, shownRows } from "../usage/overview.ts";
+import { callAsMember, refusal, type StudioMember } from "../studio-reader.ts";
+import {
+  daysEachOf,
+  type Overview,
+  overviewAnswer,
+  overviewArguments,
+  overviewOf,
+  shownRows,
+} from "../usage/overview.ts";
 
 /** A workspace's progress towards its first request, for members who manage its keys. */
 export interface KeySetup {
@@ -31,29 +40,46 @@ export interface WorkspaceHome {
 const budgetsRead = 50;
 const budgetsShown = 4;
 
-/** Reads the data of a workspace's Overview. @throws Response 403, 503 like readStudio */
+const homeAnswer = z.object({
+  overview: z.union([overviewAnswer, refusal]),
+  budgets: budgetsAnswer,
+  keys: listedKeys,
+  approval: approvalAnswer,
+});
+
+/** Reads the data of a workspace's Overview. @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function readWorkspaceHome(
   context: AppLoadContext,
-  { member, managesKeys, now }: { member: StudioMember; managesKeys: boolean; now: Date },
+  { member, now }: { member: StudioMember; now: Date },
 ): Promise<WorkspaceHome> {
   const range = readRange(new URL(context.env.BASE_URL), { now });
   const by = "model";
-  const [overview, { budgets }, setup] = await Promise.all([
-    readOverview(context, { reader: member, range, by, daysEach: daysEachOf(range, by), maxRows: shownRows(by) }),
-    readBudgets(context, { ...member, limit: budgetsRead }),
-    managesKeys ? readKeySetup(context, member) : null,
-  ]);
+  const query = { range, by, daysEach: daysEachOf(range, by) } as const;
+  const found = await callAsMember(context, {
+    member,
+    name: "read_workspace_home",
+    args: {
+      ...overviewArguments(query),
+      max_rows: shownRows(by),
+      max_budgets: budgetsRead,
+      budget_scopes: budgetScope.options,
+    },
+    schema: homeAnswer,
+  });
+  const { budgets } = budgetPageOf(context, { answer: found.budgets, limit: budgetsRead });
+  if (found.overview.outcome !== "listed") throw problem("FORBIDDEN", { requestId: context.requestId });
+  const overview = overviewOf(found.overview, query);
+  const setup = keySetupOf(found);
   const isGettingStarted = !overview.everUsed || (setup !== null && !setup.hasKey);
   return { range, overview, budgets: nearestToLimit(budgets), setup, isGettingStarted };
 }
 
-async function readKeySetup(context: AppLoadContext, member: StudioMember): Promise<KeySetup> {
-  const { approval, keys } = await listKeys(context, { ...member, limit: 1 });
-  const hasKey = keys.length > 0;
-  if (approval) return { approval: "approved", hasKey };
-  const { request } = await readApproval(context, member);
+function keySetupOf({ keys, approval }: Pick<z.output<typeof homeAnswer>, "keys" | "approval">): KeySetup | null {
+  if (keys.outcome !== "listed" || approval.outcome !== "read") return null;
+  const hasKey = keys.keys.length > 0;
+  if (keys.approval) return { approval: "approved", hasKey };
   const states = { open: "requested", declined: "declined", withdrawn: "none", approved: "none" } as const;
-  return { approval: request ? states[request.state] : "none", hasKey };
+  return { approval: approval.request ? states[approval.request.state] : "none", hasKey };
 }
 
 /** Returns the live budgets with the largest share spent, used-up ones first. */

@@ -20,7 +20,7 @@ const approvalState = z.object({ approved: z.boolean(), request: approvalRequest
 /** Whether a workspace is approved to create keys, and its latest request for that approval. */
 export type ApprovalState = z.infer<typeof approvalState>;
 
-const answer = z.union([
+export const approvalAnswer = z.union([
   approvalState.extend({ outcome: z.literal("read") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
@@ -69,8 +69,12 @@ async function call(
   context: AppLoadContext,
   request: { member: StudioMember; name: string; args?: object },
 ): Promise<ApprovalState> {
-  const read = await callAsMember(context, { ...request, schema: answer });
-  if (read.outcome === "read") return read;
+  return approvalOf(context, await callAsMember(context, { ...request, schema: approvalAnswer }));
+}
+
+/** Returns the state in an answer. @throws Response 403 FORBIDDEN */
+export function approvalOf(context: AppLoadContext, answer: z.output<typeof approvalAnswer>): ApprovalState {
+  if (answer.outcome === "read") return answer;
   const detail = "Your role in this workspace doesn’t allow you to manage API keys.";
   throw problem("FORBIDDEN", { requestId: context.requestId, detail });
 }

@@ -4,8 +4,10 @@ import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
 import type { CsvColumn } from "../../http/csv.ts";
 import { pageOf, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
+import { agentsOf, listedAgents } from "../agents/agent-access.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type UnknownModels, unknownModels } from "../unknown-models.ts";
+import { approvalAnswer, approvalOf } from "./approval.ts";
 import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
 const rotated = z.union([
@@ -17,7 +19,7 @@ const rotated = z.union([
   }),
 ]);
 const issued = z.union([unknownModels, rotated]);
-const listed = z.union([
+export const listedKeys = z.union([
   keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
@@ -136,12 +138,42 @@ export async function listKeys(
   context: AppLoadContext,
   { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
 ): Promise<KeyPage> {
-  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { before, page_size: limit + 1 };
-  const answer = await callAsMember(context, { member, name: "list_keys", args, schema: listed });
+  const args = { before: keyPosition(cursor, context), page_size: limit + 1 };
+  const answer = await callAsMember(context, { member, name: "list_keys", args, schema: listedKeys });
+  return keyPageOf(context, { answer, limit });
+}
+
+/** Returns the position at which a page of keys begins. @throws Response 400 INVALID_REQUEST for an invalid cursor */
+function keyPosition(cursor: string | undefined, { requestId }: AppLoadContext) {
+  return positionOf(cursor, { read: readCursor, requestId });
+}
+
+function keyPageOf(
+  context: AppLoadContext,
+  { answer, limit }: { answer: z.output<typeof listedKeys>; limit: number },
+): KeyPage {
   if (answer.outcome !== "listed") throw refused(answer.outcome, context);
   const { records: keys, nextCursor } = pageOf(answer.keys, { limit, cursorOf: writeCursor });
   return { approval: answer.approval, keys, nextCursor };
+}
+
+const keysPage = z.object({ keys: listedKeys, agents: listedAgents, approval: approvalAnswer });
+
+/**
+ * Returns a page of a workspace's keys like {@link listKeys}, the members with agents, and the state of the approval.
+ * @throws Response like {@link listKeys}
+ */
+export async function readKeysPage(
+  context: AppLoadContext,
+  { limit, cursor, ...member }: StudioMember & { limit: number; cursor: string | undefined },
+) {
+  const args = { before: keyPosition(cursor, context), page_size: limit + 1 };
+  const found = await callAsMember(context, { member, name: "read_keys_page", args, schema: keysPage });
+  return {
+    ...keyPageOf(context, { answer: found.keys, limit }),
+    agents: agentsOf(context, found.agents),
+    approvalState: approvalOf(context, found.approval),
+  };
 }
 
 export const keyColumns: CsvColumn<KeySummary>[] = [

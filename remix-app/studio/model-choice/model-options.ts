@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { readStudio } from "../studio-reader.ts";
 
-const options = z.object({
+export const modelOptions = z.object({
   outcome: z.literal("read"),
   plan: z.string().nullable(),
   requestsPerMinute: z.number().nullable(),
@@ -22,7 +22,7 @@ const options = z.object({
 });
 
 /** The models that a workspace's policy and keys can select, and the limits of its plan. */
-export type ModelOptions = Omit<z.infer<typeof options>, "outcome">;
+export type ModelOptions = Omit<z.infer<typeof modelOptions>, "outcome">;
 
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function readModelOptions(
@@ -33,7 +33,7 @@ export async function readModelOptions(
     reader: member,
     name: "read_policy_options",
     args: {},
-    schema: options,
+    schema: modelOptions,
   });
   return read;
 }

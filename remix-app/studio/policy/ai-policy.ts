@@ -4,6 +4,7 @@ import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
+import { type ModelOptions, modelOptions } from "../model-choice/model-options.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type UnknownModels, unknownModels, unknownModelsProblem } from "../unknown-models.ts";
 
@@ -54,6 +55,23 @@ const answerSchema = z.union([
 /** @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
 export async function readAiPolicy(context: AppLoadContext, member: StudioMember): Promise<AiPolicy> {
   return requirePolicy(context, await callPolicy(context, { member, name: "read_workspace_policy" })).policy;
+}
+
+const policyPage = z.object({
+  policy: answerSchema,
+  options: z.union([modelOptions, z.object({ outcome: z.literal("not_allowed") })]),
+});
+
+/** Returns the policy, and the models and limits that it can select. @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
+export async function readPolicyPage(
+  context: AppLoadContext,
+  member: StudioMember,
+): Promise<{ policy: AiPolicy; options: ModelOptions }> {
+  const found = await callAsMember(context, { member, name: "read_policy_page", schema: policyPage });
+  const { policy } = requirePolicy(context, found.policy);
+  if (found.options.outcome !== "read") throw problem("FORBIDDEN", { requestId: context.requestId });
+  const { outcome: _, ...options } = found.options;
+  return { policy, options };
 }
 
 /**

@@ -112,11 +112,26 @@ async function readPage(
   context: AppLoadContext,
   { name, ...options }: RunPageQuery & { name: keyof typeof pages },
 ): Promise<RunPage> {
-  const { filter, limit, cursor, ...member } = options;
-  const { requestId } = context;
+  const { filter: _, limit, cursor: __, ...member } = options;
+  const args = pageArguments(context, options);
+  return runPageOf(context, {
+    answer: await callAsMember(context, { member, name, args, schema: pages[name] }),
+    limit,
+  });
+}
+
+function pageArguments(
+  { requestId }: AppLoadContext,
+  { filter, limit, cursor }: Omit<RunPageQuery, keyof StudioMember>,
+) {
   const before = positionOf(cursor, { read: readCursor, requestId });
-  const args = { filter, before, page_size: limit + 1, scan_limit: scanLimit };
-  const answer = await callAsMember(context, { member, name, args, schema: pages[name] });
+  return { filter, before, page_size: limit + 1, scan_limit: scanLimit };
+}
+
+function runPageOf(
+  { requestId }: AppLoadContext,
+  { answer, limit }: { answer: z.output<(typeof pages)[keyof typeof pages]>; limit: number },
+): RunPage {
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownMessages[answer.unknown] });
   const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
@@ -138,15 +153,21 @@ const filters = z.union([
 /** Values to filter a workspace's runs by, at most 100 of each. providers is null if the workspace hides them. */
 export type RunFilterOptions = Omit<Extract<z.infer<typeof filters>, { outcome: "listed" }>, "outcome">;
 
+const runsPage = z.object({ page: pages.list_runs, filters });
+
 /**
- * Returns the values that a workspace's runs can be filtered by.
- * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns a page of a workspace's runs like {@link listRuns}, and the values that the runs can be filtered by.
+ * @throws Response like {@link listRuns}
  */
-export async function listRunFilters(context: AppLoadContext, member: StudioMember): Promise<RunFilterOptions> {
-  const answer = await callAsMember(context, { member, name: "list_run_filters", args: {}, schema: filters });
-  if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId: context.requestId });
-  const { outcome: _, ...options } = answer;
-  return options;
+export async function readRunsPage(
+  context: AppLoadContext,
+  { filter, limit, cursor, ...member }: RunPageQuery,
+): Promise<RunPage & { options: RunFilterOptions }> {
+  const args = pageArguments(context, { filter, limit, cursor });
+  const found = await callAsMember(context, { member, name: "read_runs_page", args, schema: runsPage });
+  if (found.filters.outcome !== "listed") throw problem("FORBIDDEN", { requestId: context.requestId });
+  const { outcome: _, ...options } = found.filters;
+  return { ...runPageOf(context, { answer: found.page, limit }), options };
 }
 
 /**
@@ -160,7 +181,10 @@ export async function readRun(
   const { requestId } = context;
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId });
   const args = { run_id: runId };
-  const answer = await callAsMember(context, { member, name: "read_run", args, schema: read });
+  return runOf(context, await callAsMember(context, { member, name: "read_run", args, schema: read }));
+}
+
+function runOf({ requestId }: AppLoadContext, answer: z.output<typeof read>): RunDetail {
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   if (answer.outcome !== "read") throw problem("NOT_FOUND", { requestId });
   const { outcome, ...detail } = answer;
@@ -204,28 +228,26 @@ const openedAnswer = z.object({
 /** The stored prompts and answers of a run. */
 export type OpenContent = { deletedFrom: string } & Record<keyof StoredContent, ContentText[]>;
 
+const runPage = z.object({ run: read, content: z.union([described, none, notAllowed]) });
+
 /**
- * Returns whether a run's content is stored and until when, but not the content itself. For members who may turn on
- * content capture.
- * @returns null if no content was stored, or if it has been deleted
- * @throws Response 403, 503 like readStudio
+ * Returns one run like {@link readRun}, and whether its content is stored and until when, but not the content itself.
+ * `content` is null if no content was stored, if it has been deleted, or if the member may not turn on content capture.
+ * @throws Response like {@link readRun}
  */
-export async function describeRunContent(
+export async function readRunPage(
   context: AppLoadContext,
-  { reader, runId }: { reader: StudioMember; runId: string },
-): Promise<StoredContentFacts | null> {
-  const answer = await readStudio(context, {
-    reader,
-    name: "describe_run_content",
-    args: { run_id: runId },
-    schema: z.union([described, none]),
-  });
-  return answer.outcome === "kept" ? answer : null;
+  { runId, ...member }: StudioMember & { runId: string },
+): Promise<RunDetail & { content: StoredContentFacts | null }> {
+  if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const args = { run_id: runId };
+  const { run, content } = await callAsMember(context, { member, name: "read_run_page", args, schema: runPage });
+  return { ...runOf(context, run), content: content.outcome === "kept" ? content : null };
 }
 
 /**
  * Reads a run's prompts and answers. Records the access in the workspace's log, which its owners can see.
- * @returns null like {@link describeRunContent}
+ * @returns null if no content was stored, or if it has been deleted
  * @throws Response 403, 503 like readStudio
  */
 export async function openRunContent(

@@ -19,7 +19,7 @@ const sums = z.object({
 });
 export type UsageSums = z.infer<typeof sums>;
 
-const listed = z.object({
+export const overviewAnswer = z.object({
   outcome: z.literal("listed"),
   everUsed: z.boolean(),
   totals: sums.extend({ otherDeductions: amountText, usedCredits: amountText }),
@@ -60,9 +60,9 @@ export interface OverviewRow {
   otherDeductions: string | null;
 }
 
-export type UsageOfModel = NonNullable<z.infer<typeof listed>["series"]>[number];
+export type UsageOfModel = NonNullable<z.infer<typeof overviewAnswer>["series"]>[number];
 
-export type Overview = Omit<z.infer<typeof listed>, "outcome" | "rows" | "deductions"> & {
+export type Overview = Omit<z.infer<typeof overviewAnswer>, "outcome" | "rows" | "deductions"> & {
   /** Days are ordered newest first, and other rows by cost, most expensive first. */
   rows: OverviewRow[];
   /** The number of days that each row covers, if the overview is grouped by day. */
@@ -111,27 +111,34 @@ export function daysEachOf({ from, to }: { from: string; to: string }, by: Overv
  */
 export async function readOverview(
   context: AppLoadContext,
-  options: { reader: StudioReader; range: Range; by: OverviewDimension; daysEach: number; maxRows: number },
+  options: OverviewQuery & { reader: StudioReader; maxRows: number },
 ): Promise<Overview> {
-  const { reader, range, by, daysEach, maxRows } = options;
-  const {
-    outcome: _,
-    deductions,
-    ...overview
-  } = await readStudio(context, {
-    reader,
-    name: "read_overview",
-    args: {
-      range_from: range.from,
-      range_to: range.to,
-      previous_from: range.previous.from,
-      previous_to: range.previous.to,
-      grouped_by: by,
-      days_each: daysEach,
-      max_rows: maxRows,
-    },
-    schema: listed,
-  });
+  const { reader, maxRows, ...query } = options;
+  const args = { ...overviewArguments(query), grouped_by: query.by, max_rows: maxRows };
+  return overviewOf(await readStudio(context, { reader, name: "read_overview", args, schema: overviewAnswer }), query);
+}
+
+interface OverviewQuery {
+  range: Range;
+  by: OverviewDimension;
+  daysEach: number;
+}
+
+export function overviewArguments({ range, daysEach }: Omit<OverviewQuery, "by">) {
+  return {
+    range_from: range.from,
+    range_to: range.to,
+    previous_from: range.previous.from,
+    previous_to: range.previous.to,
+    days_each: daysEach,
+  };
+}
+
+/** Returns the overview in an answer of the database. */
+export function overviewOf(
+  { outcome: _, deductions, ...overview }: z.output<typeof overviewAnswer>,
+  { range, by, daysEach }: OverviewQuery,
+): Overview {
   const zero = overview.totals.amountUsd === null ? { ...noUsage, amountUsd: null } : noUsage;
   const labels = labelsOf(overview.rows, by);
   const rows =
@@ -187,7 +194,7 @@ function daysOf({
   range,
   daysEach,
   zero,
-}: Pick<z.infer<typeof listed>, "rows" | "deductions"> & {
+}: Pick<z.infer<typeof overviewAnswer>, "rows" | "deductions"> & {
   range: Range;
   daysEach: number;
   zero: UsageSums;

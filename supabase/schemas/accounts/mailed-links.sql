@@ -25,6 +25,21 @@ as $$
   select u.email from private.account_of_link(email_of_link.token_hash, email_of_link.link_type) u
 $$;
 
+-- Returns { email, change } of a mailed link, or null if the link was used or replaced, and completes the attempt at the
+-- link: a link that leads to nothing counts as failed. change is the result of private.email_change_of_link.
+create or replace function private.find_mailed_link(token_hash text, link_type text, attempt_id uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  change jsonb := case when link_type = 'email_change' then private.email_change_of_link(find_mailed_link.token_hash) end;
+  email text := coalesce(change ->> 'email', private.email_of_link(find_mailed_link.token_hash, link_type));
+  is_found boolean := change is not null or email is not null;
+begin
+  perform private.complete_attempt(find_mailed_link.attempt_id, case when is_found then 'succeeded' else 'failed' end);
+  return case when is_found then jsonb_build_object('email', email, 'change', change) end;
+end
+$$;
+
 -- Removes the password of an unconfirmed account before a mailed link confirms the account. Otherwise, once the email's
 -- owner confirms the account, the person who signed up with the email could sign in with that password.
 -- Definer: see email_of_link.

@@ -125,6 +125,23 @@ as $$
   where d.user_code = read_device_authorization.user_code
 $$;
 
+-- Returns the result of private.read_device_authorization, and completes the attempt at the code: a wrong code counts as
+-- failed.
+create or replace function private.find_device_authorization(user_code text, reader_id uuid, attempt_id uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  found_request jsonb := private.read_device_authorization(
+    find_device_authorization.user_code, find_device_authorization.reader_id
+  );
+begin
+  perform private.complete_attempt(
+    find_device_authorization.attempt_id, case when found_request is null then 'failed' else 'void' end
+  );
+  return found_request;
+end
+$$;
+
 -- Records a person's decision about a device's request. Returns approved, denied, not_found, expired, conflict (already
 -- decided), unauthenticated, mfa_required or unavailable. An approval also adds an event to the person's activity.
 -- Callers must first check that the session is fresh.

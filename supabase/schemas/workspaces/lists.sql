@@ -77,12 +77,13 @@ as $$
   limit page_size
 $$;
 
--- Returns the number of members for each role of a workspace. Stops counting at 1,001.
-create or replace function public.count_role_members(workspace_id uuid) returns table (role_id uuid, members bigint)
+-- Returns a workspace's roles, each with its number of members. Stops counting at 1,001.
+create or replace function public.list_workspace_roles(workspace_id uuid)
+  returns table (id uuid, name text, is_owner boolean, permissions public.workspace_permission[], members bigint)
   language sql stable security invoker set search_path = ''
 as $$
   select
-    r.id,
+    r.id, r.name, r.is_owner, r.permissions,
     (
       select count(*)
       from (
@@ -90,5 +91,5 @@ as $$
       ) as counted
     )
   from public.workspace_roles r
-  where r.workspace_id = count_role_members.workspace_id
+  where r.workspace_id = list_workspace_roles.workspace_id
 $$;

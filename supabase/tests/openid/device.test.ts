@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { admitted, anAttempt } from "../abuse/attempt-fixtures.ts";
 import { createActor, type MfaState, mfaStates } from "../actors.ts";
 import { newHash, openPools, setPolicy } from "../apps/fixtures.ts";
 import {
@@ -43,6 +44,19 @@ const read = async (db: Database, { userCode }: { userCode: string }, readerId: 
   ).answer;
 
 describe("a device's request", () => {
+  test.for(["known", "wrong"])("find_device_authorization completes the attempt at a %s code", async (code, { db }) => {
+    const { userCode } = await begin(db, { client: await registerClient(db) });
+    const user = await createUser(db);
+    const attemptId = await admitted(db, anAttempt({ action: "user_code", userId: user.id }));
+    const found = await one(db, {
+      sql: "select private.find_device_authorization($1, $2, $3) ->> 'userCode' as code",
+      values: [code === "known" ? userCode : "BBBBBBBB", user.id, attemptId],
+    });
+    expect(found).toEqual({ code: code === "known" ? userCode : null });
+    const again = "select private.complete_attempt($1, 'void') as completed";
+    expect(await one(db, { sql: again, values: [attemptId] })).toEqual({ completed: false });
+  });
+
   test("a device's request lasts 10 minutes, may be polled every 5 seconds, and records the user agent and address that it came from", async ({
     db,
   }) => {

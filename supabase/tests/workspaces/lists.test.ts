@@ -122,22 +122,18 @@ describe("list_workspace_members", () => {
     expect(await membersAs(db, stranger, { workspaceId })).toEqual([]);
     await db.asUser(stranger, async () => {
       expect(await db.query("select * from public.list_member_emails($1)", [workspaceId])).toEqual([]);
-      expect(await db.query("select * from public.count_role_members($1)", [workspaceId])).toEqual([]);
+      expect(await db.query("select * from public.list_workspace_roles($1)", [workspaceId])).toEqual([]);
       const listed = await db.query<{ id: string }>("select id from public.list_workspaces()");
       expect(listed.map(({ id }) => id)).not.toContain(workspaceId);
     });
   });
 });
 
-test("count_role_members counts each role's members, including zero", async ({ db }) => {
+test("list_workspace_roles counts each role's members, including zero", async ({ db }) => {
   const { id: workspaceId, owner } = await createWorkspace(db);
   await addMembers(db, workspaceId, ["a", "b"]);
   const counts = await db.asUser(owner, () =>
-    db.query(
-      `select r.name, c.members::integer from public.count_role_members($1) c
-       join public.workspace_roles r on r.id = c.role_id order by r.name`,
-      [workspaceId],
-    ),
+    db.query("select r.name, r.members::integer from public.list_workspace_roles($1) r order by r.name", [workspaceId]),
   );
   expect(counts).toEqual([
     { name: "admin", members: 0 },

@@ -1,0 +1,139 @@
+import { join } from "../../supabase/tests/database.ts";
+import type { AppTenant } from "../../supabase/tests/gateway/app-tenant.ts";
+import { createApp } from "./apps.ts";
+import type { ConsoleAdmin } from "./console-admin.ts";
+import { askFromDevice, createDeviceClient, deleteDeviceClient } from "./device-requests.ts";
+import { ask, createOpenidClient } from "./openid.ts";
+import { type Person, query } from "./people.ts";
+import { createHelper } from "./recovery-help.ts";
+import { everyRoute } from "./routes.ts";
+
+/** Data for every route. */
+export interface RouteFixture {
+  /** The path at which each route shows some of the data. */
+  paths: Readonly<Record<string, string>>;
+  /** Deletes what would outlive the people and the tenant. */
+  close(): Promise<void>;
+}
+
+interface Owners {
+  tenant: AppTenant;
+  /** Becomes an owner of the tenant's workspace. */
+  person: ConsoleAdmin;
+  /** Becomes a member of the tenant's workspace. */
+  other: Person;
+  /** The name of an app that is connected to the person's account. */
+  connected: string;
+}
+
+/** Adds one of everything that pages show. */
+export async function fillRoutes({ tenant, person, other, connected }: Owners): Promise<RouteFixture> {
+  const { workspaceId, appId, keyId, db } = tenant;
+  await join(db, { workspaceId, userId: person.id, role: "owner" });
+  await join(db, { workspaceId, userId: other.id, role: "member" });
+  const requestId = `calls-${crypto.randomUUID()}`;
+  await tenant.client.chat.completions.create(
+    { model: "demo-chat", messages: [{ role: "user", content: "Hello" }] },
+    { headers: { "x-request-id": requestId } },
+  );
+  await tenant.accountOf(requestId);
+  const one = async (sql: string, values: unknown[]) => (await query<{ id: string }>(sql, values))[0]?.id ?? "";
+  const roleId = await one(
+    "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, 'Readers', '{use_ai_studio}') returning id",
+    [workspaceId],
+  );
+  await query("select ai.set_budget('workspace', $1, $1, 50)", [workspaceId]);
+  const invoiceOf = { provider: "openai", accountId: "a", reference: "INV-1", amountUsd: "1", issuedOn: "2026-02-01" };
+  const invoiceId = await one("select ai.store_provider_invoice($1, $2, $3) ->> 'id' as id", [
+    workspaceId,
+    appId,
+    JSON.stringify({
+      ...invoiceOf,
+      periodStart: "2026-01-01",
+      periodEnd: "2026-01-31",
+      reviewedAt: "2026-02-03T09:30:00Z",
+    }),
+  ]);
+  const importOf = { provider: "gcp", format: "google-billing-export", fileName: "bill.csv", sha256: "0".repeat(64) };
+  const days = [{ accountId: "prod", day: "2026-01-20", amounts: [{ currency: "EUR", amount: "38.75" }] }];
+  const importId = await one("select ai.import_cost_file($1, $2, $3, $4, null) ->> 'importId' as id", [
+    person.id,
+    workspaceId,
+    appId,
+    JSON.stringify({ ...importOf, timeZone: "UTC", rates: { EUR: "1.08" }, days }),
+  ]);
+  const credential = Buffer.from(crypto.randomUUID()).toString("hex");
+  await query("select private.announce_addition($1, $2)", [person.id, credential]);
+  const passkeyId = await one(
+    `insert into auth.webauthn_credentials (user_id, credential_id, public_key, friendly_name)
+     values ($1, decode($2, 'hex'), '', 'Laptop') returning id`,
+    [person.id, credential],
+  );
+  const identityId = await one("select id from auth.identities where user_id = $1", [person.id]);
+  const blockId = await one(
+    `insert into private.address_blocks (address, action, level, blocked_until)
+     values (private.address_network('2001:db8:77::1'), 'password', 1, now() + interval '15 minutes') returning id`,
+    [],
+  );
+  const helper = await createHelper();
+  const overrideId = await helper.override(other.email);
+  const app = await createApp({ kind: "external", scopes: ["workspace:session"], workspaceId });
+  const [client, deviceClient] = await Promise.all([createOpenidClient(), createDeviceClient()]);
+  const device = await askFromDevice(deviceClient);
+  const email = new URLSearchParams({ email: other.email });
+  const { path: authorization } = await ask(client);
+  const ids: Record<string, string> = {
+    workspaceId,
+    roleId,
+    runId: await one("select id from ai.runs where workspace_id = $1", [workspaceId]),
+    keyId,
+    importId,
+    invoiceId,
+    userId: other.id,
+    passkeyId,
+    identityId,
+    blockId,
+    overrideId,
+    appName: connected,
+    planId: "team",
+    payer: "workspace",
+    ownerId: workspaceId,
+    month: "2026-01",
+    provider: "openai",
+    name: app.name,
+    area: "platform",
+    tag: "workspaces",
+    userCode: device.userCode,
+  };
+  const named: Record<string, string> = {
+    "admin/users/:userId/mfa/:step": `/admin/users/${other.id}/mfa/require`,
+    "admin/recovery": `/admin/recovery?${email}`,
+    "admin/recovery/new": `/admin/recovery/new?${email}`,
+    "admin/recovery/:overrideId/:step": `/admin/recovery/${overrideId}/revoke?${email}`,
+    "admin/apps/:name/:step": `/admin/apps/${app.name}/edit`,
+    "admin/openid-clients/:name": `/admin/openid-clients/${client.id}`,
+    "admin/openid-clients/:name/:step": `/admin/openid-clients/${client.id}/edit`,
+    "admin/workspaces/:workspaceId/:step": `/admin/workspaces/${workspaceId}/withdraw`,
+    "admin/credits/:payer/:ownerId/:step": `/admin/credits/workspace/${workspaceId}/grant`,
+    "admin/models/:step": "/admin/models/edit?model=demo-chat",
+    "mfa/remove": `/mfa/remove?factorId=${person.app.factorId}`,
+    "oauth/authorize": authorization,
+    "auth/confirm": `/auth/confirm?${new URLSearchParams({ token_hash: "0".repeat(56), type: "signup" })}`,
+    device: `/device?user_code=${device.userCode}`,
+  };
+  const paths = Object.fromEntries(
+    everyRoute.map(({ route, path }) => [
+      route,
+      named[route] ??
+        (route.includes(":") ? `/${route.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? "x")}` : path),
+    ]),
+  );
+  return {
+    paths,
+    async close() {
+      await helper.leave();
+      await deleteDeviceClient(deviceClient);
+      await query("delete from private.address_blocks where id = $1", [blockId]);
+    },
+  };
+}

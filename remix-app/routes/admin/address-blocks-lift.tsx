@@ -21,7 +21,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   return {
     block: await requireAddressBlock(context, params.blockId),
-    kept: restoreChange(context, { request, admin }),
+    restored: restoreChange(context, { request, admin }),
   };
 }
 
@@ -38,7 +38,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleLiftBlockPage() {
-  const { block, kept } = useLoaderData<typeof loader>();
+  const { block, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const { address, active, blockedUntil } = block;
   return (
@@ -53,7 +53,7 @@ export default function ConsoleLiftBlockPage() {
               `If you don’t lift the block, it expires on ${timeText(blockedUntil)}.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
-            failed={failed ?? kept}
+            failed={failed ?? restored}
             submit="Lift block"
             cancelTo={list}
           />

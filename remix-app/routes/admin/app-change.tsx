@@ -16,7 +16,7 @@ export const meta = pageTitle<typeof loader>((data) => `${data ? appSteps[data.s
 
 const appsPath = "/admin/apps";
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(appSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });

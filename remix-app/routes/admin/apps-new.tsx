@@ -16,7 +16,7 @@ const pages = "/admin/apps";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);
-  return { kept: restoreChange(context, { request, admin: { id } }) };
+  return { restored: restoreChange(context, { request, admin: { id } }) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -28,9 +28,9 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleNewAppPage() {
-  const { kept } = useLoaderData<typeof loader>();
+  const { restored } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed ?? kept;
+  const failed = answer?.failed ?? restored;
   return (
     <RegistryFormPage
       title="Register app"

@@ -23,7 +23,7 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? creditSteps[data.step].title : "Credits"} · Console`);
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { payer, ownerId, step = "" } = params;
   if (!Object.hasOwn(creditSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -40,7 +40,7 @@ export async function loader(args: LoaderFunctionArgs) {
     effects: creditEffects(step, owner),
     lock: creditLock(admin, owner),
     reference: newReference(),
-    kept: restoreChange(args.context, { request: args.request, admin }),
+    restored: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -57,8 +57,8 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleCreditsChangePage() {
-  const { step, owner, effects, lock, reference, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
+  const { step, owner, effects, lock, reference, restored } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? restored;
   return (
     <Page title={creditSteps[step].title} lead={owner.name}>
       <Panel>

@@ -18,7 +18,7 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Model"} · Console`);
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(modelSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -43,7 +43,7 @@ export async function loader(args: LoaderFunctionArgs) {
     hidden: hiddenOf(scope),
     hasPreview,
     template: newestFirst.find(({ serviceTier }) => serviceTier === "default"),
-    kept: restoreChange(args.context, { request: args.request, admin }),
+    restored: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -78,9 +78,9 @@ export async function action(args: ActionFunctionArgs) {
 const removes = new Set<ModelStep>(["disable", "delete", "remove-route", "withdraw", "cancel-price"]);
 
 export default function ConsoleModelChangePage() {
-  const { step, scope, title, effects, hidden, hasPreview, template, kept } = useLoaderData<typeof loader>();
+  const { step, scope, title, effects, hidden, hasPreview, template, restored } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed ?? kept;
+  const failed = answer?.failed ?? restored;
   const { model, route, providerId } = scope;
   const back = model.id === "" ? "/admin/models" : `/admin/models?${new URLSearchParams({ model: model.id })}`;
   return (

@@ -21,7 +21,7 @@ export const meta = pageTitle<typeof loader>((data) => `${data ? clientSteps[dat
 
 const pages = "/admin/openid-clients";
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const client = await requireOpenidClient(context, params.name);
   const step = params.step ?? "";
@@ -32,7 +32,7 @@ async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, client } = await requireStep(args);
-  return { step, client, kept: restoreChange(args.context, { request: args.request, admin }) };
+  return { step, client, restored: restoreChange(args.context, { request: args.request, admin }) };
 }
 
 export async function action(args: ActionFunctionArgs) {
@@ -46,9 +46,9 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleOpenidClientChangePage() {
-  const { step, client, kept } = useLoaderData<typeof loader>();
+  const { step, client, restored } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed ?? kept;
+  const failed = answer?.failed ?? restored;
   const { title, effects } = clientSteps[step];
   return (
     <RegistryFormPage

@@ -15,7 +15,7 @@ export const meta = pageTitle("Register OpenID client · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id } = await requireInfrastructureAdmin(context, request);
-  return { kept: restoreChange(context, { request, admin: { id } }) };
+  return { restored: restoreChange(context, { request, admin: { id } }) };
 }
 
 const pages = "/admin/openid-clients";
@@ -43,9 +43,9 @@ const empty = {
 };
 
 export default function ConsoleNewOpenidClientPage() {
-  const { kept } = useLoaderData<typeof loader>();
+  const { restored } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const failed = answer?.failed ?? kept;
+  const failed = answer?.failed ?? restored;
   return (
     <RegistryFormPage
       title="Register OpenID client"

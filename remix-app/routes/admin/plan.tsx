@@ -15,7 +15,7 @@ export const meta = pageTitle<typeof loader>((data) => `${data?.plan ? "Edit pla
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const plan = params.planId === undefined ? null : await requirePlan(context, params.planId);
-  return { plan, kept: restoreChange(context, { request, admin }) };
+  return { plan, restored: restoreChange(context, { request, admin }) };
 }
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -34,8 +34,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function ConsolePlanPage() {
-  const { plan, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
+  const { plan, restored } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? restored;
   return (
     <Page title={plan ? `Edit ${plan.name}` : "Add plan"} lead={plan?.id}>
       <Panel>

@@ -98,7 +98,7 @@ function ProvidersState({
       </Card>
       <Card
         title="Routes"
-        lead="The routes of enabled models, in the order they are tried. Failures are kept for seven days."
+        lead="The routes of enabled models, in the order they are tried. Failures are restored for seven days."
       >
         <RouteTable models={models} />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["range", "from", "to"]} />

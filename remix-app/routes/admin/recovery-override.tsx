@@ -24,11 +24,7 @@ const steps = { send: "Send recovery email", revoke: "Revoke override" } as cons
 export const meta = pageTitle<typeof loader>((data) => `${data ? steps[data.step] : "Override"} · Console`);
 
 /** Returns the override in the URL if it belongs to the email in the URL. @throws Response 404 if it doesn't */
-async function requireOverride({
-  request,
-  params,
-  context,
-}: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireOverride({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
   const { overrides } = await findRecovery(context, email);

@@ -15,7 +15,7 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? policySteps[data.step].title : "MFA"} · Console`);
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(policySteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -32,7 +32,7 @@ export async function loader(args: LoaderFunctionArgs) {
     effects: effectsOf(step, { account, policy }),
     lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
     open: openSteps(policy).includes(step),
-    kept: restoreChange(args.context, { request: args.request, admin }),
+    restored: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -50,7 +50,7 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsolePolicyPage() {
-  const { step, subject, generation, effects, lock, open, kept } = useLoaderData<typeof loader>();
+  const { step, subject, generation, effects, lock, open, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${subject.id}`;
   const { title } = policySteps[step];
@@ -61,7 +61,7 @@ export default function ConsolePolicyPage() {
           <ChangeForm
             effects={effects}
             confirm={{ text: subject.email ?? "", what: "the account’s email" }}
-            failed={failed ?? kept}
+            failed={failed ?? restored}
             submit={title}
             danger={step === "reset"}
             cancelTo={base}

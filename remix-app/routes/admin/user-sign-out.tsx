@@ -16,7 +16,7 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Sign out everywhere · Console");
 
-async function requireTarget({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireTarget({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { account } = await requireSubject(context, { admin, subjectId: params.userId });
   // The admin confirms with the account's email, or with its id if it has no email.
@@ -30,7 +30,7 @@ export async function loader(args: LoaderFunctionArgs) {
     name,
     sessions: account.sessionCount,
     oneself: account.id === admin.id,
-    kept: restoreChange(args.context, { request: args.request, admin }),
+    restored: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
@@ -46,7 +46,7 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 export default function ConsoleSignOutPage() {
-  const { id, name, sessions, oneself, kept } = useLoaderData<typeof loader>();
+  const { id, name, sessions, oneself, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${id}`;
   return (
@@ -66,7 +66,7 @@ export default function ConsoleSignOutPage() {
               "If any session ends, the owner gets an email.",
             ]}
             confirm={{ text: name, what: name === id ? "the account’s ID" : "the account’s email" }}
-            failed={failed ?? kept}
+            failed={failed ?? restored}
             submit="Sign out everywhere"
             danger
             cancelTo={base}

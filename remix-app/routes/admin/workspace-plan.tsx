@@ -35,7 +35,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     to,
     effects: to ? moveEffects(workspace, to) : [],
     lock: moveLock(admin, workspace),
-    kept: restoreChange(context, { request, admin }),
+    restored: restoreChange(context, { request, admin }),
   };
 }
 
@@ -52,8 +52,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function ConsoleWorkspacePlanPage() {
-  const { workspace, others, to, effects, lock, kept } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>() ?? kept;
+  const { workspace, others, to, effects, lock, restored } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>() ?? restored;
   const page = `/admin/workspaces/${workspace.id}`;
   if (lock || !to) {
     return (

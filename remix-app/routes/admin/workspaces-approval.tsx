@@ -30,7 +30,7 @@ const decisionSchema = confirmedChangeSchema.extend({
   requestedAt: z.union([z.iso.datetime({ offset: true }), z.literal("").transform(() => null)]).default(null),
 });
 
-async function requireStep({ request, params, context }: Pick<LoaderFunctionArgs, "request" | "params" | "context">) {
+async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(approvalSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });

@@ -9,6 +9,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Credits } from "../../ui/money.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -95,19 +96,13 @@ export default function CreditsPage() {
             : "Every change to the balance, newest first."
         }
       >
-        <div className="space-y-4">
-          <LedgerTable
-            entries={entries}
-            runs={`/workspaces/${workspace.id}/ai/runs`}
-            deduction="Deduction"
-            empty="No credits were added, deducted or used in this range."
-          />
-          {nextCursor ? (
-            <a className="link" href={searchWith(search, { cursor: nextCursor })}>
-              Older entries
-            </a>
-          ) : null}
-        </div>
+        <LedgerTable
+          entries={entries}
+          runs={`/workspaces/${workspace.id}/ai/runs`}
+          deduction="Deduction"
+          empty="No credits were added, deducted or used in this range."
+        />
+        <PageNav label="Pages of the ledger" nextCursor={nextCursor} keep={["range", "from", "to"]} />
       </Card>
     </StudioPage>
   );

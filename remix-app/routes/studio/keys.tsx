@@ -11,6 +11,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -84,11 +85,7 @@ export default function KeysPage() {
       {agents.length > 0 ? <AgentAccessCard workspaceId={workspace.id} members={agents} /> : null}
       <Panel>
         <KeyList keys={keys} mayRotate={approval !== null} path={path} page={page} />
-        {nextCursor ? (
-          <a className="link" href={`?cursor=${nextCursor}`}>
-            Older keys
-          </a>
-        ) : null}
+        <PageNav label="Pages of keys" nextCursor={nextCursor} />
       </Panel>
     </StudioPage>
   );

@@ -5,6 +5,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
 import { Moment } from "../../ui/moment.tsx";
 import { Page } from "../../ui/page.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
 import { namesOfMembers } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
@@ -53,11 +54,7 @@ export default function ActivityPage() {
             </li>
           ))}
         </ul>
-        {next === null ? null : (
-          <a className="link" href={`?before=${next}`}>
-            Older activity
-          </a>
-        )}
+        <PageNav label="Pages of activity" param="before" nextCursor={next === null ? null : String(next)} />
       </Panel>
     </Page>
   );

@@ -14,10 +14,10 @@ import { acceptsHtml, forwardedEntries, isPrefetch, isPrerender } from "./http/r
 import { requestLogLine } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
 import { createRouteTable, type DocumentLoader, type FoundRoute, type RouteMatch } from "./http/route-table.ts";
-import { isAllowedOrigin, isSafe, isServer } from "./http/same-origin.ts";
+import { isAllowedOrigin, isSafe, isServerRequest } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import { openRequest, type RequestState } from "./request-context.ts";
+import { createRequestState, type RequestState } from "./request-context.ts";
 import type { RequestCredentials, Runtime } from "./runtime.ts";
 import type { WorkspaceQuery } from "./session/session-state.ts";
 
@@ -53,7 +53,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const started = performance.now();
     // Reads the signal first, because Hono aborts only a signal that was read before the client disconnected.
     const { signal } = c.req.raw;
-    const state = openRequest(c.req.raw, {
+    const state = createRequestState(c.req.raw, {
       remoteAddress: c.env.incoming.socket.remoteAddress ?? "",
       trustedProxyHops: settings.TRUSTED_PROXY_HOPS,
       origins,
@@ -141,7 +141,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
   ): Promise<Response> {
     const response = document
       ? await loadDocument(document, { request, context, params: {} })
-      : await handle(onOurOrigin(request, { ...context, pathname }), context);
+      : await handle(rewriteRequestOrigin(request, { ...context, pathname }), context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
     // Routes without a page, such as files and form targets, refuse a request with problem JSON. A browser that asked
@@ -183,7 +183,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     // Skips the origin check. The context ignores cookies, so a cross-site request gains nothing.
     const context = await openContext(state);
-    const response = await handle(onOurOrigin(request, { ...state, pathname: verdict.pathname }), context);
+    const response = await handle(rewriteRequestOrigin(request, { ...state, pathname: verdict.pathname }), context);
     const isJson = response.headers.get("content-type")?.startsWith("application/json");
     return isJson ? response : refuseForGateway("internal_error", gatewayRefusal);
   }
@@ -226,7 +226,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
     }
     const isForeignForm = verdict.takesForeignForms && !isSafe(request.method);
-    const isOurs = isForeignForm || (forApps && isServer(request)) || isAllowedOrigin(request, origins);
+    const isOurs = isForeignForm || (forApps && isServerRequest(request)) || isAllowedOrigin(request, origins);
     if (!isOurs) return refuse(c, "CSRF_REJECTED");
     // A page that takes a saved form shows it only once. A prerendered page would confirm its session before it is shown.
     const isPrefetchable =
@@ -281,7 +281,7 @@ function methodDetail(allow: readonly string[]): string {
  * Rebuilds a request for Remix with our configured origin in its URL. Its body is read only when the route reads it.
  * Drops the Origin header, because Remix would compare it with the Host header instead of the configured origins.
  */
-function onOurOrigin(request: Request, { origin, pathname }: { origin: string; pathname: string }): Request {
+function rewriteRequestOrigin(request: Request, { origin, pathname }: { origin: string; pathname: string }): Request {
   const url = new URL(new URL(request.url).search, origin);
   url.pathname = pathname;
   // Remix logs an error for this parameter of its older data requests.

@@ -4,8 +4,8 @@ import { accentSchemes } from "./config/accent.ts";
 import type { Brand, MarkType } from "./config/brand.ts";
 import { gatePath, type PageBrand } from "./ui/brand.ts";
 
-const aYear = "public, max-age=31536000, immutable";
-const anHour = "public, max-age=3600";
+const immutableCacheControl = "public, max-age=31536000, immutable";
+const oneHourCacheControl = "public, max-age=3600";
 const endings: Record<MarkType, string> = { "image/svg+xml": "svg", "image/png": "png" };
 
 /**
@@ -15,7 +15,9 @@ export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono }
   const files = new Hono();
   const schemes = accentSchemes(brand.accent);
   const gate = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="${schemes.light.accent}" stroke-width="2.25" stroke-linecap="round"><style>@media (prefers-color-scheme: dark) { svg { stroke: ${schemes.dark.accent} } }</style><path d="${gatePath}"/></svg>`;
-  files.get("/favicon.svg", (c) => c.body(gate, 200, { "Content-Type": "image/svg+xml", "Cache-Control": anHour }));
+  files.get("/favicon.svg", (c) =>
+    c.body(gate, 200, { "Content-Type": "image/svg+xml", "Cache-Control": oneHourCacheControl }),
+  );
   const page: PageBrand = {
     name: brand.name,
     mark: null,
@@ -25,7 +27,9 @@ export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono }
   if (brand.ownAccent) {
     const css = accentStyles(schemes);
     page.accent = `/brand/accent.${hashOf(css)}.css`;
-    files.get(page.accent, (c) => c.body(css, 200, { "Content-Type": "text/css", "Cache-Control": aYear }));
+    files.get(page.accent, (c) =>
+      c.body(css, 200, { "Content-Type": "text/css", "Cache-Control": immutableCacheControl }),
+    );
   }
   if (brand.mark) {
     const { mark } = brand;
@@ -33,7 +37,7 @@ export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono }
     page.icon = { href: page.mark, type: mark.type };
     if ("bytes" in mark) {
       files.get(page.mark, (c) =>
-        c.body(new Uint8Array(mark.bytes), 200, { "Content-Type": mark.type, "Cache-Control": aYear }),
+        c.body(new Uint8Array(mark.bytes), 200, { "Content-Type": mark.type, "Cache-Control": immutableCacheControl }),
       );
     }
   }

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Env } from "./config/env.server.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
-import { type ClientAddressOptions, clientAddress, requestIdOf, requestOrigin } from "./http/request-facts.ts";
+import { type ClientAddressOptions, clientAddress, readRequestId, requestOrigin } from "./http/request-facts.ts";
 import { type PlaceHeaders, visitorPlace } from "./http/visitor-place.ts";
 import type { RequestSession } from "./session/request-session.ts";
 import type { PageBrand } from "./ui/brand.ts";
@@ -60,7 +60,7 @@ const maxUserAgentLength = 512;
 const nonceBytes = 16;
 
 /** Reads a request's URL and headers. */
-export function openRequest(
+export function createRequestState(
   { headers, url }: Request,
   {
     origins,
@@ -69,7 +69,7 @@ export function openRequest(
   }: ClientAddressOptions & { origins: readonly [string, ...string[]]; placeHeaders: PlaceHeaders },
 ): RequestState {
   return {
-    requestId: requestIdOf(headers),
+    requestId: readRequestId(headers),
     nonce: randomBytes(nonceBytes).toString("base64"),
     clientAddress: clientAddress(headers, peer),
     place: visitorPlace(headers, placeHeaders),

@@ -13,12 +13,12 @@ import {
 } from "@remix-run/react";
 import type { ReactNode } from "react";
 import { type ProblemBody, type ProblemCode, parseProblem, problemText } from "./http/problem.ts";
-import { detour } from "./http/redirect-target.ts";
+import { addReturnUrl } from "./http/redirect-target.ts";
 import { isPrefetch } from "./http/request-facts.ts";
 import type { RouteHandle } from "./http/route-table.ts";
 import { getUser } from "./session/user.ts";
-import { Address } from "./ui/address.tsx";
-import { useBrand, withName } from "./ui/brand.ts";
+import { EmailAddress } from "./ui/address.tsx";
+import { appendProductName, useBrand } from "./ui/brand.ts";
 import { Button, ButtonLink } from "./ui/button.tsx";
 import enhanceUrl from "./ui/enhance.js?url";
 import { EntryPage } from "./ui/entry-page.tsx";
@@ -33,7 +33,7 @@ import { readTheme } from "./ui/theme.ts";
 export const links: LinksFunction = () => [{ rel: "stylesheet", href: stylesUrl }];
 
 export const meta: MetaFunction<typeof loader> = ({ data, error }) => [
-  { title: error ? withName(wordsFor(error).title, data) : data?.brand.name },
+  { title: error ? appendProductName(describeError(error).title, data) : data?.brand.name },
 ];
 
 export const headers: HeadersFunction = ({ errorHeaders }) => {
@@ -123,14 +123,14 @@ export default function App() {
   return <Outlet />;
 }
 
-interface ErrorWords {
+interface ErrorText {
   title: string;
   detail: string;
   /** The problem, if the error is one of ours; otherwise null. */
   known: ProblemBody | null;
 }
 
-function wordsFor(error: unknown): ErrorWords {
+function describeError(error: unknown): ErrorText {
   const known = isRouteErrorResponse(error) ? parseProblem(error.data) : null;
   if (known) {
     return { title: known.page ? "You switched accounts" : known.title, detail: known.detail, known };
@@ -140,18 +140,18 @@ function wordsFor(error: unknown): ErrorWords {
 }
 
 /** The page that resolves each problem. The home page would only show the same problem again. */
-const waysOn: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STEP_UP_REQUIRED: "/step-up" };
+const nextPathByProblem: Partial<Record<ProblemCode, string>> = { MFA_REQUIRED: "/mfa", STEP_UP_REQUIRED: "/step-up" };
 
 /** Renders every failure as a page: what happened, what to do, and the request id to quote. */
 export function ErrorBoundary() {
   const error = useRouteError();
   const site = useSite();
-  const { title, detail, known } = wordsFor(error);
+  const { title, detail, known } = describeError(error);
   const requestId = known?.requestId ?? site?.requestId;
   const failed = !isRouteErrorResponse(error) || error.status >= 500;
   return (
-    <EntryPage title={title} lead={<Address>{detail}</Address>} themeSwitch={false}>
-      <WayOn problem={known} failed={failed} />
+    <EntryPage title={title} lead={<EmailAddress>{detail}</EmailAddress>} themeSwitch={false}>
+      <NextStep problem={known} failed={failed} />
       {requestId ? (
         <p className="text-muted text-small">
           Request ID <code className="block break-all font-mono">{requestId}</code>
@@ -164,15 +164,15 @@ export function ErrorBoundary() {
 /**
  * @param props.failed whether the request failed for a reason other than a refusal (4xx), so that a retry may succeed
  */
-function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
+function NextStep({ problem, failed }: { problem: ProblemBody | null; failed: boolean }) {
   const { pathname, search } = useLocation();
   // The not-found route also shows errors of requests to other URLs. Trying again would load this URL and not repeat
   // the failed request.
   const elsewhere = useMatches().at(-1)?.id === "routes/not-found";
-  const wayOn = problem ? waysOn[problem.code] : undefined;
+  const wayOn = problem ? nextPathByProblem[problem.code] : undefined;
   if (wayOn) {
     return (
-      <ButtonLink href={detour(wayOn, `${pathname}${search}`)} variant="primary">
+      <ButtonLink href={addReturnUrl(wayOn, `${pathname}${search}`)} variant="primary">
         Continue
       </ButtonLink>
     );
@@ -183,7 +183,7 @@ function WayOn({ problem, failed }: { problem: ProblemBody | null; failed: boole
         <ButtonLink href={problem.page} variant="primary">
           Open the page again
         </ButtonLink>
-        <ButtonLink href={detour("/accounts", problem.page)}>Choose an account</ButtonLink>
+        <ButtonLink href={addReturnUrl("/accounts", problem.page)}>Choose an account</ButtonLink>
       </div>
     );
   }

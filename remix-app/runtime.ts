@@ -5,7 +5,7 @@ import { rotateSigningKeys } from "./schedule/rotate-signing-keys.ts";
 import type { ScheduledTask } from "./schedule/schedule.ts";
 import { sendDueMails } from "./schedule/send-due-mails.ts";
 import { sendLogoutNotices } from "./schedule/send-logout-notices.ts";
-import { upkeep, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
+import { createUpkeepTasks, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
 import type { WorkspaceQuery } from "./session/session-state.ts";
@@ -38,7 +38,7 @@ export function openRuntime(source: Record<string, string | undefined>): Runtime
   return {
     settings: env,
     tasks: [
-      ...upkeep(env),
+      ...createUpkeepTasks(env),
       ...(env.APP_SESSION_SECRET ? [rotateSigningKeys(env), sendLogoutNotices(env)] : []),
       ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : []),
     ],

@@ -22,8 +22,8 @@ const maxHeaderBytes = 32 * 1024;
  */
 const keepAliveTimeoutMs = 65_000;
 
-const source = { ...process.env };
-const development = source.NODE_ENV === "development";
+const processEnv = { ...process.env };
+const development = processEnv.NODE_ENV === "development";
 // React chooses its build by this variable when it is loaded.
 process.env.NODE_ENV = development ? "development" : "production";
 
@@ -40,7 +40,7 @@ const drain = createDrain(server, drainLimits);
 const vite = development ? await startVite() : null;
 const buildFile = path.resolve("build/server/index.js");
 if (!vite && !existsSync(buildFile)) fail("No build found: run `npm run build` first.");
-const load = async (): Promise<ServerBuild> =>
+const loadBuild = async (): Promise<ServerBuild> =>
   vite
     ? ((await vite.ssrLoadModule("virtual:remix/server-build")) as ServerBuild)
     : await import(pathToFileURL(buildFile).href);
@@ -48,14 +48,14 @@ const entryOf = ({ entry }: ServerBuild) => entry.module as unknown as Entry;
 
 let draining = false;
 const log = (line: string) => console.log(line);
-let build = await load();
-let runtime = open();
+let build = await loadBuild();
+let runtime = loadRuntime();
 const env = runtime.settings;
 let app = createApp();
 
 const listener = getRequestListener(
   async (request, bindings) => {
-    if (vite) await takeUpChanges();
+    if (vite) await reloadChangedBuild();
     return app.fetch(request, bindings);
   },
   { overrideGlobalObjects: false },
@@ -96,9 +96,9 @@ function runSchedule(): void {
   });
 }
 
-function open() {
+function loadRuntime() {
   try {
-    return entryOf(build).openRuntime(source);
+    return entryOf(build).openRuntime(processEnv);
   } catch (error) {
     return fail(error instanceof Error ? error.message : String(error));
   }
@@ -109,11 +109,11 @@ function createApp() {
   return entryOf(build).createApp({ runtime, build, ...clientDir, draining: () => draining, log });
 }
 
-async function takeUpChanges(): Promise<void> {
-  const current = await load();
+async function reloadChangedBuild(): Promise<void> {
+  const current = await loadBuild();
   if (current === build) return;
   build = current;
-  runtime = open();
+  runtime = loadRuntime();
   app = createApp();
 }
 

@@ -2,9 +2,9 @@ import cluster from "node:cluster";
 
 const { NODE_ENV, WEB_PROCESSES } = process.env;
 /** Vite's development server has one process. */
-const isAlone = NODE_ENV === "development" || Number(WEB_PROCESSES || 1) === 1;
+const isSingleProcess = NODE_ENV === "development" || Number(WEB_PROCESSES || 1) === 1;
 
-if (cluster.isWorker || isAlone) await import("./serve.ts");
+if (cluster.isWorker || isSingleProcess) await import("./serve.ts");
 else await superviseProcesses();
 
 /** Checks the settings and starts the processes that serve. This one loads nothing else of the server. */

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { type ProblemCode, problem } from "../http/problem.ts";
-import { generalFailure } from "../supabase/auth-errors.ts";
+import { mapGeneralError } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { hasBotChallenge } from "./bot-challenge.ts";
 
@@ -126,10 +126,10 @@ export async function guardAttempt(
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
   const { action, mail, email, code, userId, botChallenge, allowOverride = false } = options;
-  if (isSuspiciousUserAgent(userAgent)) return refuse("FORBIDDEN", 403, suspiciousProgram);
+  if (isSuspiciousUserAgent(userAgent)) return buildRefusedAttempt("FORBIDDEN", 403, suspiciousClientMessage);
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
-  if (challenged && captchaToken === "") return refuse("BOT_CHALLENGE_REQUIRED", 403, missingChallenge);
+  if (challenged && captchaToken === "") return buildRefusedAttempt("BOT_CHALLENGE_REQUIRED", 403, missingChallenge);
 
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
@@ -139,12 +139,16 @@ export async function guardAttempt(
   if (!response.success) {
     console.error(`error request=${context.requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
     context.retryAfter(retryAfterOutageSeconds);
-    return refuse("AUTH_UNAVAILABLE", 503, unavailable);
+    return buildRefusedAttempt("AUTH_UNAVAILABLE", 503, unavailable);
   }
   if (!response.data.allowed) {
     const { reason, retryAfterSeconds } = response.data;
     context.retryAfter(retryAfterSeconds);
-    return refuse("RATE_LIMITED", 429, `${tooMany[reason]} Try again in ${waitInWords(retryAfterSeconds)}.`);
+    return buildRefusedAttempt(
+      "RATE_LIMITED",
+      429,
+      `${rateLimitMessages[reason]} Try again in ${formatWait(retryAfterSeconds)}.`,
+    );
   }
   const { attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds, mailPauseSeconds } = response.data;
   if (needsBotChallenge) await new Promise((resolve) => setTimeout(resolve, slowdownMs));
@@ -155,7 +159,7 @@ export async function guardAttempt(
     repeated,
     challenge: captchaToken ? { captchaToken } : {},
     mailWaitSeconds,
-    mailPause: mailPauseSeconds ? waitInWords(mailPauseSeconds) : "few minutes",
+    mailPause: mailPauseSeconds ? formatWait(mailPauseSeconds) : "few minutes",
     async settle(outcome) {
       const { error } = await database.rpc("complete_attempt", { attempt_id: attemptId, outcome });
       if (error) console.error(`warning request=${context.requestId} an attempt stays counted: ${error.code}`);
@@ -174,24 +178,28 @@ export async function requireAttempt(context: AppLoadContext, options: AttemptOp
 }
 
 /** Maps the identity backend's answer to the outcome of an attempt. */
-export function outcomeOf(error: AuthError | null): AttemptOutcome {
+export function getAttemptOutcome(error: AuthError | null): AttemptOutcome {
   // The backend reports an unconfirmed address only if the password was correct.
   if (!error || error.code === "email_not_confirmed") return "succeeded";
-  return generalFailure(error) ? "void" : "failed";
+  return mapGeneralError(error) ? "void" : "failed";
 }
 
-function refuse(code: RefusedAttempt["code"], status: RefusedAttempt["status"], message: string): RefusedAttempt {
+function buildRefusedAttempt(
+  code: RefusedAttempt["code"],
+  status: RefusedAttempt["status"],
+  message: string,
+): RefusedAttempt {
   return { admitted: false, code, status, message };
 }
 
-const tooMany = {
+const rateLimitMessages = {
   limited: "Too many attempts.",
   blocked: "Too many failed attempts from your network.",
 };
 const missingChallenge =
   "We couldn’t verify that you’re human. Make sure JavaScript is on, wait for the check to finish, then try again.";
 const unavailable = "Something went wrong on our side. Try again in a moment.";
-const suspiciousProgram =
+const suspiciousClientMessage =
   "This request doesn’t look like it came from a web browser. Use an up-to-date browser, and turn off extensions that hide which browser you use.";
 
 /**
@@ -235,16 +243,16 @@ export function isSuspiciousUserAgent(userAgent: string): boolean {
   return name === "" || attackTools.some((tool) => name.includes(tool));
 }
 
-const minute = 60;
-const hour = 60 * minute;
+const secondsPerMinute = 60;
+const secondsPerHour = 60 * secondsPerMinute;
 
 /** Formats a wait for people: `12 seconds`, `3 minutes`, `2 hours`. Rounds up. */
-export function waitInWords(seconds: number): string {
-  if (seconds <= 90) return count(Math.max(1, Math.ceil(seconds)), "second");
-  if (seconds <= 90 * minute) return count(Math.ceil(seconds / minute), "minute");
-  return count(Math.ceil(seconds / hour), "hour");
+export function formatWait(seconds: number): string {
+  if (seconds <= 90) return formatQuantity(Math.max(1, Math.ceil(seconds)), "second");
+  if (seconds <= 90 * secondsPerMinute) return formatQuantity(Math.ceil(seconds / secondsPerMinute), "minute");
+  return formatQuantity(Math.ceil(seconds / secondsPerHour), "hour");
 }
 
-function count(amount: number, unit: string): string {
+function formatQuantity(amount: number, unit: string): string {
   return `${amount} ${unit}${amount === 1 ? "" : "s"}`;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { waitInWords } from "./attempts.ts";
+import { formatWait } from "./attempts.ts";
 
 test.each([
   [0, "1 second"],
@@ -13,5 +13,5 @@ test.each([
   [5_401, "2 hours"],
   [86_400, "24 hours"],
 ])("writes a wait of %d s as %s", (seconds, words) => {
-  expect(waitInWords(seconds)).toBe(words);
+  expect(formatWait(seconds)).toBe(words);
 });

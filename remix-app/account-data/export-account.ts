@@ -6,10 +6,10 @@ import { eachPage } from "../http/list-page.ts";
 
 const pageSize = 500;
 const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]) }));
-const head = z.looseObject({ credits: z.looseObject({}).nullish() });
+const exportHeadSchema = z.looseObject({ credits: z.looseObject({}).nullish() });
 
 /** An export's lists that grow with use, in document order. */
-const lists = [
+const exportListNames = [
   "sessions",
   "securityEvents",
   "approvals",
@@ -28,7 +28,7 @@ const lists = [
   "runs",
 ] as const;
 
-type List = (typeof lists)[number] | "ledger";
+type ExportListName = (typeof exportListNames)[number] | "ledger";
 
 /**
  * Streams everything we hold about an account as one JSON document, at the reader's pace. It starts with the result of
@@ -46,11 +46,13 @@ export async function exportAccount(
   const { data, error } = await database.rpc("export_account", { subject_id: userId, with_parts: false });
   if (error) throw new Error(`the account couldn’t be exported: ${error.code}`);
   if (data === null) return null;
-  const { credits, ...all } = head.parse(data);
-  const rest = Object.fromEntries(Object.entries(all).filter(([name]) => !lists.some((list) => list === name)));
+  const { credits, ...all } = exportHeadSchema.parse(data);
+  const rest = Object.fromEntries(
+    Object.entries(all).filter(([name]) => !exportListNames.some((list) => list === name)),
+  );
 
   /** Yields the records of a list as the members of a JSON array. */
-  async function* members(list: List): AsyncGenerator<string> {
+  async function* members(list: ExportListName): AsyncGenerator<string> {
     let last: z.output<typeof records>[number] | null = null;
     let isFirst = true;
     const pages = eachPage(async () => {
@@ -72,7 +74,7 @@ export async function exportAccount(
   async function* document(): AsyncGenerator<string> {
     const text = JSON.stringify({ exportedAt: now.toISOString(), ...rest }, null, 2);
     yield text.slice(0, -2);
-    for (const list of lists) {
+    for (const list of exportListNames) {
       yield `,\n  "${list}": [`;
       yield* members(list);
       yield "\n  ]";

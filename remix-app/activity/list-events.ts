@@ -1,9 +1,9 @@
 import type { PostgrestClient } from "@supabase/postgrest-js";
 import { z } from "zod";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
-const row = z.object({
+const eventRowSchema = z.object({
   id: z.uuid(),
   kind: z.string(),
   method: z.string().nullable(),
@@ -15,7 +15,7 @@ const row = z.object({
   details: z.record(z.string(), z.unknown()),
   created_at: z.string(),
 });
-const found = z.array(row);
+const eventRowsSchema = z.array(eventRowSchema);
 
 const activityEvent = z.object({
   id: z.uuid(),
@@ -56,7 +56,7 @@ export async function listEvents(
     .order("created_at", { ascending: false })
     .order("id", { ascending: false })
     .limit(limit + 1);
-  const before = positionOf(cursor || null, { read: readCursor, requestId });
+  const before = parseCursor(cursor || null, { read: readCursor, requestId });
   if (before) {
     const { createdAt, id } = before;
     query = query.or(`created_at.lt.${createdAt},and(created_at.eq.${createdAt},id.lt.${id})`);
@@ -66,8 +66,8 @@ export async function listEvents(
     console.error(`error request=${requestId} the activity could not be read: ${error.code}`);
     throw problem("UNAVAILABLE", { requestId });
   }
-  const cursorOf = ({ created_at, id }: z.infer<typeof row>) => writeCursor({ createdAt: created_at, id });
-  const { records, nextCursor } = pageOf(found.parse(rows), { limit, cursorOf });
+  const cursorOf = ({ created_at, id }: z.infer<typeof eventRowSchema>) => writeCursor({ createdAt: created_at, id });
+  const { records, nextCursor } = buildPage(eventRowsSchema.parse(rows), { limit, cursorOf });
   return {
     events: records.map((event) => ({
       id: event.id,

@@ -27,7 +27,7 @@ const providers: Record<string, string> = {
 };
 
 /** The identity backend's name for a passkey from an unknown provider. */
-const unnamed = "Passkey";
+const defaultPasskeyName = "Passkey";
 
 /** Returns the provider of a passkey, such as "1Password"; null if it isn't a well-known provider. */
 export function passkeyProvider(aaguid: string | null): string | null {
@@ -49,5 +49,5 @@ export function passkeyName({
   aaguid: string | null;
   device: string | null;
 }): string {
-  return name && name !== unnamed ? name : (passkeyProvider(aaguid) ?? device ?? unnamed);
+  return name && name !== defaultPasskeyName ? name : (passkeyProvider(aaguid) ?? device ?? defaultPasskeyName);
 }

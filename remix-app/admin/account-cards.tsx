@@ -5,20 +5,20 @@ import { providerLabel } from "../config/oauth-providers.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { countText } from "../ui/count-text.ts";
-import { Dotted } from "../ui/facts.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { DotSeparated } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
-import { actionLabel, actorLabel, count, policyLabels } from "./labels.ts";
+import { actionLabel, actorLabel, formatQuantity, policyLabels } from "./labels.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
-import { openSteps, policySteps } from "./policy-step.ts";
+import { listAvailableSteps, policySteps } from "./policy-step.ts";
 
 export function AccountState({ account, policy }: { account: Account; policy: Pick<AccountPolicy, "state"> }) {
   const { methods, factors, sessionCount } = account;
   const signInMethods = [
     account.singleSignOn ? "single sign-on" : "",
     methods.password ? "password" : "",
-    methods.passkeys > 0 ? count(methods.passkeys, "passkey") : "",
+    methods.passkeys > 0 ? formatQuantity(methods.passkeys, "passkey") : "",
     ...methods.identities.flatMap(({ provider }) =>
       provider === "email" || provider.startsWith("sso:") ? [] : [providerLabel(provider)],
     ),
@@ -32,7 +32,7 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
       <Fact label="Ban">
         {account.bannedUntil ? (
           <span className="text-bad">
-            Banned, ends <Moment at={account.bannedUntil} />
+            Banned, ends <RelativeTime at={account.bannedUntil} />
           </span>
         ) : (
           "None"
@@ -44,15 +44,15 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
       <Fact label="Email">
         {account.confirmedAt ? (
           <>
-            Confirmed <Moment at={account.confirmedAt} />
+            Confirmed <RelativeTime at={account.confirmedAt} />
           </>
         ) : (
           "Not confirmed"
         )}
       </Fact>
-      <Fact label="Last sign-in">{account.lastSignInAt ? <Moment at={account.lastSignInAt} /> : "Never"}</Fact>
+      <Fact label="Last sign-in">{account.lastSignInAt ? <RelativeTime at={account.lastSignInAt} /> : "Never"}</Fact>
       <Fact label="Created">
-        <Moment at={account.createdAt} />
+        <RelativeTime at={account.createdAt} />
       </Fact>
     </dl>
   );
@@ -108,7 +108,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
           <Notice key={reason}>{reason}</Notice>
         ))}
         <div className="flex flex-wrap gap-3">
-          {openSteps(policy).map((step) => (
+          {listAvailableSteps(policy).map((step) => (
             <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
               {step === "reset" && state === "recovery_in_progress" ? "Finish reset" : policySteps[step].title}
             </ButtonLink>
@@ -133,10 +133,10 @@ export function FactorList({ factors }: Pick<Account, "factors">) {
             {verified ? null : <span className="font-normal text-warn"> · not finished</span>}
           </p>
           <p className="text-muted">
-            added <Moment at={createdAt} /> ·{" "}
+            added <RelativeTime at={createdAt} /> ·{" "}
             {lastUsedAt ? (
               <>
-                last used <Moment at={lastUsedAt} />
+                last used <RelativeTime at={lastUsedAt} />
               </>
             ) : (
               "not used yet"
@@ -157,12 +157,12 @@ export function SessionList({ sessions, sessionCount }: Pick<Account, "sessions"
           <div className="min-w-0">
             <p className="font-medium">{device}</p>
             <p className="text-muted">
-              <Dotted facts={[method && methodLabel(method), aal === "aal1" ? "one factor" : "two factors"]} />
+              <DotSeparated facts={[method && methodLabel(method), aal === "aal1" ? "one factor" : "two factors"]} />
             </p>
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              Last active <Moment at={lastSeenAt} /> · signed in <Moment at={createdAt} />
+              Last active <RelativeTime at={lastSeenAt} /> · signed in <RelativeTime at={createdAt} />
             </p>
             <p>{ip}</p>
           </div>
@@ -199,15 +199,15 @@ export function OtherAccessList({ others }: Pick<Account, "others">) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              Added <Moment at={addedAt} />
+              Added <RelativeTime at={addedAt} />
               {lastUsedAt ? (
                 <>
-                  {" · "}last used <Moment at={lastUsedAt} />
+                  {" · "}last used <RelativeTime at={lastUsedAt} />
                 </>
               ) : null}
             </p>
             <p>
-              <Dotted facts={[device, address]} />
+              <DotSeparated facts={[device, address]} />
             </p>
           </div>
         </li>
@@ -235,10 +235,10 @@ export function Timeline({ entries }: { entries: readonly TimelineEntry[] }) {
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              <Moment at={createdAt} />
+              <RelativeTime at={createdAt} />
             </p>
             <p>
-              <Dotted facts={[device, ip]} />
+              <DotSeparated facts={[device, ip]} />
             </p>
           </div>
         </li>

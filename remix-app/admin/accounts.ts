@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** The states of an {@link AccountPolicy}. */
@@ -123,10 +123,13 @@ export async function readAccounts(
   context: AppLoadContext,
   { term, cursor }: { term: string; cursor: string | null },
 ): Promise<{ accounts: FoundAccount[]; waiting: number; more: boolean; nextCursor: string | null }> {
-  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
+  const before = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
   const args = { term, before, page_size: accountsPerPage + 1 };
   const found = await callFunction(context, { name: "private.read_accounts_page", args, schema: accountsPage });
-  const { records: accounts, nextCursor } = pageOf(found.accounts, { limit: accountsPerPage, cursorOf: writeCursor });
+  const { records: accounts, nextCursor } = buildPage(found.accounts, {
+    limit: accountsPerPage,
+    cursorOf: writeCursor,
+  });
   const isSearch = term !== "";
   return {
     accounts,
@@ -142,11 +145,11 @@ export function signAccountOut(
   { admin, ...change }: { admin: InfrastructureAdmin; subject: string; reason: string },
 ): Promise<ConsoleChange> {
   const refusals = {
-    oneself: { status: 403, message: ownSignOut },
+    oneself: { status: 403, message: ownSignOutMessage },
     not_found: { status: 404, message: "This account doesn’t exist." },
   } as const;
-  return actInConsole(context, { admin, name: "sign_account_out", change, refusals });
+  return applyConsoleChange(context, { admin, name: "sign_account_out", change, refusals });
 }
 
 /** Tells admins where to sign themselves out. */
-export const ownSignOut = "Sign yourself out everywhere under Security in your settings.";
+export const ownSignOutMessage = "Sign yourself out everywhere under Security in your settings.";

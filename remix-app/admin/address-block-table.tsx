@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { AddressBlock } from "./address-blocks.ts";
 import { attemptLabel } from "./labels.ts";
 
@@ -27,7 +27,7 @@ export function AddressBlockTable({ blocks, empty }: { blocks: readonly AddressB
         {
           label: "Blocked",
           small: "hidden",
-          cell: ({ blockedAt }) => <Moment at={blockedAt} />,
+          cell: ({ blockedAt }) => <RelativeTime at={blockedAt} />,
         },
         { label: "State", cell: (block) => <State block={block} /> },
         {
@@ -53,18 +53,18 @@ function State({ block: { active, blockedUntil, liftedAt, liftedBy, liftReason }
   if (liftedAt) {
     return (
       <span className="text-muted">
-        Lifted <Moment at={liftedAt} />
+        Lifted <RelativeTime at={liftedAt} />
         {liftedBy ? ` by ${liftedBy}` : ""}: {liftReason}
       </span>
     );
   }
   return active ? (
     <span className="text-bad">
-      Expires <Moment at={blockedUntil} />
+      Expires <RelativeTime at={blockedUntil} />
     </span>
   ) : (
     <span className="text-muted">
-      Expired <Moment at={blockedUntil} />
+      Expired <RelativeTime at={blockedUntil} />
     </span>
   );
 }

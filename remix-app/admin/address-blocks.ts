@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const blockSchema = z.object({
@@ -64,5 +64,5 @@ export function liftAddressBlock(
     not_found: { status: 404, message: "This block doesn’t exist." },
     expired: { status: 409, message: "This block has already expired. Nothing was changed." },
   } as const;
-  return actInConsole(context, { admin, name: "lift_address_block", change, refusals });
+  return applyConsoleChange(context, { admin, name: "lift_address_block", change, refusals });
 }

@@ -1,7 +1,7 @@
 import { type AppLoadContext, data, redirect } from "@remix-run/node";
 import type { z } from "zod";
 import { readForm } from "../http/form.ts";
-import { type ConsoleChange, confirms } from "./console-change.ts";
+import { type ConsoleChange, isConfirmed } from "./console-change.ts";
 import { failWithErrors, failWithRefusal } from "./failed-change.ts";
 
 type Changed = Extract<ConsoleChange, { outcome: "changed" }>;
@@ -34,7 +34,7 @@ export async function answerChange<Change extends object>(
   if (!parsed.success) return data(failWithErrors(parsed.error, form), { status: 400 });
   const { confirmation, ...values } = parsed.data;
   const expected = typeof name?.of === "function" ? name.of(parsed.data) : name?.of;
-  if (name && !confirms(confirmation, expected ?? "")) {
+  if (name && !isConfirmed(confirmation, expected ?? "")) {
     return data(failWithRefusal({ message: name.mismatch, field: "confirmation" }, form), { status: 400 });
   }
   const result = await change(values, confirmation);

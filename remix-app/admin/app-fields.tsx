@@ -4,7 +4,7 @@ import { ChangeField, ChangeTick } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
 
-type Failed = { failed: FailedChange | undefined };
+type FailedChangeProps = { failed: FailedChange | undefined };
 
 /** The scopes that a satellite may be registered for. */
 const satelliteScopes = appScopes.filter(({ scope }) => scope !== "studio:keys");
@@ -13,7 +13,7 @@ const satelliteScopes = appScopes.filter(({ scope }) => scope !== "studio:keys")
 export function AppFields({
   app,
   failed,
-}: Failed & {
+}: FailedChangeProps & {
   app: { displayName: string; origins: readonly string[]; scopes: readonly string[]; logoutUrl: string | null };
 }) {
   return (
@@ -53,7 +53,7 @@ export function OpenidClientFields({
   client,
   isPublic = false,
   failed,
-}: Failed & { client: ClientFields; isPublic?: boolean }) {
+}: FailedChangeProps & { client: ClientFields; isPublic?: boolean }) {
   return (
     <>
       <DisplayNameField displayName={client.displayName} failed={failed} />
@@ -109,13 +109,13 @@ export function OpenidClientFields({
   );
 }
 
-function DisplayNameField({ displayName, failed }: Failed & { displayName: string }) {
+function DisplayNameField({ displayName, failed }: FailedChangeProps & { displayName: string }) {
   return (
     <ChangeField name="displayName" label="Display name" maxLength={80} required value={displayName} failed={failed} />
   );
 }
 
-function LogoutUrlField({ logoutUrl, failed }: Failed & { logoutUrl: string | null }) {
+function LogoutUrlField({ logoutUrl, failed }: FailedChangeProps & { logoutUrl: string | null }) {
   return (
     <ChangeField
       name="logoutUrl"
@@ -132,7 +132,7 @@ function ScopeBoxes({
   offered,
   scopes,
   failed,
-}: Failed & {
+}: FailedChangeProps & {
   offered: readonly Pick<(typeof appScopes)[number], "field" | "scope" | "label">[];
   scopes: readonly string[];
 }) {
@@ -152,7 +152,7 @@ function Lines({
   lines,
   failed,
   ...texts
-}: Failed & { name: string; label: string; hint: string; lines: readonly string[] }) {
+}: FailedChangeProps & { name: string; label: string; hint: string; lines: readonly string[] }) {
   return (
     <TextArea
       {...texts}
@@ -167,7 +167,7 @@ function Lines({
 }
 
 /** Renders the field for the name that identifies an app or client. */
-export function NameField({ label, failed }: Failed & { label: string }) {
+export function NameField({ label, failed }: FailedChangeProps & { label: string }) {
   return (
     <ChangeField
       name="name"

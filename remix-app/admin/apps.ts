@@ -1,15 +1,15 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { isLoopback } from "#shared/loopback.ts";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { confirmedChangeSchema } from "./console-change.ts";
 import { clientSchema } from "./openid-clients.ts";
 import {
-  addressLines,
   appName,
   changeRegistry,
+  createAddressLinesSchema,
   displayName,
   logoutUrl,
   overlapSeconds,
@@ -38,7 +38,7 @@ const appSchema = z.object({
   version: z.uuid().nullable(),
 });
 export type RegisteredApp = z.infer<typeof appSchema>;
-const listedSchema = appSchema
+const listedAppSchema = appSchema
   .omit({ secrets: true, version: true, logoutUrl: true, resourceUrl: true })
   .extend({ secrets: z.number() });
 
@@ -46,7 +46,7 @@ const listedSchema = appSchema
 export type AppStep = Exclude<RegistryStep, "add">;
 
 /** Complete origins, as browsers write them. An app without sign-in has none. */
-const origins = addressLines({
+const origins = createAddressLinesSchema({
   max: 20,
   what: "origins",
   faultOf: (line) =>
@@ -63,7 +63,7 @@ export const newAppSchema = confirmedChangeSchema.extend({
   origins,
   logoutUrl,
 });
-const steps = {
+const changeSchemaByStep = {
   edit: z.object({ displayName, origins, logoutUrl }),
   enable: z.object({}),
   disable: z.object({}),
@@ -74,10 +74,10 @@ const steps = {
 
 /** Returns the schema of the form for a change. */
 export function appChangeSchema(step: AppStep) {
-  return z.intersection(versionedChangeSchema, steps[step]);
+  return z.intersection(versionedChangeSchema, changeSchemaByStep[step]);
 }
 
-const registryPage = z.object({ apps: z.array(listedSchema), clients: z.array(clientSchema) });
+const registryPage = z.object({ apps: z.array(listedAppSchema), clients: z.array(clientSchema) });
 
 /**
  * Returns a page of the apps and one of the OpenID clients, each ordered by name.
@@ -117,12 +117,12 @@ export async function requireApp(
 ): Promise<RegisteredApp & { nextCursor: string | null }> {
   const args = {
     app_name: name ?? "",
-    after: positionOf(cursor, { read: readWorkspaceCursor, requestId: context.requestId }),
+    after: parseCursor(cursor, { read: readWorkspaceCursor, requestId: context.requestId }),
     page_size: workspacesPerPage + 1,
   };
   const app = await callFunction(context, { name: "private.read_app", args, schema: appSchema.nullable() });
   if (app) {
-    const { records, nextCursor } = pageOf(app.workspaces, {
+    const { records, nextCursor } = buildPage(app.workspaces, {
       limit: workspacesPerPage,
       cursorOf: (last) => writeKeyCursor([last.name, last.id]),
     });

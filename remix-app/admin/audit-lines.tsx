@@ -1,5 +1,5 @@
-import { Address } from "../ui/address.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { EmailAddress } from "../ui/address.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { AuditLine } from "./audit-log.ts";
 import { actionLabel, actorLabel } from "./labels.ts";
 
@@ -18,14 +18,14 @@ export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
                 {actionLabel(action)}:{" "}
                 {targetUserId ? (
                   <a className="link" href={`/admin/users/${targetUserId}`}>
-                    <Address>{target ?? targetUserId}</Address>
+                    <EmailAddress>{target ?? targetUserId}</EmailAddress>
                   </a>
                 ) : (
                   <span className="wrap-anywhere">{target}</span>
                 )}
               </p>
               <p className="text-muted">
-                <Moment at={createdAt} />
+                <RelativeTime at={createdAt} />
               </p>
             </div>
             <p className="text-muted">

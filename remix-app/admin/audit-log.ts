@@ -2,9 +2,9 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { utcDay } from "#shared/utc-time.ts";
 import type { CsvColumn } from "../http/csv.ts";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
-import { claimsFor } from "../session/approval-proof.ts";
+import { buildDatabaseClaims } from "../session/approval-proof.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
 const lineSchema = z.array(
@@ -69,10 +69,10 @@ export async function readAuditLog(
   { filters, cursor, limit = linesPerPage }: { filters: AuditFilters; cursor: string | null; limit?: number },
 ): Promise<{ lines: AuditLine[]; nextCursor: string | null }> {
   const { auth } = context.session;
-  const before = positionOf(cursor, { read: readCursor, requestId: context.requestId });
+  const before = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
   const { actor, target, action, from, to } = filters;
   const args = {
-    reader: auth.status === "authenticated" ? claimsFor(context, auth.claims) : {},
+    reader: auth.status === "authenticated" ? buildDatabaseClaims(context, auth.claims) : {},
     filters: {
       ...(actor ? { actor } : {}),
       ...(target ? { target } : {}),
@@ -90,7 +90,7 @@ export async function readAuditLog(
       detail: "Only platform administrators can use the admin console.",
     });
   }
-  const { records: lines, nextCursor } = pageOf(found, { limit, cursorOf: writeCursor });
+  const { records: lines, nextCursor } = buildPage(found, { limit, cursorOf: writeCursor });
   return { lines, nextCursor };
 }
 

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { timeText } from "../http/date-text.ts";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { type Account, accountSchema, type TimelineEntry, timelineSchema } from "./accounts.ts";
 import { type AddressBlock, blockSchema, blocksPerPage } from "./address-blocks.ts";
 import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
-import { count, policyLabels } from "./labels.ts";
+import { formatQuantity, policyLabels } from "./labels.ts";
 import {
   type AccountPolicy,
   changePolicy,
@@ -53,12 +53,12 @@ export async function requireAccountPage(
 > {
   const args = {
     subject_id: requireId(context, subjectId),
-    timeline_before: positionOf(cursor, { read: readCursor, requestId: context.requestId }),
+    timeline_before: parseCursor(cursor, { read: readCursor, requestId: context.requestId }),
     timeline_page_size: entriesPerPage + 1,
     block_page_size: blocksPerPage,
   };
   const found = await callFunction(context, { name: "private.read_account_page", args, schema: accountPage });
-  const { records: entries, nextCursor } = pageOf(found.timeline, { limit: entriesPerPage, cursorOf: writeCursor });
+  const { records: entries, nextCursor } = buildPage(found.timeline, { limit: entriesPerPage, cursorOf: writeCursor });
   return { ...subjectOf(context, { admin, found }), timeline: { entries, nextCursor }, blocks: found.blocks };
 }
 
@@ -81,7 +81,7 @@ function noSuchAccount({ requestId }: AppLoadContext): Response {
 }
 
 /** Applies a policy step. */
-export function takePolicyStep(
+export function applyPolicyStep(
   context: AppLoadContext,
   { step, ...change }: PolicyChange & { admin: InfrastructureAdmin; step: PolicyStep },
 ): Promise<ConsoleChange> {
@@ -90,13 +90,13 @@ export function takePolicyStep(
 }
 
 /** Describes what a change will do, to which account, and what applied before. */
-export function effectsOf(
+export function describePolicyEffects(
   step: PolicyStep,
   { account, policy }: { account: Account; policy: AccountPolicy },
 ): string[] {
   const name = account.email ?? account.id;
-  const apps = count(policy.authenticators, "authenticator");
-  const sessions = count(account.sessionCount, "session");
+  const apps = formatQuantity(policy.authenticators, "authenticator");
+  const sessions = formatQuantity(account.sessionCount, "session");
   switch (step) {
     case "require":
       return [

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { startDataApi } from "../testing/data-api-answers.ts";
-import { actInConsole, confirms } from "./console-change.ts";
+import { applyConsoleChange, isConfirmed } from "./console-change.ts";
 
 test.each([
   ["ada@example.com", "Ada@Example.com"],
   ["Orbit two", "Orbit  two"],
 ])("the typed text %j confirms the name %j", (typed, name) => {
-  expect(confirms(typed, name)).toBe(true);
+  expect(isConfirmed(typed, name)).toBe(true);
 });
 
 test.each([
@@ -15,7 +15,7 @@ test.each([
   ["", ""],
   ["", "\u00a0"],
 ])("the typed text %j does not confirm the name %j", (typed, name) => {
-  expect(confirms(typed, name)).toBe(false);
+  expect(isConfirmed(typed, name)).toBe(false);
 });
 
 test.each([
@@ -27,7 +27,7 @@ test.each([
   const { context, close } = await startDataApi(answer === undefined ? {} : { change_it: answer });
   const refusals = { taken: { status: 409, message: "Taken." } } as const;
   const admin = { id: "admin", email: "admin@example.com", sessionId: "session" };
-  const result = await actInConsole(context, { admin, name: "change_it", change: {}, refusals });
+  const result = await applyConsoleChange(context, { admin, name: "change_it", change: {}, refusals });
   expect(result).toMatchObject({ outcome: "refused", status, message: expect.stringContaining(String(message)) });
   await close();
 });

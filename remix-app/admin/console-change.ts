@@ -35,7 +35,7 @@ export const confirmedChangeSchema = z.object({
  * Returns whether an admin has typed the name of the account or other object to confirm a change. Ignores case and
  * differences in whitespace.
  */
-export function confirms(confirmation: string, name: string): boolean {
+export function isConfirmed(confirmation: string, name: string): boolean {
   return (
     collapseWhitespace(name) !== "" &&
     collapseWhitespace(confirmation).toLowerCase() === collapseWhitespace(name).toLowerCase()
@@ -106,7 +106,7 @@ async function submitChange<Schema extends z.ZodType>(
  * @param options.refusals messages for the database function's own refusals, except conflicts. The message for a
  * conflict names the admin who made the earlier change.
  */
-export async function actInConsole(
+export async function applyConsoleChange(
   context: AppLoadContext,
   {
     admin,

@@ -5,7 +5,7 @@ import { createPerson, deletePerson, enter, type Person, query } from "../../scr
 import { join } from "../../supabase/tests/database.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 import { dayText } from "../http/date-text.ts";
-import { exactUsd } from "../ui/format-amount.ts";
+import { formatExactUsd } from "../ui/format-amount.ts";
 
 const model = `test/providers-${randomUUID().slice(0, 8)}`;
 const requestId = `providers-${randomUUID()}`;
@@ -203,7 +203,7 @@ test("shows each provider's health and usage in the console, and exports exactly
         .find((line) => line.startsWith("demo,,,"))
         ?.split(",")
         .at(-1);
-      return exact !== undefined && page.text.includes(exactUsd(exact));
+      return exact !== undefined && page.text.includes(formatExactUsd(exact));
     })
     .toBe(true);
   expect((await admin.browser.get("/admin/providers.csv?from=nonsense&to=2026-01-01")).status).toBe(400);

@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { pageOf, positionOf } from "../http/list-page.ts";
+import { buildPage, parseCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { exactCredits } from "../ui/format-amount.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { formatExactCredits } from "../ui/format-amount.ts";
+import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** An amount of credits as exact decimal text, which may be 0. */
@@ -59,13 +59,13 @@ export async function requireCreditAccount(
   { payer, ownerId, cursor }: { payer: string | undefined; ownerId: string | undefined; cursor: string | null },
 ): Promise<CreditAccount & { nextCursor: string | null }> {
   const id = z.uuid().safeParse(ownerId);
-  const before = positionOf(cursor, { read: readPosition, requestId: context.requestId });
+  const before = parseCursor(cursor, { read: readPosition, requestId: context.requestId });
   if (id.success && (payer === "workspace" || payer === "member")) {
     const args = { payer, owner_id: id.data, before_id: before, page_size: entriesPerPage + 1 };
     const schema = accountSchema.nullable();
     const found = await callFunction(context, { name: "private.read_credit_account", args, schema });
     if (found) {
-      const { records, nextCursor } = pageOf(found.entries, { limit: entriesPerPage, cursorOf: (last) => last.id });
+      const { records, nextCursor } = buildPage(found.entries, { limit: entriesPerPage, cursorOf: (last) => last.id });
       return { ...found, entries: records, nextCursor };
     }
   }
@@ -73,7 +73,10 @@ export async function requireCreditAccount(
 }
 
 /** Returns why this admin cannot change an account, or null. */
-export function creditLock({ id }: Pick<InfrastructureAdmin, "id">, { personalUserId }: CreditAccount): string | null {
+export function getCreditRestriction(
+  { id }: Pick<InfrastructureAdmin, "id">,
+  { personalUserId }: CreditAccount,
+): string | null {
   return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
@@ -119,7 +122,7 @@ export function changeCredits(
     step: CreditStep;
   },
 ): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "change_credits", change, refusals });
+  return applyConsoleChange(context, { admin, name: "change_credits", change, refusals });
 }
 
 const ownAccountRefusal = {
@@ -147,7 +150,7 @@ const refusals = {
 /** Returns sentences that describe the effects of a grant or a withdrawal. */
 export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
   const balanceText = account
-    ? `The balance is ${exactCredits(account.balance)} credits, of which ${exactCredits(account.available)} are available.`
+    ? `The balance is ${formatExactCredits(account.balance)} credits, of which ${formatExactCredits(account.available)} are available.`
     : "The credit account isn’t open yet.";
   if (step === "withdraw") {
     return [
@@ -160,7 +163,7 @@ export function creditEffects(step: CreditStep, { name, plan, account }: CreditA
     `Once you confirm, the credits are added to ${name}’s balance.`,
     balanceText,
     ...(account === null && plan
-      ? [`The grant opens it and also adds the plan’s ${exactCredits(plan.initialCredits)} initial credits.`]
+      ? [`The grant opens it and also adds the plan’s ${formatExactCredits(plan.initialCredits)} initial credits.`]
       : []),
     ...(plan === null ? ["Requests aren’t paid from this balance, because the plan charges another one."] : []),
   ];

@@ -1,7 +1,7 @@
-import { Address } from "../ui/address.tsx";
+import { EmailAddress } from "../ui/address.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { Dotted } from "../ui/facts.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { DotSeparated } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { FoundAccount } from "./accounts.ts";
 import { policyLabels } from "./labels.ts";
 
@@ -26,7 +26,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
                 </a>
               )}
               <span className="block text-muted">
-                <Dotted facts={[account.displayName]} />
+                <DotSeparated facts={[account.displayName]} />
               </span>
               <Badges badges={badgesOf(account)} />
             </>
@@ -36,14 +36,14 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
         {
           label: "Last sign-in",
           small: "hidden",
-          cell: ({ lastSignInAt }) => (lastSignInAt ? <Moment at={lastSignInAt} /> : "Never"),
+          cell: ({ lastSignInAt }) => (lastSignInAt ? <RelativeTime at={lastSignInAt} /> : "Never"),
         },
         {
           label: "Created",
           small: "aside",
           cell: ({ createdAt }) => (
             <span className="whitespace-nowrap">
-              <Moment at={createdAt} />
+              <RelativeTime at={createdAt} />
             </span>
           ),
         },
@@ -53,7 +53,7 @@ export function FoundAccounts({ accounts }: { accounts: readonly FoundAccount[] 
 }
 
 function nameOf({ id, email }: FoundAccount) {
-  return email ? <Address>{email}</Address> : id;
+  return email ? <EmailAddress>{email}</EmailAddress> : id;
 }
 
 type Badge = { label: string; tone: keyof typeof tones };

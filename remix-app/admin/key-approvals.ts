@@ -1,11 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { mailSite } from "../mail/mail-body.ts";
 import { approvalAnswerMail } from "../studio/keys/approval-mail.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { actInConsole, type ConsoleChange } from "./console-change.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 const workspacesSchema = z.array(
@@ -67,7 +67,10 @@ export async function requireApprovable(
 }
 
 /** Returns why this admin cannot decide about a workspace, or null. */
-export function approvalLock({ id }: InfrastructureAdmin, { personalUserId }: ApprovableWorkspace): string | null {
+export function getApprovalRestriction(
+  { id }: InfrastructureAdmin,
+  { personalUserId }: ApprovableWorkspace,
+): string | null {
   return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
@@ -106,8 +109,8 @@ export function decideApproval(
   const email = approvalAnswerMail(answer, mailSite(context.env));
   const request = { workspace: workspace.id, requestedAt, reason, email };
   return step === "decline"
-    ? actInConsole(context, { admin, name: "decline_key_approval", change: request, refusals })
-    : actInConsole(context, {
+    ? applyConsoleChange(context, { admin, name: "decline_key_approval", change: request, refusals })
+    : applyConsoleChange(context, {
         admin,
         name: "set_key_approval",
         change: { ...request, approved: step === "approve" },
@@ -154,13 +157,13 @@ export async function readApprovals(
   context: AppLoadContext,
   cursor: string | null,
 ): Promise<{ waiting: KeyRequest[]; nextCursor: string | null; count: number }> {
-  const after = positionOf(cursor, { read: readCursor, requestId: context.requestId });
+  const after = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
   const args = { after, page_size: workspacesPerPage + 1 };
   const { requests, count } = await callFunction(context, {
     name: "private.read_approvals_page",
     args,
     schema: approvalsPage,
   });
-  const { records: waiting, nextCursor } = pageOf(requests, { limit: workspacesPerPage, cursorOf: writeCursor });
+  const { records: waiting, nextCursor } = buildPage(requests, { limit: workspacesPerPage, cursorOf: writeCursor });
   return { waiting, nextCursor, count };
 }

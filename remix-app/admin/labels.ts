@@ -1,15 +1,15 @@
 import { countText } from "../ui/count-text.ts";
-import { exactUsd } from "../ui/format-amount.ts";
+import { formatExactUsd } from "../ui/format-amount.ts";
 import type { PolicyState } from "./accounts.ts";
 
 /** Returns a number with its noun: "1 session", "3 sessions". */
-export function count(number: number, noun: string): string {
+export function formatQuantity(number: number, noun: string): string {
   return `${countText(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** Formats a price without trailing zeros, but with at least two decimals. */
-export function usd(amount: string | null): string {
-  return amount === null ? "–" : exactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
+export function formatPriceUsd(amount: string | null): string {
+  return amount === null ? "–" : formatExactUsd(amount.replace(/(\.\d\d\d*?)0+$/, "$1"));
 }
 
 /** Labels of an account's policy states. */
@@ -78,7 +78,7 @@ export function counterSentence(counter: {
  * The only action in this log that an account's owner takes. Its actor has no email, because deleting the account also
  * deletes the owner's identity.
  */
-const deletedByOwner = "account.deleted";
+const accountDeletedAction = "account.deleted";
 
 /** Labels of the log's actions. */
 const actionLabels: Record<string, string> = {
@@ -122,7 +122,7 @@ const actionLabels: Record<string, string> = {
   "plan.move_workspace": "Moved a workspace to another plan",
   "books.record_invoice": "Recorded an invoice",
   "costs.import": "Imported costs",
-  [deletedByOwner]: "Deleted an account",
+  [accountDeletedAction]: "Deleted an account",
 };
 
 /** Returns the label of an audit log action, even for an action from a newer version. */
@@ -143,6 +143,6 @@ export function actorLabel({
   action: string;
   requestId: string | null;
 }): string {
-  if (action === deletedByOwner) return "The owner";
+  if (action === accountDeletedAction) return "The owner";
   return actorEmail ?? (requestId === null ? "The operator" : "A former admin");
 }

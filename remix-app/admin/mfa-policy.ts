@@ -4,7 +4,7 @@ import { timeText } from "../http/date-text.ts";
 import { problem } from "../http/problem.ts";
 import { removeFactors } from "../mfa/remove-factors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type ConsoleChange, callConsole, confirms, notConfirmed, unavailable } from "./console-change.ts";
+import { type ConsoleChange, callConsole, isConfirmed, notConfirmed, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const policySchema = z.object({
@@ -52,7 +52,7 @@ export function withLocks(
   context: AppLoadContext,
   { admin, policy }: { admin: InfrastructureAdmin; policy: z.infer<typeof policySchema> },
 ): AccountPolicy {
-  return { ...policy, locks: locksOf(context, { admin, account: policy }) };
+  return { ...policy, locks: getPolicyLocks(context, { admin, account: policy }) };
 }
 
 /**
@@ -65,8 +65,9 @@ export async function changePolicy(
 ): Promise<ConsoleChange> {
   const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
   if (!account) return refusals.not_found;
-  if (!context.env.REQUIRED_MFA_POLICY_ENABLED) return { outcome: "refused", status: 403, message: switchedOff };
-  if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
+  if (!context.env.REQUIRED_MFA_POLICY_ENABLED)
+    return { outcome: "refused", status: 403, message: policyDisabledMessage };
+  if (!isConfirmed(change.confirmation, account.email ?? "")) return notConfirmed;
   const done = await submitStep(context, { ...change, admin, step });
   return done.outcome === "refused" ? done : { outcome: "changed" };
 }
@@ -82,7 +83,7 @@ export async function resetAuthenticators(
 ): Promise<ConsoleChange> {
   const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
   if (!account) return refusals.not_found;
-  if (!confirms(change.confirmation, account.email ?? "")) return notConfirmed;
+  if (!isConfirmed(change.confirmation, account.email ?? "")) return notConfirmed;
   const reset = await submitStep(context, { ...change, admin, step: "begin_reset" });
   if (reset.outcome === "refused") return reset;
   if (!(await removeFactors(createServiceClient(context.env), account.id))) return refusals.factors_left;
@@ -142,15 +143,16 @@ async function refuseConflict(context: AppLoadContext, subject: { admin: Infrast
   return { outcome: "refused", status: 409, message } as const;
 }
 
-const switchedOff = "Changes to the required-MFA policy are switched off on this server (REQUIRED_MFA_POLICY_ENABLED).";
+const policyDisabledMessage =
+  "Changes to the required-MFA policy are switched off on this server (REQUIRED_MFA_POLICY_ENABLED).";
 
-function locksOf(
+function getPolicyLocks(
   { env }: AppLoadContext,
   { admin, account }: { admin: InfrastructureAdmin; account: z.infer<typeof policySchema> },
 ): AccountPolicy["locks"] {
   const lock =
     account.id === admin.id ? refusals.oneself.message : account.enforced ? null : refusals.not_enforced.message;
-  return { policy: lock ?? (env.REQUIRED_MFA_POLICY_ENABLED ? null : switchedOff), reset: lock };
+  return { policy: lock ?? (env.REQUIRED_MFA_POLICY_ENABLED ? null : policyDisabledMessage), reset: lock };
 }
 
 const refusals = {

@@ -1,17 +1,17 @@
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { Facts } from "../ui/facts.tsx";
+import { FactList } from "../ui/facts.tsx";
 import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { multiplierText } from "./model-preview.ts";
 import { stepPath } from "./model-scope.ts";
-import { type ConsoleModel, type ConsoleRoute, maxListedGrants, modelFaults } from "./models.ts";
+import { type ConsoleModel, type ConsoleRoute, listModelFaults, maxListedGrants } from "./models.ts";
 
 /** Says why callers can't use the model, if they can't. */
 export function ModelState({ model }: { model: ConsoleModel }) {
   const priceFaults = model.hasRoute || model.hasPrice ? [] : ["No price"];
-  const faults = [...(model.enabled ? [] : ["Disabled"]), ...modelFaults(model), ...priceFaults];
+  const faults = [...(model.enabled ? [] : ["Disabled"]), ...listModelFaults(model), ...priceFaults];
   if (faults.length === 0) return null;
   return (
     <Notice tone="warn">
@@ -49,7 +49,7 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
         </div>
       }
     >
-      <Facts
+      <FactList
         facts={[
           ["State", enabled ? "enabled" : "disabled"],
           ["Kind", model.isDefault ? `${kind} (default ${kind} model)` : kind],

@@ -2,11 +2,11 @@ import type { ComponentProps } from "react";
 import { Select } from "../ui/field.tsx";
 import { ChangeField, ChangeTick } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
-import { count } from "./labels.ts";
+import { formatQuantity } from "./labels.ts";
 import { fieldLabels, multiplierText } from "./model-preview.ts";
 import type { ConsoleModel, ConsoleRoute } from "./models.ts";
 
-type Failed = FailedChange | undefined;
+type OptionalFailedChange = FailedChange | undefined;
 
 type ModelFieldProps<Props> = Omit<Props, "name" | "label"> & { name: keyof typeof fieldLabels };
 
@@ -19,7 +19,7 @@ function ModelTick({ name, ...tick }: ModelFieldProps<ComponentProps<typeof Chan
 }
 
 /** Renders the settings of a model. Its id and kind cannot be changed later. */
-export function ModelFields({ model, failed }: { model: ConsoleModel; failed: Failed }) {
+export function ModelFields({ model, failed }: { model: ConsoleModel; failed: OptionalFailedChange }) {
   const { id, kind, displayName, ownedBy, contextWindow, outputLimit, defaultOutputLimit } = model;
   const { voices, studioDefault, isDefault } = model;
   return (
@@ -90,7 +90,7 @@ export function RouteFields({
 }: {
   model: ConsoleModel;
   route: ConsoleRoute | null;
-  failed: Failed;
+  failed: OptionalFailedChange;
 }) {
   return (
     <>
@@ -141,7 +141,7 @@ export function RouteFields({
 }
 
 /** Renders the field that chooses who gets the model: a plan that doesn't have it yet, or one workspace. */
-export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: Failed }) {
+export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel; failed: OptionalFailedChange }) {
   return (
     <>
       <Select name="plan" label="Plan" defaultValue={failed?.typed.plan ?? ""}>
@@ -150,7 +150,7 @@ export function GrantFields({ model: { plans }, failed }: { model: ConsoleModel;
           .filter(({ granted }) => !granted)
           .map(({ id, name, workspaces }) => (
             <option key={id} value={id}>
-              {name} ({id}): {count(workspaces, "workspace")}
+              {name} ({id}): {formatQuantity(workspaces, "workspace")}
             </option>
           ))}
       </Select>

@@ -6,7 +6,7 @@ import { maxDefaultOutput } from "./prices/limits.ts";
 
 const maxInteger = 2_147_483_647;
 
-function text(label: string, max: number) {
+function createTextSchema(label: string, max: number) {
   return z
     .string({ error: `Enter ${label}` })
     .trim()
@@ -27,7 +27,7 @@ function optionalNumber(max: number) {
     .or(number.pipe(z.number().min(1, error).max(max, error)));
 }
 
-const ticked = z
+const checkboxSchema = z
   .string()
   .optional()
   .transform((value) => value !== undefined);
@@ -41,19 +41,19 @@ const voices = z.string().transform((list) => [
   ),
 ]);
 
-const settings = z.object({
+const modelSettingsSchema = z.object({
   kind: modelKind,
-  displayName: text("a name", 80),
-  ownedBy: text("who owns the model", 80),
+  displayName: createTextSchema("a name", 80),
+  ownedBy: createTextSchema("who owns the model", 80),
   contextWindow: optionalNumber(maxInteger),
   outputLimit: optionalNumber(maxInteger),
   defaultOutputLimit: optionalNumber(maxDefaultOutput),
   voices,
-  studioDefault: ticked,
+  studioDefault: checkboxSchema,
 });
 
 /** Adds the rules that concern several fields. */
-function withRules<Fields extends typeof settings>(fields: Fields) {
+function addModelRules<Fields extends typeof modelSettingsSchema>(fields: Fields) {
   return fields
     .refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
       path: ["voices"],
@@ -72,20 +72,20 @@ function withRules<Fields extends typeof settings>(fields: Fields) {
 
 const version = z.string();
 
-export const newModelFields = withRules(
+export const newModelFields = addModelRules(
   z.object({
     id: z
       .string()
       .trim()
       .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -)"),
-    ...settings.shape,
+    ...modelSettingsSchema.shape,
   }),
 );
 
-export const modelFields = withRules(
-  settings.extend({
+export const modelFields = addModelRules(
+  modelSettingsSchema.extend({
     version,
-    isDefault: ticked,
+    isDefault: checkboxSchema,
     /** The id of the kind's default model when the page was loaded, or null. */
     defaultOfKind: z.string().transform((id) => id || null),
   }),
@@ -95,7 +95,7 @@ export const versionFields = z.object({ version });
 
 /** A service tier as named in providers' answers. */
 const tierName = /^[a-z][a-z0-9_-]{0,31}$/;
-const factor = /^\d{1,3}(\.\d{1,4})?$/;
+const multiplierPattern = /^\d{1,3}(\.\d{1,4})?$/;
 
 /** Reads "flex 0.5, priority 2". */
 const tierMultipliers = z.string().transform((list, context) => {
@@ -105,7 +105,7 @@ const tierMultipliers = z.string().transform((list, context) => {
     .filter(([tier]) => tier);
   const right = pairs.every(
     ([tier = "", times = "", ...more]) =>
-      tierName.test(tier) && tier !== "default" && factor.test(times) && more.length === 0,
+      tierName.test(tier) && tier !== "default" && multiplierPattern.test(times) && more.length === 0,
   );
   if (right && new Set(pairs.map(([tier]) => tier)).size === pairs.length) {
     return Object.fromEntries(pairs) as Record<string, string>;
@@ -125,9 +125,9 @@ export const routeFields = z.object({
     .trim()
     .toLowerCase()
     .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the provider’s ID, such as openai for AI_PROVIDER_OPENAI_KIND"),
-  providerModel: text("the provider’s model name", 200),
-  enabled: ticked,
-  trustsStatedCost: ticked,
+  providerModel: createTextSchema("the provider’s model name", 200),
+  enabled: checkboxSchema,
+  trustsStatedCost: checkboxSchema,
   tierMultipliers,
   firstByteSeconds: optionalNumber(maxCallSeconds),
   idleSeconds: optionalNumber(maxCallSeconds),
@@ -149,14 +149,14 @@ export const grantFields = z
   });
 
 /** An amount that fits the database column: at most 12 digits before the decimal point and 6 after it. */
-const amount = z
+const amountUsdSchema = z
   .string({ error: "Enter an amount in USD" })
   .trim()
   .regex(/^\d{1,12}(\.\d{1,6})?$/, "Enter an amount in USD with at most 6 decimals, such as 2.50");
 const optionalAmount = z
   .literal("")
   .transform(() => null)
-  .or(amount);
+  .or(amountUsdSchema);
 
 /** The fields of a new price. `from` is a time in UTC to the minute; if it is empty, the price begins now. */
 export const priceFields = z.object({
@@ -179,11 +179,11 @@ export const priceFields = z.object({
     .trim()
     .transform((tier) => tier || "default")
     .pipe(z.string().regex(tierName, "Enter the tier as the provider names it, such as priority")),
-  inputUsd: amount,
+  inputUsd: amountUsdSchema,
   cachedInputUsd: optionalAmount,
   cacheWriteUsd: optionalAmount,
   cacheWrite1hUsd: optionalAmount,
-  outputUsd: amount,
+  outputUsd: amountUsdSchema,
   audioInputUsd: optionalAmount,
   audioOutputUsd: optionalAmount,
   imageInputUsd: optionalAmount,

@@ -1,5 +1,5 @@
 import { timeText } from "../http/date-text.ts";
-import { usd } from "./labels.ts";
+import { formatPriceUsd } from "./labels.ts";
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
 
@@ -85,7 +85,7 @@ export function priceChanges(
       if (from === to || (from !== null && to !== null && Number(from) === Number(to))) return [];
       return [
         old
-          ? `${label}: from ${amountText(from)} to ${amountText(to)}${timesText(from, to)}`
+          ? `${label}: from ${amountText(from)} to ${amountText(to)}${formatAmountRatio(from, to)}`
           : `${label}: ${amountText(to)}`,
       ];
     }),
@@ -93,11 +93,11 @@ export function priceChanges(
 }
 
 function amountText(amount: string | null): string {
-  return amount === null ? "none" : usd(amount);
+  return amount === null ? "none" : formatPriceUsd(amount);
 }
 
 /** Shows the factor if an amount at least doubles or halves, to catch a misplaced decimal point. */
-function timesText(from: string | null, to: string | null): string {
+function formatAmountRatio(from: string | null, to: string | null): string {
   const times = Number(to) / Number(from);
   if (!Number.isFinite(times) || times === 0 || (times > 0.5 && times < 2)) return "";
   return ` (${times.toLocaleString("en", { maximumSignificantDigits: 3 })} times as much)`;

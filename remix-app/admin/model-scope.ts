@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
-import { count } from "./labels.ts";
+import { formatQuantity } from "./labels.ts";
 import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
 
@@ -32,9 +32,9 @@ const newModel: ConsoleModel = {
   workspaces: [],
 };
 
-function planName({ plans }: ConsoleModel, plan: string): string | undefined {
+function describePlanWorkspaces({ plans }: ConsoleModel, plan: string): string | undefined {
   const found = plans.find(({ id, granted }) => granted && id === plan);
-  return found && `The ${count(found.workspaces, "workspace")} on the ${found.name} plan`;
+  return found && `The ${formatQuantity(found.workspaces, "workspace")} on the ${found.name} plan`;
 }
 
 /** Returns the name of a workspace, or its id if the page doesn't list it. */
@@ -62,7 +62,7 @@ export async function requireScope(
   const place = searchParams.get("place");
   const tier = Number(searchParams.get("tier") ?? "0");
   const [plan, workspace] = [searchParams.get("plan"), searchParams.get("workspace")];
-  const holder = plan === null ? workspaceName(model, workspace) : planName(model, plan);
+  const holder = plan === null ? workspaceName(model, workspace) : describePlanWorkspaces(model, plan);
   const scope = {
     model,
     route: model.routes.find(({ position }) => String(position) === place) ?? null,

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { timeText } from "../http/date-text.ts";
-import { actInConsole, type ConsoleChange } from "./console-change.ts";
-import { usd } from "./labels.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
+import { formatPriceUsd } from "./labels.ts";
 import {
   cancelFields,
   grantFields,
@@ -13,7 +13,7 @@ import {
   versionFields,
 } from "./model-forms.ts";
 import { fieldChanges, priceChanges } from "./model-preview.ts";
-import { type ConsoleModel, type ConsoleRoute, type ModelPrice, modelFaults } from "./models.ts";
+import { type ConsoleModel, type ConsoleRoute, listModelFaults, type ModelPrice } from "./models.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** The model, and the route, price or grant that a step changes. */
@@ -104,7 +104,7 @@ export const modelSteps = {
     title: "Enable model",
     effects: ({ model }) => [
       `Once you confirm, every workspace with a grant can use ${model.displayName}.`,
-      ...modelFaults(model).map((fault) => `${fault}, so callers still get 404.`),
+      ...listModelFaults(model).map((fault) => `${fault}, so callers still get 404.`),
     ],
     fields: z.object({}),
     sql: "set_model_enabled",
@@ -219,7 +219,7 @@ export const modelSteps = {
       const previous = price && previousPrice(model, price);
       const end = price?.until ? `until ${timeText(price.until)}` : "until another one takes effect";
       return [
-        `The price for ${price?.providerId} scheduled for ${price?.from && timeText(price.from)} is deleted (${price?.serviceTier} tier, input ${usd(price?.inputUsd ?? null)}, output ${usd(price?.outputUsd ?? null)}).`,
+        `The price for ${price?.providerId} scheduled for ${price?.from && timeText(price.from)} is deleted (${price?.serviceTier} tier, input ${formatPriceUsd(price?.inputUsd ?? null)}, output ${formatPriceUsd(price?.outputUsd ?? null)}).`,
         previous
           ? `The price in effect since ${previous.from ? timeText(previous.from) : "the model was added"} applies ${end}.`
           : `There is no previous price, so this provider has no price ${end}.`,
@@ -258,7 +258,7 @@ export function changeModel(
   context: AppLoadContext,
   { admin, step, change }: { admin: InfrastructureAdmin; step: ModelStep; change: Record<string, unknown> },
 ): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: modelSteps[step].sql, change, refusals });
+  return applyConsoleChange(context, { admin, name: modelSteps[step].sql, change, refusals });
 }
 
 const refusals = {

@@ -1,6 +1,6 @@
 import { DataTable } from "../ui/data-table.tsx";
-import { usd } from "./labels.ts";
-import { type CatalogueModel, type ModelPrice, modelFaults } from "./models.ts";
+import { formatPriceUsd } from "./labels.ts";
+import { type CatalogueModel, listModelFaults, type ModelPrice } from "./models.ts";
 
 /** Returns the price at the first provider that has one, because that provider usually serves the call. */
 function priceOf({ providers, prices }: CatalogueModel): ModelPrice | undefined {
@@ -34,7 +34,7 @@ export function ModelTable({ models, empty }: { models: readonly CatalogueModel[
           label: "State",
           small: "aside",
           cell: (model) => {
-            const [fault] = model.enabled ? modelFaults(model) : ["Disabled"];
+            const [fault] = model.enabled ? listModelFaults(model) : ["Disabled"];
             return fault ? <span className="text-bad">{fault}</span> : "Enabled";
           },
         },
@@ -42,13 +42,13 @@ export function ModelTable({ models, empty }: { models: readonly CatalogueModel[
           label: "Input price",
           numeric: true,
           small: "hidden",
-          cell: (model) => usd(priceOf(model)?.inputUsd ?? null),
+          cell: (model) => formatPriceUsd(priceOf(model)?.inputUsd ?? null),
         },
         {
           label: "Output price",
           numeric: true,
           small: "hidden",
-          cell: (model) => usd(priceOf(model)?.outputUsd ?? null),
+          cell: (model) => formatPriceUsd(priceOf(model)?.outputUsd ?? null),
         },
       ]}
     />

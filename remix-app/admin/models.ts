@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
@@ -29,7 +29,7 @@ export type ModelPrice = z.infer<typeof priceSchema>;
 const kinds = ["chat", "embedding", "speech"] as const;
 export const modelKind = z.enum(kinds);
 
-const listedSchema = z.object({
+const listedModelSchema = z.object({
   id: z.string(),
   kind: modelKind,
   displayName: z.string(),
@@ -45,7 +45,7 @@ const listedSchema = z.object({
   prices: z.array(priceSchema),
 });
 /** A model of the catalogue with all its prices, past, current and future. */
-export type CatalogueModel = z.infer<typeof listedSchema>;
+export type CatalogueModel = z.infer<typeof listedModelSchema>;
 
 const routeSchema = z.object({
   position: z.number(),
@@ -61,7 +61,7 @@ const routeSchema = z.object({
 });
 export type ConsoleRoute = z.infer<typeof routeSchema>;
 
-const modelSchema = listedSchema.extend({
+const modelSchema = listedModelSchema.extend({
   /** A digest of the model's settings and routes. */
   version: z.string(),
   contextWindow: z.number().nullable(),
@@ -87,14 +87,14 @@ export type ConsoleModel = z.infer<typeof modelSchema>;
 export const maxListedGrants = 100;
 
 /** Returns why callers get 404 for an enabled model, or null. */
-export function modelFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
+export function findServingFault({ hasRoute, hasPrice }: { hasRoute: boolean; hasPrice: boolean }): string | null {
   if (!hasRoute) return "No route";
   return hasPrice ? null : "No price";
 }
 
 /** Returns why callers cannot use an enabled model. */
-export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
-  const fault = modelFault(model);
+export function listModelFaults(model: Omit<CatalogueModel, "prices">): string[] {
+  const fault = findServingFault(model);
   return [
     ...(fault ? [fault] : []),
     ...(model.hasGrant ? [] : ["No grant"]),
@@ -105,8 +105,8 @@ export function modelFaults(model: Omit<CatalogueModel, "prices">): string[] {
 const modelsPerPage = 50;
 
 /** Parses the cursor of a page of models: the three texts by which the last model was sorted. */
-export function modelPosition(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
-  return positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 3 }), requestId });
+export function parseModelCursor(cursor: string | null, { requestId }: { requestId: string }): string[] | null {
+  return parseCursor(cursor, { read: (text) => readKeyCursor(text, { length: 3 }), requestId });
 }
 
 /**
@@ -117,14 +117,14 @@ export async function listModels(
   context: AppLoadContext,
   { term, cursor }: { term: string; cursor: string | null },
 ): Promise<{ models: CatalogueModel[]; nextCursor: string | null }> {
-  const args = { term, after: modelPosition(cursor, context), page_size: modelsPerPage + 1 };
+  const args = { term, after: parseModelCursor(cursor, context), page_size: modelsPerPage + 1 };
   const found = await callFunction(context, {
     name: "private.list_catalogue_models",
     args,
-    schema: z.array(listedSchema),
+    schema: z.array(listedModelSchema),
   });
   const cursorOf = ({ sortsAs }: CatalogueModel) => writeKeyCursor(sortsAs);
-  const { records, nextCursor } = pageOf(found, { limit: modelsPerPage, cursorOf });
+  const { records, nextCursor } = buildPage(found, { limit: modelsPerPage, cursorOf });
   return { models: records, nextCursor };
 }
 

@@ -6,9 +6,9 @@ import { maxUris, redirectUriFault } from "../openid/client-uris.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { confirmedChangeSchema } from "./console-change.ts";
 import {
-  addressLines,
   appName,
   changeRegistry,
+  createAddressLinesSchema,
   displayName,
   logoutUrl,
   overlapSeconds,
@@ -63,8 +63,8 @@ function editFields({ isPublic, platform }: ClientFacts) {
       const fault = clientNameFault(name, { platform });
       if (fault) context.addIssue({ code: "custom", message: `${fault}. Choose another one` });
     }),
-    redirectUris: addressLines({ max: maxUris, what: "redirect URIs", faultOf }),
-    postLogoutRedirectUris: addressLines({ max: maxUris, what: "post-logout redirect URIs", faultOf }),
+    redirectUris: createAddressLinesSchema({ max: maxUris, what: "redirect URIs", faultOf }),
+    postLogoutRedirectUris: createAddressLinesSchema({ max: maxUris, what: "post-logout redirect URIs", faultOf }),
     logoutUrl,
     allowsDeviceGrant: checkbox,
     // A public client proves itself by PKCE alone.

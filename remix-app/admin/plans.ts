@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import { creditAmount } from "./credits.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -30,7 +30,7 @@ export type Plan = z.infer<typeof planSchema>;
 /** Labels of a plan's payer. */
 export const payerLabels = { member: "Each member", workspace: "The workspace" } as const;
 
-const count = (max: number) =>
+const createCountSchema = (max: number) =>
   z
     .string()
     .trim()
@@ -57,8 +57,8 @@ const planFields = confirmedChangeSchema.extend({
     .literal("")
     .transform(() => null)
     .or(creditAmount),
-  requestsPerMinute: count(2_147_483_647),
-  tokensPerMinute: count(Number.MAX_SAFE_INTEGER),
+  requestsPerMinute: createCountSchema(2_147_483_647),
+  tokensPerMinute: createCountSchema(Number.MAX_SAFE_INTEGER),
 });
 
 /** The form that edits a plan. `seen` is the version that the admin saw. */
@@ -97,7 +97,7 @@ export function savePlan(
     seen: string | null;
   },
 ): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "save_plan", change, refusals });
+  return applyConsoleChange(context, { admin, name: "save_plan", change, refusals });
 }
 
 const refusals = {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openSteps } from "./policy-step.ts";
+import { listAvailableSteps } from "./policy-step.ts";
 
 const free = { policy: null, reset: null };
 
@@ -10,16 +10,18 @@ describe("the console's MFA actions for an account", () => {
     ["malformed", ["require", "reset"]],
     ["recovery_in_progress", ["reset"]],
   ] as const)("offers the MFA actions that fit an account's policy state: %s", (state, steps) => {
-    expect(openSteps({ state, locks: free })).toEqual(steps);
+    expect(listAvailableSteps({ state, locks: free })).toEqual(steps);
   });
 
   test("offers only an authenticator reset while policy changes are switched off", () => {
-    expect(openSteps({ state: "optional", locks: { policy: "Switched off", reset: null } })).toEqual(["reset"]);
+    expect(listAvailableSteps({ state: "optional", locks: { policy: "Switched off", reset: null } })).toEqual([
+      "reset",
+    ]);
   });
 
   test("offers no MFA actions for the admin's own account, or if the database doesn't enforce the policy", () => {
     const locks = { policy: "Oneself", reset: "Oneself" };
-    expect(openSteps({ state: "required", locks })).toEqual([]);
-    expect(openSteps({ state: "recovery_in_progress", locks })).toEqual([]);
+    expect(listAvailableSteps({ state: "required", locks })).toEqual([]);
+    expect(listAvailableSteps({ state: "recovery_in_progress", locks })).toEqual([]);
   });
 });

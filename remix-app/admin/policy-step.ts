@@ -13,7 +13,7 @@ export const policySteps = {
 export type PolicyStep = keyof typeof policySteps;
 
 /** Returns which of the three steps are available now, in the order of the page. */
-export function openSteps({ state, locks }: Pick<AccountPolicy, "state" | "locks">): PolicyStep[] {
+export function listAvailableSteps({ state, locks }: Pick<AccountPolicy, "state" | "locks">): PolicyStep[] {
   const policy: PolicyStep[] =
     locks.policy || state === "recovery_in_progress" ? [] : [state === "required" ? "make-optional" : "require"];
   return locks.reset ? policy : [...policy, "reset"];

@@ -2,14 +2,14 @@ import { timeText } from "../http/date-text.ts";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field, Select } from "../ui/field.tsx";
-import { usd } from "./labels.ts";
+import { formatPriceUsd } from "./labels.ts";
 import { stepPath } from "./model-scope.ts";
 import type { CatalogueModel, ModelPrice } from "./models.ts";
 
-const cell = "border-line border-t py-2 pr-4 align-top last:pr-0";
+const cellClasses = "border-line border-t py-2 pr-4 align-top last:pr-0";
 const head = "pr-4 pb-2 font-medium last:pr-0";
 const wide = "hidden sm:table-cell";
-const number = "text-right tabular-nums";
+const numberClasses = "text-right tabular-nums";
 
 /** Lists a model's prices, future ones first. */
 export function PriceCard({ model }: { model: CatalogueModel }) {
@@ -106,22 +106,22 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
         <tr>
           <th className={head}>Valid</th>
           <th className={`${head} ${wide}`}>Provider</th>
-          <th className={`${head} ${number}`}>Input</th>
-          <th className={`${head} ${wide} ${number}`}>Cached</th>
-          <th className={`${head} ${number}`}>Output</th>
-          <th className={`${head} ${wide} ${number}`}>Audio in</th>
-          <th className={`${head} ${wide} ${number}`}>Audio out</th>
+          <th className={`${head} ${numberClasses}`}>Input</th>
+          <th className={`${head} ${wide} ${numberClasses}`}>Cached</th>
+          <th className={`${head} ${numberClasses}`}>Output</th>
+          <th className={`${head} ${wide} ${numberClasses}`}>Audio in</th>
+          <th className={`${head} ${wide} ${numberClasses}`}>Audio out</th>
         </tr>
       </thead>
       <tbody>
         {prices.map((price) => (
           <tr key={price.id} className={price.current ? "font-medium" : "text-muted"}>
-            <td className={cell}>
-              {holds(price)}
+            <td className={cellClasses}>
+              {formatValidity(price)}
               {isFuture(price) ? (
                 <p>
                   <a href={stepPath("cancel-price", { model: id, price: String(price.id) })} className="link">
-                    Cancel<span className="sr-only"> the price {holds(price)}</span>
+                    Cancel<span className="sr-only"> the price {formatValidity(price)}</span>
                   </a>
                 </p>
               ) : null}
@@ -129,23 +129,29 @@ function PriceTable({ id, prices }: { id: string; prices: readonly ModelPrice[] 
                 <PriceScope price={price} />
               </div>
             </td>
-            <td className={`${cell} ${wide}`}>
+            <td className={`${cellClasses} ${wide}`}>
               <PriceScope price={price} />
             </td>
-            <td className={`${cell} ${number}`}>
-              {usd(price.inputUsd)}
-              {price.cachedInputUsd ? <p className="text-small sm:hidden">{usd(price.cachedInputUsd)} cached</p> : null}
-              {price.imageInputUsd ? <p className="text-small">{usd(price.imageInputUsd)} images</p> : null}
-              {price.requestFeeUsd ? <p className="text-small">{usd(price.requestFeeUsd)} per request</p> : null}
+            <td className={`${cellClasses} ${numberClasses}`}>
+              {formatPriceUsd(price.inputUsd)}
+              {price.cachedInputUsd ? (
+                <p className="text-small sm:hidden">{formatPriceUsd(price.cachedInputUsd)} cached</p>
+              ) : null}
+              {price.imageInputUsd ? <p className="text-small">{formatPriceUsd(price.imageInputUsd)} images</p> : null}
+              {price.requestFeeUsd ? (
+                <p className="text-small">{formatPriceUsd(price.requestFeeUsd)} per request</p>
+              ) : null}
             </td>
-            <td className={`${cell} ${wide} ${number}`}>
-              {usd(price.cachedInputUsd)}
-              {price.cacheWriteUsd ? <p className="text-small">{usd(price.cacheWriteUsd)} write</p> : null}
-              {price.cacheWrite1hUsd ? <p className="text-small">{usd(price.cacheWrite1hUsd)} write, 1 h</p> : null}
+            <td className={`${cellClasses} ${wide} ${numberClasses}`}>
+              {formatPriceUsd(price.cachedInputUsd)}
+              {price.cacheWriteUsd ? <p className="text-small">{formatPriceUsd(price.cacheWriteUsd)} write</p> : null}
+              {price.cacheWrite1hUsd ? (
+                <p className="text-small">{formatPriceUsd(price.cacheWrite1hUsd)} write, 1 h</p>
+              ) : null}
             </td>
-            <td className={`${cell} ${number}`}>{usd(price.outputUsd)}</td>
-            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioInputUsd)}</td>
-            <td className={`${cell} ${wide} ${number}`}>{usd(price.audioOutputUsd)}</td>
+            <td className={`${cellClasses} ${numberClasses}`}>{formatPriceUsd(price.outputUsd)}</td>
+            <td className={`${cellClasses} ${wide} ${numberClasses}`}>{formatPriceUsd(price.audioInputUsd)}</td>
+            <td className={`${cellClasses} ${wide} ${numberClasses}`}>{formatPriceUsd(price.audioOutputUsd)}</td>
           </tr>
         ))}
       </tbody>
@@ -168,7 +174,7 @@ function isFuture({ from, current }: ModelPrice): boolean {
   return !current && from !== null && Date.parse(from) > Date.now();
 }
 
-function holds({ from, until, current }: ModelPrice): string {
+function formatValidity({ from, until, current }: ModelPrice): string {
   const since = from ? `since ${timeText(from)}` : "always";
   if (current) return until ? `${since}, until ${timeText(until)}` : since;
   if (until && Date.parse(until) <= Date.now()) return `until ${timeText(until)}`;

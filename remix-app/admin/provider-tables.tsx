@@ -1,7 +1,7 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
 import { countOf, formatCount } from "../ui/format-amount.ts";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
 import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
 
@@ -55,7 +55,7 @@ function Failures({ failures }: { failures: ProviderHealth["failures"] }) {
         <li key={failure}>
           {attemptResult({ status: null, failure })}: {formatCount(failed)},{" "}
           <span className="text-muted">
-            last <Moment at={lastAt} />
+            last <RelativeTime at={lastAt} />
           </span>
         </li>
       ))}
@@ -84,7 +84,7 @@ export function SkippedTable({ routes }: { routes: readonly SkippedRoute[] }) {
           ),
         },
         { label: "Runs that skipped it", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
-        { label: "Last run", small: "aside", cell: ({ lastAt }) => <Moment at={lastAt} /> },
+        { label: "Last run", small: "aside", cell: ({ lastAt }) => <RelativeTime at={lastAt} /> },
       ]}
     />
   );

@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { pageOf, writeKeyCursor } from "../http/list-page.ts";
+import { buildPage, writeKeyCursor } from "../http/list-page.ts";
 import { rangeDays } from "../studio/range.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { modelPosition } from "./models.ts";
+import { parseModelCursor } from "./models.ts";
 import { health, skipped, usageSchema } from "./provider-usage.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
@@ -21,18 +21,24 @@ const route = z.object({
   /** The latest failure of the last seven days, or null. */
   lastFailure: failure.nullable(),
 });
-const models = z.array(
+const routedModelsSchema = z.array(
   z.object({ model: z.string(), displayName: z.string(), sortsAs: z.array(z.string()), routes: z.array(route) }),
 );
 
 /** An enabled model with its routes in order. */
-export type RoutedModel = z.infer<typeof models>[number];
+export type RoutedModel = z.infer<typeof routedModelsSchema>[number];
 export type ModelRoute = z.infer<typeof route>;
 
 const modelsPerPage = 40;
 
-const failing = z.array(z.object({ displayName: z.string(), failed: z.number() }));
-const providersPage = z.object({ models, failing, health, skipped, usage: usageSchema });
+const failingModelsSchema = z.array(z.object({ displayName: z.string(), failed: z.number() }));
+const providersPage = z.object({
+  models: routedModelsSchema,
+  failing: failingModelsSchema,
+  health,
+  skipped,
+  usage: usageSchema,
+});
 
 /**
  * Returns a page of the enabled models with their routes, the models with the most failed requests in the last hour,
@@ -45,9 +51,9 @@ export async function readProviders(
   { cursor, range }: { cursor: string | null; range: { from: string; to: string } },
 ) {
   const { first: first_day, last: last_day } = rangeDays(range);
-  const args = { after: modelPosition(cursor, context), page_size: modelsPerPage + 1, first_day, last_day };
+  const args = { after: parseModelCursor(cursor, context), page_size: modelsPerPage + 1, first_day, last_day };
   const found = await callFunction(context, { name: "private.read_providers_page", args, schema: providersPage });
   const cursorOf = ({ sortsAs }: RoutedModel) => writeKeyCursor(sortsAs);
-  const { records, nextCursor } = pageOf(found.models, { limit: modelsPerPage, cursorOf });
+  const { records, nextCursor } = buildPage(found.models, { limit: modelsPerPage, cursorOf });
   return { ...found, models: records, nextCursor };
 }

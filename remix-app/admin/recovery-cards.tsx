@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { counterSentence, recoveryEventLabel } from "./labels.ts";
 import type { RecoveryOverview } from "./recovery.ts";
 
@@ -25,7 +25,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li className={row}>
             <span className="font-medium text-bad">The account is banned</span>
             <span className="text-muted">
-              ends <Moment at={account.bannedUntil} />
+              ends <RelativeTime at={account.bannedUntil} />
             </span>
           </li>
         ) : null}
@@ -34,7 +34,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li className={row}>
             <span className="font-medium text-bad">Recovery email codes are locked</span>
             <span className="text-muted">
-              ends <Moment at={codes.lockedUntil} />
+              ends <RelativeTime at={codes.lockedUntil} />
             </span>
           </li>
         ) : codes && codes.wrong > 0 ? (
@@ -44,7 +44,7 @@ export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
           <li key={`${counter.action} ${counter.scope}`} className={row}>
             <span className={full(counter) ? "font-medium text-bad" : "min-w-0"}>{counterSentence(counter)}</span>
             <span className="text-muted">
-              resets <Moment at={counter.fullAt} />
+              resets <RelativeTime at={counter.fullAt} />
             </span>
           </li>
         ))}
@@ -85,15 +85,15 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 {stateOf(override)} · <span className="font-normal">Reason: {override.reason}</span>
               </p>
               <p className="text-muted">
-                created <Moment at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
+                created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
                 {override.active ? (
                   <>
-                    , expires <Moment at={override.expiresAt} />
+                    , expires <RelativeTime at={override.expiresAt} />
                   </>
                 ) : null}
               </p>
             </div>
-            <p className="text-muted">{allowedBy(override)}</p>
+            <p className="text-muted">{describeAllowedActions(override)}</p>
             {override.active && !lock ? (
               <div className="flex flex-wrap gap-3">
                 {override.recoveryEmail ? (
@@ -117,7 +117,7 @@ function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): 
 }
 
 /** Says what an override allows, such as "Allows password sign-in and recovery email". */
-function allowedBy({ normalLogin, recoveryEmail }: RecoveryOverview["overrides"][number]): string {
+function describeAllowedActions({ normalLogin, recoveryEmail }: RecoveryOverview["overrides"][number]): string {
   if (normalLogin && recoveryEmail) return "Allows password sign-in and recovery email";
   return normalLogin ? "Allows password sign-in" : "Allows recovery email";
 }
@@ -135,7 +135,7 @@ export function RecoveryEventsCard({ events }: Pick<RecoveryOverview, "events">)
               {event.actor ? <p className="text-muted">by {event.actor}</p> : null}
             </div>
             <p className="text-muted">
-              <Moment at={event.createdAt} />
+              <RelativeTime at={event.createdAt} />
               {event.ip ? ` · ${event.ip}` : ""}
             </p>
           </li>

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { waitInWords } from "../abuse/attempts.ts";
+import { formatWait } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import { mailSite } from "../mail/mail-body.ts";
 import { deliverMail } from "../mail/transport.ts";
@@ -134,7 +134,7 @@ export async function sendRecovery(
   if (refusal) return refusal;
   const justSent = justSentSchema.safeParse(answer);
   if (justSent.success) {
-    const wait = waitInWords(justSent.data.retryAfterSeconds);
+    const wait = formatWait(justSent.data.retryAfterSeconds);
     return refuse(409, `A recovery email was sent a moment ago and still works. You can send another in ${wait}.`);
   }
   const { email: to, credentialId } = issuedSchema.parse(answer);
@@ -215,6 +215,6 @@ export function requireRecoveryEmail(context: AppLoadContext, request: Request):
 }
 
 /** Returns why this admin cannot act on an email, or null. */
-export function recoveryLock({ email: own }: InfrastructureAdmin, email: string): string | null {
+export function getRecoveryRestriction({ email: own }: InfrastructureAdmin, email: string): string | null {
   return own.toLowerCase() === email ? "You can’t recover your own account here. Ask another admin." : null;
 }

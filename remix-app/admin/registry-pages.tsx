@@ -1,9 +1,9 @@
 import type { ComponentProps } from "react";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card, Panel } from "../ui/card.tsx";
-import { Copyable } from "../ui/code-block.tsx";
-import { Dotted } from "../ui/facts.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { CopyableText } from "../ui/code-block.tsx";
+import { DotSeparated } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Page } from "../ui/page.tsx";
 import { ChangeForm } from "./change-form.tsx";
 
@@ -32,7 +32,7 @@ export function RegistryFormPage({
           lead="Copy it to the app’s environment now. We store only its hash, so we can’t show it again."
         >
           <div data-shown-once className="space-y-4">
-            <Copyable label={`Secret of ${created.name}`} text={created.secret} />
+            <CopyableText label={`Secret of ${created.name}`} text={created.secret} />
             <ButtonLink href={`${pages}/${created.name}`} variant="primary">
               I’ve copied it
             </ButtonLink>
@@ -114,12 +114,12 @@ export function SecretsCard({
             className="flex flex-wrap items-center justify-between gap-x-6 gap-y-2 py-2.5 first:pt-0 last:pb-0"
           >
             <span>
-              Created <Moment at={createdAt} />
+              Created <RelativeTime at={createdAt} />
             </span>
             <span className="text-muted">
               {expiresAt ? (
                 <>
-                  ends <Moment at={expiresAt} />
+                  ends <RelativeTime at={expiresAt} />
                 </>
               ) : (
                 "current"
@@ -163,7 +163,7 @@ export function RegistrationList({
             {enabled ? null : <span className="text-bad"> · disabled</span>}
           </p>
           <p className="wrap-anywhere text-muted text-small">
-            <Dotted facts={[...firstOf(addresses), scopes.join(" ")]} />
+            <DotSeparated facts={[...truncateAddresses(addresses), scopes.join(" ")]} />
           </p>
         </li>
       ))}
@@ -171,7 +171,7 @@ export function RegistrationList({
   );
 }
 
-function firstOf(addresses: readonly string[]): string[] {
+function truncateAddresses(addresses: readonly string[]): string[] {
   const more = addresses.length - maxAddresses;
   return [...addresses.slice(0, maxAddresses), ...(more > 0 ? [`and ${more} more`] : [])];
 }

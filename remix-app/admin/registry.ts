@@ -1,10 +1,10 @@
 import { type AppLoadContext, data, redirect } from "@remix-run/node";
 import { z } from "zod";
 import { appScopes } from "../apps/app-rights.ts";
-import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
-import { actInConsole, type ConsoleRefusal, confirmedChangeSchema, confirms } from "./console-change.ts";
+import { applyConsoleChange, type ConsoleRefusal, confirmedChangeSchema, isConfirmed } from "./console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "./failed-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -46,7 +46,7 @@ export const versionedChangeSchema = confirmedChangeSchema.extend({
  * @param options.faultOf says what is wrong with an address, or null
  * @param options.what the plural noun for the addresses in messages
  */
-export function addressLines({
+export function createAddressLinesSchema({
   max,
   what,
   faultOf,
@@ -76,13 +76,13 @@ export const registrationsPerPage = 50;
 
 /** Returns the name after which a page begins; null without a cursor. @throws Response 400 for an invalid cursor */
 export function registrationPosition(cursor: string | null, { requestId }: { requestId: string }): string | null {
-  const [after = null] = positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
+  const [after = null] = parseCursor(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
   return after;
 }
 
 /** Returns a page of one kind's registrations, and the cursor of the next page if there are more. */
 export function registrationPage<Registration extends { name: string }>(found: readonly Registration[]) {
-  return pageOf(found, { limit: registrationsPerPage, cursorOf: ({ name }) => writeKeyCursor([name]) });
+  return buildPage(found, { limit: registrationsPerPage, cursorOf: ({ name }) => writeKeyCursor([name]) });
 }
 
 /** A change to an app or client. Only apps are linked to workspaces. */
@@ -95,7 +95,7 @@ export type RegistryChange = Record<string, unknown> & {
   isPublic?: boolean;
 };
 
-type ConsoleCall = Parameters<typeof actInConsole>[1];
+type ConsoleCall = Parameters<typeof applyConsoleChange>[1];
 
 /** The result of a change, with the secret that it created, if any. */
 export type RegistryOutcome = { outcome: "changed"; secret: string | null } | ConsoleRefusal;
@@ -107,8 +107,8 @@ export async function changeRegistry(
 ): Promise<RegistryOutcome> {
   const { admin, step, isPublic = false, ...fields } = change;
   const secret = step === "rotate" || (step === "add" && !isPublic) ? newOpaqueToken("") : null;
-  const hashed = { ...fields, step, isPublic, secretHash: secret && hashOf(secret) };
-  const result = await actInConsole(context, { admin, name: call, change: hashed, refusals });
+  const hashed = { ...fields, step, isPublic, secretHash: secret && hashToBytea(secret) };
+  const result = await applyConsoleChange(context, { admin, name: call, change: hashed, refusals });
   return result.outcome === "changed" ? { outcome: "changed", secret } : result;
 }
 
@@ -142,7 +142,7 @@ export async function answerRegistryForm(
   const parsed = schema.safeParse(Object.fromEntries(form));
   if (!parsed.success) return fail(400, failWithErrors(parsed.error, form));
   const { confirmation, name = existingName ?? "", ...fields } = parsed.data;
-  if (!confirms(confirmation, name))
+  if (!isConfirmed(confirmation, name))
     return fail(400, failWithRefusal({ message: mismatch, field: "confirmation" }, form));
   const scopes = act.step === "add" || act.step === "edit" ? { scopes: scopesOf(form) } : {};
   const result = await change(context, { ...fields, ...scopes, ...act, name });

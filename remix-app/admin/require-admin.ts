@@ -1,7 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
-import { destinationOf, detour } from "../http/redirect-target.ts";
+import { addReturnUrl, getDestination } from "../http/redirect-target.ts";
 import { requireFreshUser, requireUser, type User } from "../session/user.ts";
 
 /** A person who may use the console and has passed the second factor in this session. */
@@ -28,7 +28,7 @@ export async function requireInfrastructureAdmin(
   if (!user.mfa.enrolled || user.aal === "aal1") {
     const isPage = context.surface === "page" && !request.headers.has("authorization");
     if (!isPage) throw problem("MFA_REQUIRED", { requestId });
-    throw redirect(detour(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", destinationOf(request, context)));
+    throw redirect(addReturnUrl(user.mfa.enrolled ? "/step-up" : "/mfa/enroll", getDestination(request, context)));
   }
   const { id, email, sessionId, displayName } = await requireFreshUser(context, request, { keepsForm: true });
   return { id, email, sessionId, displayName };

@@ -1,7 +1,7 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
-import { ExactTime, Moment } from "../ui/moment.tsx";
-import { modelFault } from "./models.ts";
+import { ExactTime, RelativeTime } from "../ui/moment.tsx";
+import { findServingFault } from "./models.ts";
 import type { ModelRoute, RoutedModel } from "./providers.ts";
 import type { FoundRun } from "./runs.ts";
 
@@ -55,7 +55,7 @@ export function RouteTable({ models }: { models: readonly RoutedModel[] }) {
 
 function State({ row: { model, route } }: { row: Row }) {
   const open = model.routes.filter(({ enabled }) => enabled);
-  const fault = modelFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
+  const fault = findServingFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
   if (fault) return <span className="text-bad">{fault}: callers get 404</span>;
   if (!route?.enabled) return <span className="text-muted">Disabled</span>;
   return route.hasPrice ? "Ready" : <span className="text-bad">No price: skipped</span>;
@@ -67,7 +67,7 @@ function LastFailure({ failure }: { failure: ModelRoute["lastFailure"] }) {
     <>
       <span>{attemptResult(failure)}</span>
       <span className="block text-muted text-small">
-        <Moment at={failure.at} />, <ExactTime at={failure.at} /> ·{" "}
+        <RelativeTime at={failure.at} />, <ExactTime at={failure.at} /> ·{" "}
         <a href={`/admin/runs/${failure.runId}`} className="link">
           Run
         </a>
@@ -96,7 +96,7 @@ export function FoundRuns({ runs }: { runs: readonly FoundRun[] }) {
                 {model}
               </a>
               <span className="block text-muted text-small">
-                <Moment at={createdAt} />
+                <RelativeTime at={createdAt} />
               </span>
             </>
           ),

@@ -1,9 +1,9 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { ApprovableWorkspace, KeyRequest } from "./key-approvals.ts";
-import { count } from "./labels.ts";
+import { formatQuantity } from "./labels.ts";
 
 /** Links to the approval queue if any workspace is waiting. */
 export function KeyRequestNotice({ waiting }: { waiting: number }) {
@@ -11,7 +11,7 @@ export function KeyRequestNotice({ waiting }: { waiting: number }) {
   return (
     <Notice>
       <a className="link" href="/admin/approvals">
-        {count(waiting, "workspace")} {waiting === 1 ? "is" : "are"} waiting for approval
+        {formatQuantity(waiting, "workspace")} {waiting === 1 ? "is" : "are"} waiting for approval
       </a>
     </Notice>
   );
@@ -42,7 +42,7 @@ export function KeyRequestTable({ waiting }: { waiting: readonly KeyRequest[] })
           label: "Requested",
           cell: ({ createdAt, requestedBy }) => (
             <>
-              <Moment at={createdAt} /> by {requestedBy ?? "a former member"}
+              <RelativeTime at={createdAt} /> by {requestedBy ?? "a former member"}
             </>
           ),
         },
@@ -96,12 +96,12 @@ export function WorkspaceTable({ workspaces, empty }: { workspaces: readonly App
               <span className="block text-muted text-small">
                 {approvedAt ? (
                   <>
-                    Approved <Moment at={approvedAt} />
+                    Approved <RelativeTime at={approvedAt} />
                     {approvedBy ? ` by ${approvedBy}` : ""}
                   </>
                 ) : request ? (
                   <>
-                    Requested <Moment at={request.requestedAt} />
+                    Requested <RelativeTime at={request.requestedAt} />
                     {request.requestedBy ? ` by ${request.requestedBy}` : ""}
                   </>
                 ) : (

@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { exactCredits } from "../ui/format-amount.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { formatExactCredits } from "../ui/format-amount.ts";
+import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
 import { type Plan, planSchema } from "./plans.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -41,7 +41,7 @@ export async function requireConsoleWorkspace(
 }
 
 /** Returns why this admin cannot move a workspace to another plan, or null. */
-export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: ConsoleWorkspace): string | null {
+export function getMoveRestriction({ id }: InfrastructureAdmin, { personalUserId }: ConsoleWorkspace): string | null {
   return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
@@ -49,11 +49,11 @@ export function moveLock({ id }: InfrastructureAdmin, { personalUserId }: Consol
 export const moveSchema = confirmedChangeSchema.extend({ plan: z.string(), seen: z.string() });
 
 /** Moves a workspace from the plan that the admin saw to another plan. */
-export function moveWorkspace(
+export function moveWorkspaceToPlan(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; workspace: string; plan: string; seen: string; reason: string },
 ): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "move_workspace", change, refusals });
+  return applyConsoleChange(context, { admin, name: "move_workspace", change, refusals });
 }
 
 const ownAccountRefusal = {
@@ -85,14 +85,14 @@ function balanceEffects({
   to: Plan;
   balance: string | null;
 }): string[] {
-  const initial = exactCredits(to.initialCredits);
+  const initial = formatExactCredits(to.initialCredits);
   if (to.payer === from)
     return ["Balances don’t change, and requests are still paid from them. Initial credits aren’t granted again."];
   if (to.payer === "workspace") {
     return [
       balance === null
         ? `The workspace pays for all requests from its own balance. It gets ${initial} credits with its first request.`
-        : `The workspace pays for all requests from its own balance, which is ${exactCredits(balance)} credits.`,
+        : `The workspace pays for all requests from its own balance, which is ${formatExactCredits(balance)} credits.`,
       "Members keep their balances, but this workspace no longer uses them.",
     ];
   }
@@ -100,6 +100,6 @@ function balanceEffects({
     `Each member pays for their requests from their own balance. Members without one get ${initial} credits with their first request.`,
     balance === null
       ? "The workspace has no balance."
-      : `The workspace keeps its balance of ${exactCredits(balance)} credits, but doesn’t use it on this plan.`,
+      : `The workspace keeps its balance of ${formatExactCredits(balance)} credits, but doesn’t use it on this plan.`,
   ];
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { errorsIn, operationsOf, tagsOf } from "./describe.ts";
+import { operationsOf, parseErrorDescriptions, tagsOf } from "./describe.ts";
 import { areas, documentOf } from "./documents.ts";
 
 const operations = areas.flatMap((area) =>
@@ -9,12 +9,14 @@ const tried = operations.filter(({ tryIt }) => tryIt !== null);
 
 describe("the errors in the API reference", () => {
   test("parses the documented errors of a response with their codes", () => {
-    expect(errorsIn("FORBIDDEN: You don’t have access to this. rate_limit: Slow down. Retry: later.")).toEqual([
+    expect(
+      parseErrorDescriptions("FORBIDDEN: You don’t have access to this. rate_limit: Slow down. Retry: later."),
+    ).toEqual([
       { code: "FORBIDDEN", meaning: "You don’t have access to this." },
       { code: "rate_limit", meaning: "Slow down." },
       { code: "Retry", meaning: "later." },
     ]);
-    expect(errorsIn("No code here.")).toEqual([{ code: "", meaning: "No code here." }]);
+    expect(parseErrorDescriptions("No code here.")).toEqual([{ code: "", meaning: "No code here." }]);
   });
 
   test("every documented error has a code and a meaning", () => {

@@ -1,13 +1,13 @@
 import {
   type ApiDocument,
-  type DescribedAnswer,
   type DescribedOperation,
+  type DescribedResponse,
   type Parameter,
   type Schema,
   slugOf,
 } from "./documents.ts";
-import { sampleOf } from "./response-sample.ts";
-import { type SchemaLine, schemaLines, typeOf } from "./schema-lines.ts";
+import { createSample } from "./response-sample.ts";
+import { describeType, type SchemaLine, schemaLines } from "./schema-lines.ts";
 
 /** An operation as its page shows it. */
 export interface OperationView {
@@ -106,16 +106,18 @@ export function operationsOf(
           },
         ]) => slugOf(tag) === slug,
       )
-      .map(([method, operation]) => viewOf(document, { operation, path, method: method.toUpperCase(), origin })),
+      .map(([method, operation]) =>
+        buildOperationView(document, { operation, path, method: method.toUpperCase(), origin }),
+      ),
   );
 }
 
-function viewOf(
+function buildOperationView(
   { components }: ApiDocument,
   { operation, path, method, origin }: { operation: DescribedOperation; path: string; method: string; origin: string },
 ): OperationView {
   const resolve = (ref: string) => components.schemas[ref.split("/").at(-1) ?? ""] ?? {};
-  const answerOf = (answer: DescribedAnswer) =>
+  const answerOf = (answer: DescribedResponse) =>
     answer.$ref ? (components.responses[answer.$ref.split("/").at(-1) ?? ""] ?? answer) : answer;
   const all = Object.entries(operation.responses).map(([status, answer]) => ({ status, ...answerOf(answer) }));
   const body = operation.requestBody?.content["application/json"].schema;
@@ -132,7 +134,7 @@ function viewOf(
       name,
       place,
       required,
-      type: typeOf(schema, resolve),
+      type: describeType(schema, resolve),
       notes: schemaLines({ properties: { it: schema } }, resolve)[0]?.notes ?? [],
       description: description ?? schema.description,
     })),
@@ -144,13 +146,13 @@ function viewOf(
         description,
         types: Object.keys(content),
         lines: schemaLines(content["application/json"]?.schema ?? {}, resolve),
-        sample: sampleText(sampleOf(content["application/json"]?.schema ?? {}, resolve)),
+        sample: sampleText(createSample(content["application/json"]?.schema ?? {}, resolve)),
       })),
     errors: all
       .filter(({ status }) => Number(status) >= 400)
-      .flatMap(({ status, description }) => errorsIn(description).map((error) => ({ status, ...error }))),
-    curl: curlOf(operation, { method, url: `${origin}${path}` }),
-    tryIt: tryViewOf(operation, { method, path, resolve }),
+      .flatMap(({ status, description }) => parseErrorDescriptions(description).map((error) => ({ status, ...error }))),
+    curl: buildCurlCommand(operation, { method, url: `${origin}${path}` }),
+    tryIt: buildTryView(operation, { method, path, resolve }),
   };
 }
 
@@ -159,7 +161,7 @@ function sampleText(sample: unknown): string | null {
 }
 
 /** Parses the errors in an answer's description: `CODE: meaning. other_code: meaning.` */
-export function errorsIn(description: string): { code: string; meaning: string }[] {
+export function parseErrorDescriptions(description: string): { code: string; meaning: string }[] {
   const [before = "", ...rest] = description.split(/(?:^|(?<=[.?!]) )([A-Za-z]\w*): /);
   const unnamed = before ? [{ code: "", meaning: before }] : [];
   const named = rest.flatMap((code, index) => (index % 2 === 0 ? [{ code, meaning: rest[index + 1] ?? "" }] : []));
@@ -173,7 +175,7 @@ const playgroundEndpoints: Record<string, string> = { "/v1/chat/completions": "c
  * Returns the call that the page offers to send, or null. The page offers GET calls that accept a browser's session,
  * and the gateway calls that the playground allows.
  */
-function tryViewOf(
+function buildTryView(
   { parameters, requestBody, security }: DescribedOperation,
   { method, path, resolve }: { method: string; path: string; resolve: (ref: string) => Schema },
 ): TryView | null {
@@ -210,15 +212,15 @@ const credentials: Record<string, readonly string[]> = {
   session: ['-H "Cookie: $SESSION_COOKIE"', '-H "Sec-Fetch-Site: same-origin"'],
 };
 /** The order in which a command chooses between several credentials. */
-const preference = ["workspaceKey", "bearer", "app", "session", "appToken", "appSession", "userToken"];
+const credentialPreference = ["workspaceKey", "bearer", "app", "session", "appToken", "appSession", "userToken"];
 
 /** Builds a command that makes a call, with secrets from the environment and ids from the examples. */
-export function curlOf(
+export function buildCurlCommand(
   { parameters, requestBody, security }: DescribedOperation,
   { method, url }: { method: string; url: string },
 ): string {
   const named = security.flatMap((scheme) => Object.keys(scheme));
-  const credential = preference.find((name) => named.includes(name));
+  const credential = credentialPreference.find((name) => named.includes(name));
   const headers = parameters.filter((parameter) => parameter.in === "header" && parameter.required);
   const body = requestBody?.content["application/json"].example;
   return [

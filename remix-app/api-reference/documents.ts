@@ -38,7 +38,7 @@ export interface Parameter {
   example?: unknown;
 }
 
-export interface DescribedAnswer {
+export interface DescribedResponse {
   $ref?: string;
   description: string;
   content?: Record<string, { schema?: Schema; example?: unknown }>;
@@ -52,7 +52,7 @@ export interface DescribedOperation {
   security: readonly Record<string, readonly string[]>[];
   parameters: readonly Parameter[];
   requestBody?: { content: { "application/json": { schema: Schema; example: unknown } } };
-  responses: Record<string, DescribedAnswer>;
+  responses: Record<string, DescribedResponse>;
 }
 
 /** An OpenAPI document as `npm run generate` writes it. */
@@ -63,7 +63,7 @@ export interface ApiDocument {
   paths: Record<string, Record<string, DescribedOperation>>;
   components: {
     schemas: Record<string, Schema>;
-    responses: Record<string, DescribedAnswer>;
+    responses: Record<string, DescribedResponse>;
     securitySchemes: Record<string, { type: string; scheme?: string; in?: string; description: string }>;
   };
 }
@@ -85,13 +85,13 @@ export function documentOf(area: Area): ApiDocument {
   return documents[area];
 }
 
-const served = new Map<string, JsonDocument>();
+const servedDocuments = new Map<string, JsonDocument>();
 
 /** Returns an area's document with this server's URL for it, as it is served. */
 export function servedDocument(area: Area, context: { origin: string; env: Pick<Env, "AI_URL"> }): JsonDocument {
   const url = originOf(area, context);
-  const document = served.get(`${area} ${url}`) ?? jsonDocument({ ...documents[area], servers: [{ url }] });
-  served.set(`${area} ${url}`, document);
+  const document = servedDocuments.get(`${area} ${url}`) ?? jsonDocument({ ...documents[area], servers: [{ url }] });
+  servedDocuments.set(`${area} ${url}`, document);
   return document;
 }
 

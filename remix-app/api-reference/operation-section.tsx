@@ -25,7 +25,7 @@ export function OperationSection({
         </p>
         {description ? <p>{description}</p> : null}
       </div>
-      <Part title="Authentication">
+      <OperationPart title="Authentication">
         {credentials.length === 0 ? (
           <p>None required.</p>
         ) : (
@@ -37,25 +37,31 @@ export function OperationSection({
             ))}
           </ul>
         )}
-      </Part>
+      </OperationPart>
       {parameters.length > 0 ? (
-        <Part title="Parameters">
+        <OperationPart title="Parameters">
           <ul className="space-y-1.5">
             {parameters.map(({ name, place, type, required, notes, description: what }) => (
               <li key={`${place} ${name}`}>
-                <Name name={name} type={`${place}, ${type}`} required={required} notes={notes} description={what} />
+                <SchemaLineLabel
+                  name={name}
+                  type={`${place}, ${type}`}
+                  required={required}
+                  notes={notes}
+                  description={what}
+                />
               </li>
             ))}
           </ul>
-        </Part>
+        </OperationPart>
       ) : null}
       {body ? (
-        <Part title="Body">
-          <Shape lines={body} />
-        </Part>
+        <OperationPart title="Body">
+          <SchemaFields lines={body} />
+        </OperationPart>
       ) : null}
       <CodeBlock label="Request" name={summary} code={curl} />
-      <Part title="Response">
+      <OperationPart title="Response">
         <ul className="space-y-3">
           {answers.map(({ status, description: what, types, lines, sample }) => (
             <li key={status} className="space-y-1.5">
@@ -63,13 +69,13 @@ export function OperationSection({
                 <code className="font-mono text-good text-small">{status}</code> {what}{" "}
                 {types.length > 0 ? <span className="text-muted text-small">{types.join(", ")}</span> : null}
               </p>
-              <Shape lines={lines} />
+              <SchemaFields lines={lines} />
               {sample === null ? null : <CodeBlock label={`Sample ${status}`} name={summary} code={sample} />}
             </li>
           ))}
         </ul>
-      </Part>
-      <Part title="Errors">
+      </OperationPart>
+      <OperationPart title="Errors">
         <details className="rounded-card border border-line" open={errors.length <= 8}>
           <summary className="cursor-pointer px-3 py-1.5 font-medium text-muted text-small hover:text-ink">
             {errors.length} {errors.length === 1 ? "code" : "codes"}
@@ -85,7 +91,7 @@ export function OperationSection({
             ))}
           </ul>
         </details>
-      </Part>
+      </OperationPart>
       {operation.tryIt ? <TryCall operationId={id} view={operation.tryIt} {...visit} /> : null}
     </section>
   );
@@ -95,7 +101,7 @@ export function MethodBadge({ method }: { method: string }) {
   return <span className="rounded-button bg-accent-soft px-1.5 py-0.5 font-semibold text-accent">{method}</span>;
 }
 
-function Part({ title, children }: { title: string; children: ReactNode }) {
+function OperationPart({ title, children }: { title: string; children: ReactNode }) {
   return (
     <div className="space-y-1.5">
       <h3 className="font-medium text-muted text-small">{title}</h3>
@@ -104,7 +110,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
-function Shape({ lines }: { lines: readonly SchemaLine[] }) {
+function SchemaFields({ lines }: { lines: readonly SchemaLine[] }) {
   if (lines.length === 0) return null;
   return (
     <details className="rounded-card border border-line" open={lines.length <= 6}>
@@ -121,7 +127,7 @@ function Lines({ lines }: { lines: readonly SchemaLine[] }) {
     <ul className="space-y-1.5">
       {lines.map(({ name, type, required, notes, description, children }, index) => (
         <li key={name ?? `${type} ${index}`} className="min-w-0">
-          <Name name={name} type={type} required={required} notes={notes} description={description} />
+          <SchemaLineLabel name={name} type={type} required={required} notes={notes} description={description} />
           {children.length > 0 ? (
             <div className="mt-1.5 border-line border-l pl-3">
               <Lines lines={children} />
@@ -133,7 +139,7 @@ function Lines({ lines }: { lines: readonly SchemaLine[] }) {
   );
 }
 
-function Name({
+function SchemaLineLabel({
   name,
   type,
   required,

@@ -1,11 +1,11 @@
 import Ajv2020 from "ajv/dist/2020.js";
 import { describe, expect, test } from "vitest";
 import { areas, documentOf, type Schema } from "./documents.ts";
-import { sampleOf } from "./response-sample.ts";
+import { createSample } from "./response-sample.ts";
 
 describe("a response sample", () => {
   test("a response sample contains every member of its schema, with allowed values", () => {
-    const sample = sampleOf(
+    const sample = createSample(
       {
         type: "object",
         properties: {
@@ -28,7 +28,7 @@ describe("a response sample", () => {
   });
 
   test("returns no sample for a response without JSON", () => {
-    expect(sampleOf({}, () => ({}))).toBe(undefined);
+    expect(createSample({}, () => ({}))).toBe(undefined);
   });
 
   test.each(areas)("samples satisfy the schema of each response of the %s", (area) => {
@@ -45,7 +45,7 @@ describe("a response sample", () => {
         const schema = content?.["application/json"]?.schema;
         if (!schema) continue;
         checked += 1;
-        if (!ajv.validate(absolute(schema), sampleOf(schema, resolve))) {
+        if (!ajv.validate(absolute(schema), createSample(schema, resolve))) {
           faults.push(`${operation.operationId}: ${ajv.errorsText()}`);
         }
       }

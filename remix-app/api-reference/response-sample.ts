@@ -5,7 +5,7 @@ type Resolve = (ref: string) => Schema;
 /** Maximum depth; deeper shapes are left out. */
 const maxDepth = 8;
 const id = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
-const byFormat: Record<string, string> = {
+const examplesByFormat: Record<string, string> = {
   uuid: id,
   date: "2026-11-28",
   "date-time": "2026-11-28T09:30:00.000Z",
@@ -13,7 +13,7 @@ const byFormat: Record<string, string> = {
   uri: "https://app.example.com/",
 };
 /** Example values by member name, for schemas that allow any text, number or object. */
-const byName: Record<string, unknown> = {
+const examplesByName: Record<string, unknown> = {
   aal: "aal1",
   accountId: "default",
   address: "203.0.113.7",
@@ -106,7 +106,7 @@ const byName: Record<string, unknown> = {
  * Returns an example of what a schema describes, with every named member and one item in each list.
  * @returns undefined if the schema describes no JSON
  */
-export function sampleOf(schema: Schema, resolve: Resolve): unknown {
+export function createSample(schema: Schema, resolve: Resolve): unknown {
   return Object.keys(schema).length === 0 ? undefined : exampleOf(schema, { resolve, depth: 0, name: "" });
 }
 
@@ -124,7 +124,7 @@ function exampleOf(schemaOrRef: Schema, options: { resolve: Resolve; depth: numb
     const members = Object.entries(schema.properties ?? {}).filter(
       ([key]) => depth < maxDepth || schema.required?.includes(key),
     );
-    const hint = byName[name];
+    const hint = examplesByName[name];
     if (members.length === 0 && typeof hint === "object") return hint;
     const hintOf = (key: string) => (key === "usage" && schema.properties?.output ? "outputUsage" : key);
     return Object.fromEntries(members.map(([key, child]) => [key, next(child, hintOf(key))]));
@@ -135,28 +135,28 @@ function exampleOf(schemaOrRef: Schema, options: { resolve: Resolve; depth: numb
   }
   if (type === "boolean") return true;
   if (type === "null") return null;
-  if (type === "integer" || type === "number") return numberOf(schema, name);
-  if (type === "string") return textOf(schema, name);
-  return Object.hasOwn(byName, name) ? byName[name] : {};
+  if (type === "integer" || type === "number") return createExampleNumber(schema, name);
+  if (type === "string") return createExampleText(schema, name);
+  return Object.hasOwn(examplesByName, name) ? examplesByName[name] : {};
 }
 
-function numberOf({ type, minimum = 0, maximum = Number.MAX_SAFE_INTEGER }: Schema, name: string): number {
-  const hint = byName[name];
+function createExampleNumber({ type, minimum = 0, maximum = Number.MAX_SAFE_INTEGER }: Schema, name: string): number {
+  const hint = examplesByName[name];
   const amount = /usd/i.test(name) ? 0.0123 : 1;
   const value = typeof hint === "number" ? hint : type === "integer" ? Math.ceil(amount) : amount;
   return Math.min(Math.max(value, minimum), maximum);
 }
 
-function textOf(
+function createExampleText(
   { format, pattern, minLength = 0, maxLength = Number.POSITIVE_INFINITY }: Schema,
   name: string,
 ): string {
   const fits = (text: string) =>
     text.length >= minLength && text.length <= maxLength && (!pattern || new RegExp(pattern, "u").test(text));
-  const hint = byName[name];
+  const hint = examplesByName[name];
   const candidates = [
     ...(typeof hint === "string" && !format ? [hint] : []),
-    ...(format && byFormat[format] ? [byFormat[format]] : []),
+    ...(format && examplesByFormat[format] ? [examplesByFormat[format]] : []),
     ...(name.endsWith("Usd") ? ["0.012345"] : []),
     ...(/cursor$/i.test(name) ? ["eyJpZCI6IjNmMjUwNGUwIn0"] : []),
     ...(name === "id" || name.endsWith("Id") ? [id] : []),

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { curlOf } from "./describe.ts";
+import { buildCurlCommand } from "./describe.ts";
 import type { DescribedOperation, Schema } from "./documents.ts";
-import { schemaLines, typeOf } from "./schema-lines.ts";
+import { describeType, schemaLines } from "./schema-lines.ts";
 
 const resolve = () => ({ type: "object", properties: { id: { type: "string", format: "uuid" } }, required: ["id"] });
 
@@ -41,7 +41,7 @@ test("lists the alternatives of an object schema one by one", () => {
     ],
   };
   expect(schemaLines(either, resolve).map(({ children }) => children.map(({ name }) => name))).toEqual([["a"], ["b"]]);
-  expect(typeOf(either, resolve)).toBe("object");
+  expect(describeType(either, resolve)).toBe("object");
 });
 
 test("quotes the body of an example command for the shell and takes secrets from the environment", () => {
@@ -57,7 +57,7 @@ test("quotes the body of an example command for the shell and takes secrets from
     requestBody: { content: { "application/json": { schema: {}, example: { name: "Ada's" } } } },
     responses: {},
   };
-  expect(curlOf(operation, { method: "POST", url: "https://a.test/{id}" })).toBe(
+  expect(buildCurlCommand(operation, { method: "POST", url: "https://a.test/{id}" })).toBe(
     [
       "curl -X POST 'https://a.test/1'",
       '-H "Authorization: Bearer $ACCESS_TOKEN"',

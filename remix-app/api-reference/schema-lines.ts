@@ -28,23 +28,24 @@ export function schemaLines(schema: Schema, resolve: Resolve, depth = 0): readon
   }
   if (items) return childrenOfItems(items, { resolve, depth });
   if (alternatives.length === 1 && alternatives[0]) return schemaLines(alternatives[0], resolve, depth);
-  if (alternatives.some((each) => hasInside(resolveRef(each, resolve)))) {
+  if (alternatives.some((each) => hasNestedSchema(resolveRef(each, resolve)))) {
     return alternatives.map((each) => lineOf(each, { resolve, depth, required: false }));
   }
-  if (typeof additionalProperties === "object" && hasInside(additionalProperties)) {
+  if (typeof additionalProperties === "object" && hasNestedSchema(additionalProperties)) {
     return [lineOf(additionalProperties, { resolve, depth, name: "(any name)", required: false })];
   }
   return [];
 }
 
 /** Describes a schema's type in a few words: `string`, `array of object`, `"a" | "b"`, `number or null`. */
-export function typeOf(schema: Schema, resolve: Resolve): string {
+export function describeType(schema: Schema, resolve: Resolve): string {
   const { type, format, items, ...rest } = resolveRef(schema, resolve);
   if (rest.const !== undefined) return JSON.stringify(rest.const);
   if (rest.enum) return rest.enum.map((value) => JSON.stringify(value)).join(" | ");
   const alternatives = alternativesOf(rest);
-  if (alternatives.length > 0) return [...new Set(alternatives.map((each) => typeOf(each, resolve)))].join(" or ");
-  if (items) return `array of ${typeOf(items, resolve)}`;
+  if (alternatives.length > 0)
+    return [...new Set(alternatives.map((each) => describeType(each, resolve)))].join(" or ");
+  if (items) return `array of ${describeType(items, resolve)}`;
   if (Array.isArray(type)) return type.join(" or ");
   if (format) return formatLabels[format] ?? format;
   return typeof type === "string" ? type : "anything";
@@ -64,9 +65,9 @@ function lineOf(
   const resolvedSchema = resolveRef(schema, resolve);
   return {
     ...(name === undefined ? {} : { name }),
-    type: typeOf(schema, resolve),
+    type: describeType(schema, resolve),
     required,
-    notes: notesOf(resolvedSchema),
+    notes: listConstraintNotes(resolvedSchema),
     description: resolvedSchema.description,
     children: schemaLines(schema, resolve, depth + 1),
   };
@@ -76,7 +77,7 @@ function childrenOfItems(items: Schema, { resolve, depth }: { resolve: Resolve; 
   return schemaLines(items, resolve, depth);
 }
 
-function hasInside({ properties, items, anyOf, oneOf }: Schema): boolean {
+function hasNestedSchema({ properties, items, anyOf, oneOf }: Schema): boolean {
   return properties !== undefined || items !== undefined || anyOf !== undefined || oneOf !== undefined;
 }
 
@@ -88,7 +89,7 @@ function resolveRef(schema: Schema, resolve: Resolve): Schema {
   return schema.$ref ? resolve(schema.$ref) : schema;
 }
 
-function notesOf(schema: Schema): string[] {
+function listConstraintNotes(schema: Schema): string[] {
   const alternatives = alternativesOf(schema);
   const one = alternatives.find(({ type }) => type !== "null");
   const described = alternatives.length === 2 && one ? { ...schema, ...one } : schema;

@@ -6,7 +6,7 @@ import { basicChallenge, basicCredentials } from "../http/authorization.ts";
 import { readJson } from "../http/json-body.ts";
 import { problem } from "../http/problem.ts";
 import { callAppFunction } from "./app-database.ts";
-import { hashOf } from "./opaque-tokens.ts";
+import { hashToBytea } from "./opaque-tokens.ts";
 
 /** The app named in a request. Its credentials are not verified yet: each database function verifies them itself. */
 export interface AppClient {
@@ -25,7 +25,7 @@ export interface AppClient {
 export function requireAppClient(request: Request, { requestId }: { requestId: string }): AppClient {
   const basic = basicCredentials(request.headers.get("authorization"));
   if (!basic) throw unknownApp({ requestId });
-  return { name: basic.name, credentials: { app_name: basic.name, secret_hash: hashOf(basic.secret) } };
+  return { name: basic.name, credentials: { app_name: basic.name, secret_hash: hashToBytea(basic.secret) } };
 }
 
 /**
@@ -42,7 +42,7 @@ export async function readAppRequest<Schema extends z.ZodType>(
   } catch (refusal) {
     const answer = await callAppFunction(context, {
       name: "introspect_app_session",
-      args: { ...client.credentials, token_hash: hashOf("") },
+      args: { ...client.credentials, token_hash: hashToBytea("") },
       schema: z.looseObject({ refused: z.string().optional() }),
     });
     if (answer.refused === "unauthenticated") throw await refuseApp(context);
@@ -65,7 +65,7 @@ const attemptAnswer = z.discriminatedUnion("allowed", [
  * secret and a disabled app. Repeated failures are rate-limited. Valid credentials never are.
  */
 export async function refuseApp(context: AppLoadContext): Promise<Response> {
-  await requireAllowance(context, { action: "app_secret" });
+  await requireAllowedAttempt(context, { action: "app_secret" });
   return unknownApp(context);
 }
 
@@ -87,7 +87,7 @@ export function countAttempt(context: AppLoadContext, attempt: CountedAttempt): 
  * Counts an attempt, and throws if the attempt is not allowed.
  * @throws Response 429 RATE_LIMITED; 503 AUTH_UNAVAILABLE if the attempt cannot be counted
  */
-export async function requireAllowance(context: AppLoadContext, attempt: CountedAttempt): Promise<void> {
+export async function requireAllowedAttempt(context: AppLoadContext, attempt: CountedAttempt): Promise<void> {
   const answer = await countAttempt(context, attempt);
   if (answer.allowed) return;
   throw problem("RATE_LIMITED", {

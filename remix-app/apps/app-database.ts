@@ -39,6 +39,6 @@ export async function callAppFunction<Schema extends z.ZodType>(
 }
 
 /** Returns the schema of a refusal by a database function, for the reasons that the function may give. */
-export function refusalOf<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
+export function createRefusalSchema<const Reasons extends readonly [string, ...string[]]>(...reasons: Reasons) {
   return z.object({ refused: z.enum(reasons) });
 }

@@ -1,5 +1,11 @@
 import { describe, expect, test } from "vitest";
-import { appScopes, effectOfDisconnecting, rightOfToken, rightsOfApp, rightsOfSession } from "./app-rights.ts";
+import {
+  appScopes,
+  describeAppRights,
+  describeDisconnection,
+  describeSessionRights,
+  describeTokenRight,
+} from "./app-rights.ts";
 
 const held = { connectedAt: "", renewedAt: "", endsAt: "" };
 const unnamed = "Recognize your account, without your name or email";
@@ -33,19 +39,22 @@ describe("what an app may do", () => {
     [["ai:use"], [unnamed]],
     [[], [unnamed]],
   ])("describes in plain words the rights of an app with the scopes %j", (scopes, rights) => {
-    expect(rightsOfApp({ scopes })).toEqual(rights);
+    expect(describeAppRights({ scopes })).toEqual(rights);
   });
 
   test("every scope has a description, before and after the app is connected", () => {
     const scopes = appScopes.map(({ scope }) => scope);
     const missing = (scope: string) => {
       const others = scopes.filter((other) => other !== scope);
-      return JSON.stringify(rightsOfApp({ scopes })) === JSON.stringify(rightsOfApp({ scopes: others }));
+      return JSON.stringify(describeAppRights({ scopes })) === JSON.stringify(describeAppRights({ scopes: others }));
     };
     expect(scopes.filter(missing)).toEqual([]);
-    const connected = [...rightsOfSession({ scopes }), rightOfToken({ ...held, workspace: "W", scopes }) ?? ""];
+    const connected = [
+      ...describeSessionRights({ scopes }),
+      describeTokenRight({ ...held, workspace: "W", scopes }) ?? "",
+    ];
     expect(connected.map((right) => right.replace(/ W$/, " your workspaces that are linked to it"))).toEqual(
-      rightsOfApp({ scopes }),
+      describeAppRights({ scopes }),
     );
   });
 });
@@ -56,5 +65,5 @@ test.each([
 ])("for an app with the login scopes %j, the disconnect notice mentions coding agents: %j", (scopes, stops) => {
   const login = { ...held, scopes, resources: [] };
   const app = { name: "a", displayName: "A", origins: [], session: null, login, consent: null, tokens: [] };
-  expect(effectOfDisconnecting(app).includes("Coding agents that it connected stop working.")).toBe(stops);
+  expect(describeDisconnection(app).includes("Coding agents that it connected stop working.")).toBe(stops);
 });

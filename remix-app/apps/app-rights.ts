@@ -46,23 +46,23 @@ export const appScopes = [
 ] as const;
 
 /** Returns descriptions of what an app may do through a session, as shown to the session's owner. */
-export function rightsOfSession({ scopes }: { scopes: readonly string[] }): string[] {
+export function describeSessionRights({ scopes }: { scopes: readonly string[] }): string[] {
   const rights = appScopes.flatMap(({ scope, right }) => (right && scopes.includes(scope) ? [right] : []));
   return scopes.includes("profile") ? rights : ["Recognize your account, without your name or email", ...rights];
 }
 
 /** Returns what an app may do through its tokens for one workspace; null if they currently grant nothing. */
-export function rightOfToken({ workspace, scopes }: ConnectedApp["tokens"][number]): string | null {
-  return workspace === null ? null : aiRight(scopes, workspace);
+export function describeTokenRight({ workspace, scopes }: ConnectedApp["tokens"][number]): string | null {
+  return workspace === null ? null : describeAiRight(scopes, workspace);
 }
 
 /** Returns what an app will be able to see and do once a person continues to it. */
-export function rightsOfApp({ scopes }: { scopes: readonly string[] }): string[] {
-  const ai = aiRight(scopes, "your workspaces that are linked to it");
-  return [...rightsOfSession({ scopes }), ...(ai ? [ai] : [])];
+export function describeAppRights({ scopes }: { scopes: readonly string[] }): string[] {
+  const ai = describeAiRight(scopes, "your workspaces that are linked to it");
+  return [...describeSessionRights({ scopes }), ...(ai ? [ai] : [])];
 }
 
-function aiRight(scopes: readonly string[], where: string): string | null {
+function describeAiRight(scopes: readonly string[], where: string): string | null {
   if (!scopes.includes("workspace:session") || !scopes.includes("ai:use")) return null;
   return scopes.includes("tts:use")
     ? `Use AI models and speech in ${where}`
@@ -70,7 +70,7 @@ function aiRight(scopes: readonly string[], where: string): string | null {
 }
 
 /** Describes what happens when an app is disconnected. */
-export function effectOfDisconnecting({ displayName, session, login, consent, tokens }: ConnectedApp): string {
+export function describeDisconnection({ displayName, session, login, consent, tokens }: ConnectedApp): string {
   const effects = [
     session ? `You’ll be signed out of ${displayName} on all devices.` : "",
     // The text doesn't say that the person is signed out, because the app decides whether to end its own session.

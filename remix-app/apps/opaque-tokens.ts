@@ -9,7 +9,7 @@ export function newOpaqueToken(prefix: string): string {
 }
 
 /** Returns a text's SHA-256 as a bytea for the Data API. Texts of 256 random bits need no slow hash. */
-export function hashOf(text: string): string {
+export function hashToBytea(text: string): string {
   return `\\x${createHash("sha256").update(text).digest("hex")}`;
 }
 
@@ -17,7 +17,7 @@ export function hashOf(text: string): string {
  * Derives a token's successor with a secret key. Servers that refresh one token concurrently derive the same successor,
  * and the database accepts it once.
  */
-export function successorBytes(token: string, { key, part }: { key: Uint8Array; part: string }): Buffer {
+export function deriveSuccessor(token: string, { key, part }: { key: Uint8Array; part: string }): Buffer {
   return createHmac("sha256", key).update(`${part} ${token}`).digest();
 }
 
@@ -25,7 +25,7 @@ export function successorBytes(token: string, { key, part }: { key: Uint8Array; 
  * Refreshes a token with the current key. If the database rejects the token, tries the earlier keys. An earlier key
  * works only if the token was first refreshed before the secret changed and the grace period has not ended.
  */
-export async function refreshByAnyKey<Refreshed extends { answer: object }>(
+export async function refreshWithKeyRing<Refreshed extends { answer: object }>(
   { current, previous }: KeyRing,
   refresh: (key: Uint8Array) => Promise<Refreshed>,
 ): Promise<Refreshed> {

@@ -3,13 +3,13 @@ import { dayText } from "../http/date-text.ts";
 import { daysInWords } from "../studio/costs/cost-import/import-facts.ts";
 import { amountText, countOf, formatUsd } from "../ui/format-amount.ts";
 
-const days = z.array(z.string());
+const daysSchema = z.array(z.string());
 const accountId = z.string().nullable();
 const workspace = { workspaceId: z.uuid(), /** Null if the workspace was deleted. */ name: z.string().nullable() };
-const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, daysWithoutRuns: days }));
+const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, daysWithoutRuns: daysSchema }));
 /** What the provider charged minus what was metered; null if unknown. */
-const amountUsd = amountText.nullable();
-const runs = z.number().int();
+const differenceUsdSchema = amountText.nullable();
+const runCountSchema = z.number().int();
 
 /** A likely cause of a difference between charged and metered costs, as determined by the database. */
 export const causeSchema = z.discriminatedUnion("kind", [
@@ -19,13 +19,23 @@ export const causeSchema = z.discriminatedUnion("kind", [
     ...workspace,
     days: z.array(z.object({ day: z.string(), amountUsd: amountText })),
   }),
-  z.object({ kind: z.literal("workspace_runs_estimated"), amountUsd, ...workspace, runs }),
-  z.object({ kind: z.literal("workspace_runs_closed"), amountUsd, ...workspace, runs }),
+  z.object({
+    kind: z.literal("workspace_runs_estimated"),
+    amountUsd: differenceUsdSchema,
+    ...workspace,
+    runs: runCountSchema,
+  }),
+  z.object({
+    kind: z.literal("workspace_runs_closed"),
+    amountUsd: differenceUsdSchema,
+    ...workspace,
+    runs: runCountSchema,
+  }),
   z.object({ kind: z.literal("account_not_metered"), amountUsd: amountText, accountId }),
   z.object({ kind: z.literal("account_not_imported"), amountUsd: amountText, accountId, workspaces }),
   z.object({ kind: z.literal("account_differs"), amountUsd: amountText, accountId, workspaces }),
-  z.object({ kind: z.literal("days_not_metered"), amountUsd: amountText, accountId, days }),
-  z.object({ kind: z.literal("days_not_imported"), amountUsd: amountText, accountId, days }),
+  z.object({ kind: z.literal("days_not_metered"), amountUsd: amountText, accountId, days: daysSchema }),
+  z.object({ kind: z.literal("days_not_imported"), amountUsd: amountText, accountId, days: daysSchema }),
   z.object({ kind: z.literal("invoice_share"), amountUsd: amountText }),
 ]);
 export type Cause = z.output<typeof causeSchema>;
@@ -41,7 +51,7 @@ export function describeCause(cause: Cause): CauseDescription {
   switch (cause.kind) {
     case "workspace_costs_above_metered":
       return {
-        what: `${openingDays(cause.days.map(({ day }) => day))} costs ${nameOf(cause)} imported were ${above(cause.amountUsd)} more than its runs cost. Some of its runs are probably missing.`,
+        what: `${beginSentenceWithDays(cause.days.map(({ day }) => day))} costs ${nameOf(cause)} imported were ${formatAbsoluteUsd(cause.amountUsd)} more than its runs cost. Some of its runs are probably missing.`,
         next: "Look for requests on those days that use this workspace’s provider key and bypass the gateway.",
       };
     case "workspace_runs_estimated":
@@ -56,34 +66,34 @@ export function describeCause(cause: Cause): CauseDescription {
       };
     case "account_not_metered":
       return {
-        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}, which no workspace’s runs name.`,
+        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${describeAccount(cause)}, which no workspace’s runs name.`,
         next: "If it is one of yours, set AI_PROVIDER_<ID>_ACCOUNT on the provider that uses it. Otherwise, find out who uses its keys.",
       };
     case "account_not_imported":
       return {
-        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}, and none of it was imported.`,
+        what: `Runs on ${describeAccount(cause)} cost ${formatAbsoluteUsd(cause.amountUsd)}, and none of it was imported.`,
         next: "Import this account’s costs, or a bill that includes it.",
       };
     case "account_differs":
       return {
-        what: `The provider charged ${accountOf(cause)} ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than was metered. ${describeUsers(cause.workspaces)}`,
+        what: `The provider charged ${describeAccount(cause)} ${formatAbsoluteUsd(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than was metered. ${describeUsers(cause.workspaces)}`,
         next:
           describeSuspect(cause) ??
           "Compare the days below, and check the prices of the models that these workspaces use.",
       };
     case "days_not_metered":
       return {
-        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${accountOf(cause)}${duringDays(cause.days)}, without any run.`,
+        what: `The provider charged ${formatUsd(cause.amountUsd)} to ${describeAccount(cause)}${formatDayList(cause.days)}, without any run.`,
         next: "Look for requests that bypass the gateway on those days.",
       };
     case "days_not_imported":
       return {
-        what: `Runs on ${accountOf(cause)} cost ${above(cause.amountUsd)}${duringDays(cause.days)}, and nothing was imported for ${cause.days.length === 1 ? "that day" : "those days"}.`,
+        what: `Runs on ${describeAccount(cause)} cost ${formatAbsoluteUsd(cause.amountUsd)}${formatDayList(cause.days)}, and nothing was imported for ${cause.days.length === 1 ? "that day" : "those days"}.`,
         next: "Import a file that includes those days.",
       };
     case "invoice_share":
       return {
-        what: `The invoices are ${above(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than everything above explains.`,
+        what: `The invoices are ${formatAbsoluteUsd(cause.amountUsd)} ${moreOrLess(cause.amountUsd)} than everything above explains.`,
         next: "Check for tax, fees or discounts on the invoice, a missing credit note, or a corrected invoice that doesn’t name the one it replaces.",
       };
   }
@@ -99,11 +109,11 @@ function nameOf({ name, workspaceId }: { name: string | null; workspaceId: strin
   return name ?? `Deleted workspace ${workspaceId}`;
 }
 
-function accountOf({ accountId: id }: { accountId: string | null }): string {
+function describeAccount({ accountId: id }: { accountId: string | null }): string {
   return id === null ? "all its accounts together" : `account ${id}`;
 }
 
-function above(amount: string): string {
+function formatAbsoluteUsd(amount: string): string {
   return formatUsd(amount.replace("-", ""));
 }
 
@@ -118,7 +128,7 @@ function moreOrLess(amount: string): string {
 function describeSuspect({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
-  return `${nameOf(first)} has no runs${duringDays(first.daysWithoutRuns)}, when the provider charged more than was metered. Check this workspace for requests that bypass the gateway on those days.`;
+  return `${nameOf(first)} has no runs${formatDayList(first.daysWithoutRuns)}, when the provider charged more than was metered. Check this workspace for requests that bypass the gateway on those days.`;
 }
 
 function describeUsers(users: readonly { workspaceId: string; name: string | null }[]): string {
@@ -134,9 +144,9 @@ const maxSpans = 4;
  * Formats days as " from 3 Oct 2026 to 9 Oct 2026", or " on 3 Oct 2026, from 5 Oct 2026 to 9 Oct 2026 and on 3 other
  * days".
  */
-function duringDays(list: readonly string[]): string {
+function formatDayList(list: readonly string[]): string {
   if (list.length === 0) return "";
-  const spans = spansOf(list);
+  const spans = groupConsecutiveDays(list);
   const listedSpans = spans.slice(0, maxSpans);
   const others = spans.slice(maxSpans).reduce((sum, { days: many }) => sum + many, 0);
   const rest = others > 0 ? [countOf(others, "other day")] : [];
@@ -150,13 +160,13 @@ function duringDays(list: readonly string[]): string {
 }
 
 /** Begins a sentence with the days: "From 3 Oct 2026 to 9 Oct 2026, the", or "The" without days. */
-function openingDays(list: readonly string[]): string {
-  const during = duringDays(list).slice(1);
+function beginSentenceWithDays(list: readonly string[]): string {
+  const during = formatDayList(list).slice(1);
   return during === "" ? "The" : `${during.charAt(0).toUpperCase()}${during.slice(1)}, the`;
 }
 
 /** Groups consecutive days. */
-function spansOf(list: readonly string[]): { first: string; last: string; days: number }[] {
+function groupConsecutiveDays(list: readonly string[]): { first: string; last: string; days: number }[] {
   const spans: { first: string; last: string; days: number }[] = [];
   for (const day of list) {
     const span = spans.at(-1);

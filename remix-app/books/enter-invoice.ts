@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { confirmedChangeSchema, confirms } from "../admin/console-change.ts";
+import { confirmedChangeSchema, isConfirmed } from "../admin/console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../admin/failed-change.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
 import { unconfirmedInvoice } from "../studio/invoices/invoice-facts.ts";
@@ -54,7 +54,7 @@ export async function enterBookInvoice(
 function failedConfirmation(form: FormData): FailedChange | undefined {
   const confirmed = confirmedChangeSchema.safeParse(Object.fromEntries(form));
   if (!confirmed.success) return failWithErrors(confirmed.error, form);
-  if (confirms(confirmed.data.confirmation, String(form.get("reference") ?? ""))) return undefined;
+  if (isConfirmed(confirmed.data.confirmation, String(form.get("reference") ?? ""))) return undefined;
   const message = "That isn’t the invoice’s reference. Nothing was recorded.";
   return failWithRefusal({ message, field: "confirmation" }, form);
 }

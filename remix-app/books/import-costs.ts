@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { confirms, reasonSchema } from "../admin/console-change.ts";
+import { isConfirmed, reasonSchema } from "../admin/console-change.ts";
 import type { ImportErrors } from "../studio/costs/cost-import/import-choices.ts";
 import { type ImportEntry, takeImportStep } from "../studio/costs/cost-import/import-steps.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
@@ -38,7 +38,7 @@ function confirmationErrors(form: FormData): ImportErrors {
   const reason = reasonSchema.safeParse(readText("reason"));
   return {
     ...(reason.success ? {} : { reason: reason.error.issues[0]?.message ?? "" }),
-    ...(confirms(readText("confirmation"), readText("provider")) ? {} : { confirmation: typeProvider }),
+    ...(isConfirmed(readText("confirmation"), readText("provider")) ? {} : { confirmation: typeProvider }),
   };
 }
 

@@ -11,7 +11,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card, Panel } from "../ui/card.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
-import { Facts } from "../ui/facts.tsx";
+import { FactList } from "../ui/facts.tsx";
 import { type Book, comparedCosts } from "./book.ts";
 import type { BookInvoiceEntry } from "./enter-invoice.ts";
 
@@ -37,7 +37,7 @@ export function InvoiceReviewCards({
       {book.isPlatform ? (
         <>
           <Card title="What will be recorded">
-            <Facts facts={invoiceFacts(invoice)} />
+            <FactList facts={invoiceFacts(invoice)} />
           </Card>
           <Panel>
             <ChangeForm
@@ -62,7 +62,7 @@ export function InvoiceReviewCards({
           lead="It can’t be changed or deleted afterward. Runs and credits aren’t affected."
         >
           <div className="space-y-5">
-            <Facts facts={invoiceFacts(invoice)} />
+            <FactList facts={invoiceFacts(invoice)} />
             <AccountForm className="flex flex-wrap gap-3">
               <TypedFields typed={entry.typed} />
               <input type="hidden" name="reviewedAt" value={reviewedAt} />
@@ -107,10 +107,10 @@ export function InvoiceConflictCards({
       />
       <div className="grid gap-6 sm:grid-cols-2">
         <Card title="Recorded">
-          <Facts facts={invoiceFacts(stored)} />
+          <FactList facts={invoiceFacts(stored)} />
         </Card>
         <Card title="What you entered">
-          <Facts facts={invoiceFacts(entered).filter(([term]) => term !== "Reviewed at")} />
+          <FactList facts={invoiceFacts(entered).filter(([term]) => term !== "Reviewed at")} />
         </Card>
       </div>
       <Card title="What to do">

@@ -38,7 +38,7 @@ const dayFigures = z.object({
 });
 export type DayFigures = z.output<typeof dayFigures>;
 
-const explained = z.object({
+const explainedMonthSchema = z.object({
   workspaces: z.array(workspaceFigures),
   days: z.array(dayFigures),
   causes: z.array(causeSchema),
@@ -56,7 +56,7 @@ export async function explainPlatformMonth(
   const args = { month: `${month}-01`, provider };
   const [{ records }, explanation] = await Promise.all([
     reconcileCosts(context, { reader, query }),
-    callFunction(context, { name: "private.explain_platform_month", args, schema: explained }),
+    callFunction(context, { name: "private.explain_platform_month", args, schema: explainedMonthSchema }),
   ]);
   const record = records.find((each) => each.provider === provider);
   if (!record) {

@@ -29,7 +29,7 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
             </>
           ),
         },
-        { label: "Runs", numeric: true, cell: (row) => <Runs row={row} /> },
+        { label: "Runs", numeric: true, cell: (row) => <RunCounts row={row} /> },
         {
           label: "Metered",
           numeric: true,
@@ -40,13 +40,13 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
           label: "Own imports",
           numeric: true,
           cell: ({ importedUsd, differenceUsd }) =>
-            differenceUsd === null ? <None /> : <Usd amount={importedUsd} decimals={decimals} />,
+            differenceUsd === null ? <EmptyValue /> : <Usd amount={importedUsd} decimals={decimals} />,
         },
         {
           label: "Own imports − metered",
           numeric: true,
           cell: ({ differenceUsd }) =>
-            differenceUsd === null ? <None /> : <Usd amount={differenceUsd} decimals={decimals} />,
+            differenceUsd === null ? <EmptyValue /> : <Usd amount={differenceUsd} decimals={decimals} />,
         },
       ]}
     />
@@ -63,7 +63,7 @@ function WorkspaceLink({ workspaceId, name }: { workspaceId: string; name: strin
   );
 }
 
-function Runs({ row: { runs, estimatedRuns, closedRuns } }: { row: WorkspaceFigures }) {
+function RunCounts({ row: { runs, estimatedRuns, closedRuns } }: { row: WorkspaceFigures }) {
   const parts = [
     estimatedRuns > 0 ? `${formatCount(estimatedRuns)} estimated` : [],
     closedRuns > 0 ? `${formatCount(closedRuns)} closed` : [],
@@ -76,7 +76,7 @@ function Runs({ row: { runs, estimatedRuns, closedRuns } }: { row: WorkspaceFigu
   );
 }
 
-function None() {
+function EmptyValue() {
   return (
     <span className="text-muted">
       <span aria-hidden="true">–</span>

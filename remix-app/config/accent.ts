@@ -72,11 +72,11 @@ export function contrastOf(one: string, other: string): number {
 }
 
 function luminance(hex: string): number {
-  const [r, g, b] = linear(hex);
+  const [r, g, b] = hexToLinearRgb(hex);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-function linear(hex: string): Rgb {
+function hexToLinearRgb(hex: string): Rgb {
   const channel = (at: number) => {
     const value = Number.parseInt(hex.slice(at, at + 2), 16) / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
@@ -86,7 +86,7 @@ function linear(hex: string): Rgb {
 
 /** Converts sRGB to OKLCH (CSS Color 4, section 10, sample code for color conversions). */
 function toOklch(hex: string): Oklch {
-  const [r, g, b] = linear(hex);
+  const [r, g, b] = hexToLinearRgb(hex);
   const long = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const medium = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const short = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
@@ -99,10 +99,10 @@ function toOklch(hex: string): Oklch {
 /** Converts a colour to sRGB, and reduces its chroma until sRGB can represent the colour. */
 export function hexOfOklch({ l, c, h }: Oklch): string {
   let chroma = c;
-  while (chroma > 0 && toLinear({ l, c: chroma, h }).some((value) => value < -0.0005 || value > 1.0005)) {
+  while (chroma > 0 && oklchToLinearRgb({ l, c: chroma, h }).some((value) => value < -0.0005 || value > 1.0005)) {
     chroma = Math.max(0, chroma - 0.002);
   }
-  const channels = toLinear({ l, c: chroma, h }).map((value) => {
+  const channels = oklchToLinearRgb({ l, c: chroma, h }).map((value) => {
     const bounded = Math.min(1, Math.max(0, value));
     const encoded = bounded <= 0.0031308 ? bounded * 12.92 : 1.055 * bounded ** (1 / 2.4) - 0.055;
     return Math.round(encoded * 255)
@@ -112,7 +112,7 @@ export function hexOfOklch({ l, c, h }: Oklch): string {
   return `#${channels.join("")}`;
 }
 
-function toLinear({ l, c, h }: Oklch): Rgb {
+function oklchToLinearRgb({ l, c, h }: Oklch): Rgb {
   const angle = (h * Math.PI) / 180;
   const [x, y] = [c * Math.cos(angle), c * Math.sin(angle)];
   const long = (l + 0.3963377774 * x + 0.2158037573 * y) ** 3;

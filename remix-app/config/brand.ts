@@ -58,11 +58,11 @@ interface BrandSettings {
 }
 
 /** Returns whether a mark given as a URL is on our own origin. Pages don't load images from anywhere else. */
-export function isOwnMark({ BASE_URL, BRAND_MARK: mark }: BrandSettings): boolean {
+export function hasMarkOnOwnOrigin({ BASE_URL, BRAND_MARK: mark }: BrandSettings): boolean {
   return !mark || !("url" in mark) || new URL(mark.url).origin === BASE_URL;
 }
 
-/** The error for a mark that fails {@link isOwnMark}. */
+/** The error for a mark that fails {@link hasMarkOnOwnOrigin}. */
 export const ownMarkFault = {
   path: ["BRAND_MARK"],
   error: "must be a file, or a URL on the origin of BASE_URL: pages load pictures from nowhere else",
@@ -88,7 +88,7 @@ function readMark(source: string): Mark | string {
     return `names ${source}, which cannot be read (${(error as NodeJS.ErrnoException).code})`;
   }
   if (bytes.length > maxMarkBytes) return `names a file of more than ${maxMarkBytes / 1000} kB`;
-  const type = typeOf(bytes);
+  const type = detectMarkType(bytes);
   return type ? { type, bytes } : "must be an SVG or a PNG file";
 }
 
@@ -100,7 +100,7 @@ function readUrl(source: string): Mark | string {
 }
 
 /** Detects the type from the content, since names can be wrong. */
-function typeOf(bytes: Buffer): MarkType | undefined {
+function detectMarkType(bytes: Buffer): MarkType | undefined {
   if (bytes.subarray(0, 8).equals(Buffer.from("89504e470d0a1a0a", "hex"))) return markTypes.png;
   const head = bytes.subarray(0, 4096).toString("utf8");
   return /^\uFEFF?\s*(<\?xml[^>]*>\s*)?(<!--[\s\S]*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/i.test(head)

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { brandAccent, brandMark, brandName, defaultName, isOwnMark, ownMarkFault } from "./brand.ts";
+import { brandAccent, brandMark, brandName, defaultName, hasMarkOnOwnOrigin, ownMarkFault } from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** An origin. The path and everything after it are cut off. */
-const origin = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
-const list = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
+const originSchema = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const commaListSchema = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const headerName = z
   .string()
@@ -13,28 +13,28 @@ const headerName = z
 const strongSecret = z.string().min(32, "must have at least 32 characters: make one with `openssl rand -base64 32`");
 
 /** Returns a schema for a whole number in a range, given as text. */
-export function wholeNumber(min: number, max: number) {
+export function createWholeNumberSchema(min: number, max: number) {
   const error = `must be a whole number from ${min} to ${max}`;
   return z.coerce.number(error).int(error).min(min, error).max(max, error);
 }
 
 /** Previous secrets, comma-separated. Anything made with them stays valid. */
-const previousSecrets = list.pipe(z.array(strongSecret)).optional();
+const previousSecrets = commaListSchema.pipe(z.array(strongSecret)).optional();
 /**
  * Like `previousSecrets`, but without a minimum length, because the list may contain the Supabase secret key, which is
  * the default for WEB_MULTI_ACCOUNT_SESSION_SECRET.
  */
-const earlierSecrets = list.pipe(z.array(z.string().min(1))).optional();
+const previousSecretsOfAnyLengthSchema = commaListSchema.pipe(z.array(z.string().min(1))).optional();
 
 /** The web server's settings. docs/settings.md has the purpose and fallback of each. */
-const schema = z
+const envSchema = z
   .object({
     NODE_ENV: z.enum(["development", "test", "production"]).default("production"),
-    BASE_URL: origin,
-    WEB_ALLOWED_ORIGINS: list.pipe(z.array(origin)).optional(),
+    BASE_URL: originSchema,
+    WEB_ALLOWED_ORIGINS: commaListSchema.pipe(z.array(originSchema)).optional(),
     HOST: z.string().default("127.0.0.1"),
-    PORT: wholeNumber(0, 65_535).default(3000),
-    WEB_PROCESSES: wholeNumber(1, 64).default(1),
+    PORT: createWholeNumberSchema(0, 65_535).default(3000),
+    WEB_PROCESSES: createWholeNumberSchema(1, 64).default(1),
     APP_NAME: z
       .literal("web", "must be web: the satellite Notes is a server of its own (docs/satellites.md)")
       .default("web"),
@@ -49,11 +49,11 @@ const schema = z
       .transform((text) => text.replace(/\/+$/, ""))
       .optional(),
     PARENT_DOMAIN: hostname.optional(),
-    TRUSTED_PROXY_HOPS: wholeNumber(0, 10).default(0),
+    TRUSTED_PROXY_HOPS: createWholeNumberSchema(0, 10).default(0),
     VISITOR_CITY_HEADER: headerName,
     VISITOR_COUNTRY_HEADER: headerName,
     WEB_MULTI_ACCOUNT_SESSION_SECRET: strongSecret.optional(),
-    WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: earlierSecrets,
+    WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS: previousSecretsOfAnyLengthSchema,
     AUTH_RECOVERY_HASH_SECRET: strongSecret.optional(),
     APP_SESSION_SECRET: strongSecret.optional(),
     APP_SESSION_PREVIOUS_SECRETS: previousSecrets,
@@ -65,11 +65,11 @@ const schema = z
       .enum(["on", "off"])
       .default("off")
       .transform((value) => value === "on"),
-    OAUTH_PROVIDERS: list
+    OAUTH_PROVIDERS: commaListSchema
       .pipe(z.array(z.enum(oauthProviderNames, `may name ${oauthProviderNames.join(", ")}`)))
       .transform((names) => [...new Set(names)])
       .default([]),
-    OAUTH_FORM_TARGETS: list.pipe(z.array(origin)).default([]),
+    OAUTH_FORM_TARGETS: commaListSchema.pipe(z.array(originSchema)).default([]),
     MICROSOFT_TENANT: microsoftTenant.optional(),
     MICROSOFT_LOGIN_URL: z
       .url({ protocol: /^https?$/ })
@@ -79,7 +79,7 @@ const schema = z
       .union([z.literal("off"), z.url({ protocol: /^https?$/ })])
       .transform((value) => (value === "off" ? undefined : value.replace(/\/+$/, "")))
       .default("https://api.pwnedpasswords.com"),
-    PRICE_SOURCE_URLS: list
+    PRICE_SOURCE_URLS: commaListSchema
       .pipe(
         z
           .array(z.url({ protocol: /^https$/, error: "must be https:// URLs, separated by a comma" }))
@@ -93,10 +93,10 @@ const schema = z
       .regex(/^([^<>@\r\n]* )?<?[^\s<>@]+@[^\s<>@]+>?$/, "must be an address, such as Gatehouse <no-reply@example.com>")
       .optional(),
     TURNSTILE_SITE_KEY: z.string().optional(),
-    TURNSTILE_ORIGIN: origin.default("https://challenges.cloudflare.com"),
+    TURNSTILE_ORIGIN: originSchema.default("https://challenges.cloudflare.com"),
     E2E_BOT_CHALLENGE_BYPASS: z.enum(["on", "off"]).default("off"),
   })
-  .refine(isOwnMark, ownMarkFault)
+  .refine(hasMarkOnOwnOrigin, ownMarkFault)
   .refine((env) => env.SMTP_URL === undefined || env.MAIL_FROM !== undefined, {
     path: ["MAIL_FROM"],
     error: "must be set where SMTP_URL is",
@@ -115,7 +115,7 @@ const schema = z
   })
   .transform((env) => ({ ...env, AI_URL: env.AI_URL ?? `${env.SUPABASE_URL}/functions` }));
 
-export type Env = Readonly<z.infer<typeof schema>>;
+export type Env = Readonly<z.infer<typeof envSchema>>;
 
 const secrets = [
   "SUPABASE_SECRET_KEY",
@@ -131,7 +131,7 @@ const secrets = [
  * @throws Error with one line per fault, which names the variable and what to do
  */
 export function parseEnv(source: Record<string, string | undefined>): Env {
-  const env = checkSettings(schema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
+  const env = checkSettings(envSchema, { ...source, SUPABASE_SECRET_KEY: serverSecret(source) });
   if (env.NODE_ENV === "production") {
     const examples = secrets.filter((name) =>
       [env[name] ?? []].flat().some((secret) => secret.startsWith("example-only-")),

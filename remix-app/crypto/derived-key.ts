@@ -7,7 +7,10 @@ const keyBytes = 32;
  * Derives one of our server's keys for a single purpose (HKDF, RFC 5869), so that a signature for one purpose is
  * invalid for any other.
  */
-export function derivedKey({ SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_SECRET_KEY">, purpose: string): Uint8Array {
+export function deriveServerKey(
+  { SUPABASE_SECRET_KEY }: Pick<Env, "SUPABASE_SECRET_KEY">,
+  purpose: string,
+): Uint8Array {
   return new Uint8Array(hkdfSync("sha256", SUPABASE_SECRET_KEY, "", `gatehouse ${purpose}`, keyBytes));
 }
 

@@ -6,13 +6,13 @@ export interface BasicCredentials {
 
 const basic = /^Basic +([A-Za-z0-9+/]{2,512}={0,2})$/i;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 7617 forbids control characters in both parts
-const parts = /^([^:\x00-\x1f\x7f]{1,128}):([^\x00-\x1f\x7f]{1,256})$/;
+const userPassPattern = /^([^:\x00-\x1f\x7f]{1,128}):([^\x00-\x1f\x7f]{1,256})$/;
 
 /** Parses Basic credentials without checking them. Null if the header holds anything else, or either part is empty. */
 export function basicCredentials(authorization: string | null): BasicCredentials | null {
   const encoded = basic.exec(authorization ?? "")?.[1];
   if (encoded === undefined) return null;
-  const [, name, secret] = parts.exec(Buffer.from(encoded, "base64").toString("utf8")) ?? [];
+  const [, name, secret] = userPassPattern.exec(Buffer.from(encoded, "base64").toString("utf8")) ?? [];
   return name === undefined || secret === undefined ? null : { name, secret };
 }
 

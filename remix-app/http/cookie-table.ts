@@ -1,8 +1,8 @@
-const minute = 60;
-const hour = 60 * minute;
-const year = 365 * 24 * hour;
+const secondsPerMinute = 60;
+const secondsPerHour = 60 * secondsPerMinute;
+const secondsPerYear = 365 * 24 * secondsPerHour;
 /** 400 days, the longest that browsers keep a cookie. */
-const maxCookieAge = 400 * 24 * hour;
+const maxCookieAgeSeconds = 400 * 24 * secondsPerHour;
 
 /** One of our cookies. Every cookie is HttpOnly, is Secure on https, and is SameSite=Lax if `sameSite` is absent. */
 export interface CookieDefinition {
@@ -30,7 +30,7 @@ export const cookies = {
   session: {
     name: "sb-<project>-auth-token",
     path: "/",
-    maxAgeSeconds: maxCookieAge,
+    maxAgeSeconds: maxCookieAgeSeconds,
     signing: "the access token's signature, and the device's tag of the refresh token",
     ofAccounts: false,
     purpose: "The active account's session, in chunks; shared with hosts under PARENT_DOMAIN (session/cookies.ts).",
@@ -39,7 +39,7 @@ export const cookies = {
     name: "gh_device",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: maxCookieAge,
+    maxAgeSeconds: maxCookieAgeSeconds,
     signing: "HMAC by the key ring `device cookie`",
     ofAccounts: true,
     purpose: "Which browser this is, and the secret that its vault opens with.",
@@ -49,7 +49,7 @@ export const cookies = {
     name: "gh_added_",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: maxCookieAge,
+    maxAgeSeconds: maxCookieAgeSeconds,
     signing: "HMAC by the key ring `device cookie`",
     ofAccounts: true,
     purpose: "An account that was just added; the next request adds it to the vault.",
@@ -68,7 +68,7 @@ export const cookies = {
     prefix: "__Secure-",
     path: "/auth/callback",
     // Attempts in `private.oauth_attempts` also expire after ten minutes.
-    maxAgeSeconds: 10 * minute,
+    maxAgeSeconds: 10 * secondsPerMinute,
     signing: "JWT by the key `oauth state`",
     ofAccounts: false,
     purpose: "The state of a visit to a provider.",
@@ -77,7 +77,7 @@ export const cookies = {
     name: "gh_own_password",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: hour,
+    maxAgeSeconds: secondsPerHour,
     signing: "HMAC by the key `own-password`",
     ofAccounts: true,
     purpose: "Whether this browser chose the password of an account that is not confirmed yet.",
@@ -85,7 +85,7 @@ export const cookies = {
   savedForm: {
     name: "gh_kept_form",
     path: "/",
-    maxAgeSeconds: 10 * minute,
+    maxAgeSeconds: 10 * secondsPerMinute,
     signing: "HMAC by the key `kept form`",
     ofAccounts: true,
     purpose: "A form that waits until its sender has proved again who they are.",
@@ -94,7 +94,7 @@ export const cookies = {
     name: "gh_sign_in_demand",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: 10 * minute,
+    maxAgeSeconds: 10 * secondsPerMinute,
     signing: "HMAC by the key `sign-in demand`",
     ofAccounts: true,
     purpose: "From when on a page takes a sign-in, as an app asked with `prompt=login` or `max_age`.",
@@ -102,7 +102,7 @@ export const cookies = {
   pendingMail: {
     name: "gh_pending_mail",
     path: "/signup",
-    maxAgeSeconds: hour,
+    maxAgeSeconds: secondsPerHour,
     signing: "none",
     ofAccounts: true,
     purpose: "The address that a confirmation was sent to, which must not travel in URLs and so into logs.",
@@ -111,7 +111,7 @@ export const cookies = {
     name: "gh_code",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: 15 * minute,
+    maxAgeSeconds: 15 * secondsPerMinute,
     signing: "HMAC by the key `sign-in code`",
     ofAccounts: true,
     purpose: "The address that this browser had a sign-in code mailed to.",
@@ -119,7 +119,7 @@ export const cookies = {
   signInHint: {
     name: "gh_sign_in_email",
     path: "/add-account",
-    maxAgeSeconds: 10 * minute,
+    maxAgeSeconds: 10 * secondsPerMinute,
     signing: "none",
     ofAccounts: true,
     purpose: "The address of the account that has to sign in again.",
@@ -127,7 +127,7 @@ export const cookies = {
   notice: {
     name: "gh_settings_notice",
     path: "/settings",
-    maxAgeSeconds: minute,
+    maxAgeSeconds: secondsPerMinute,
     signing: "none",
     ofAccounts: true,
     purpose: "What just happened, for the settings page that is shown next.",
@@ -137,7 +137,7 @@ export const cookies = {
     path: "/qr",
     sameSite: "strict",
     // Longer than the challenge's lifetime, so that the page can say that the challenge has expired.
-    maxAgeSeconds: 15 * minute,
+    maxAgeSeconds: 15 * secondsPerMinute,
     signing: "the challenge's secret, checked by the database",
     ofAccounts: true,
     purpose: "The QR challenge that the page waits for.",
@@ -146,7 +146,7 @@ export const cookies = {
     name: "gh_recovery",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: 15 * minute,
+    maxAgeSeconds: 15 * secondsPerMinute,
     signing: "none: random, compared with its hash in the database",
     ofAccounts: true,
     purpose: "Which browser uses a recovery mail, so that it can do so again while it has not received the response.",
@@ -155,7 +155,7 @@ export const cookies = {
     name: "gh_mfa_app",
     path: "/mfa",
     sameSite: "strict",
-    maxAgeSeconds: 15 * minute,
+    maxAgeSeconds: 15 * secondsPerMinute,
     signing: "the challenge's secret, checked by the database",
     ofAccounts: true,
     purpose: "The request for a phone's approval that the page waits for.",
@@ -164,7 +164,7 @@ export const cookies = {
     name: "gh_last_method",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: year,
+    maxAgeSeconds: secondsPerYear,
     signing: "none",
     ofAccounts: false,
     purpose: "The last sign-in method, for the order of buttons.",
@@ -172,7 +172,7 @@ export const cookies = {
   theme: {
     name: "gh_theme",
     path: "/",
-    maxAgeSeconds: year,
+    maxAgeSeconds: secondsPerYear,
     signing: "none",
     ofAccounts: false,
     purpose: "Light or dark; absent where the system decides.",

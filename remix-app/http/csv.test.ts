@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { serve } from "@hono/node-server";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { csvFile } from "./csv.ts";
+import { createCsvResponse } from "./csv.ts";
 
 interface Row {
   model: string | null;
@@ -11,7 +11,7 @@ const columns = [
   { name: "model", value: (row: Row) => row.model },
   { name: "amount", value: (row: Row) => row.amount },
 ];
-const fileOf = (rows: Row[], name = "usage") => csvFile(columns, { name, pages: [rows] });
+const fileOf = (rows: Row[], name = "usage") => createCsvResponse(columns, { name, pages: [rows] });
 
 describe("csvFile", () => {
   it("a CSV file is a download that must not be cached", async () => {
@@ -66,7 +66,7 @@ describe("csvFile", () => {
 
   it("a CSV file without rows contains only the header", async () => {
     for (const pages of [[], [[]]]) {
-      expect(await (await csvFile(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
+      expect(await (await createCsvResponse(columns, { name: "usage", pages })).text()).toBe("model,amount\r\n");
     }
   });
 
@@ -75,7 +75,7 @@ describe("csvFile", () => {
     async function* pages() {
       for (; read < 50; read++) yield [0, 1].map((n) => ({ model: `m${read * 2 + n}`, amount: n }));
     }
-    const { body } = await csvFile(columns, { name: "usage", pages: pages() });
+    const { body } = await createCsvResponse(columns, { name: "usage", pages: pages() });
     const reader = body?.getReader();
     const texts: string[] = [];
     for (let chunk = await reader?.read(); chunk?.value; chunk = await reader?.read()) {
@@ -97,7 +97,7 @@ describe("csvFile", () => {
 
   it("if the first page of a CSV file can't be read, the file fails with that page's error", async () => {
     const refusal = new Response(null, { status: 403 });
-    const file = csvFile(columns, { name: "usage", pages: failingAfter(0, refusal) });
+    const file = createCsvResponse(columns, { name: "usage", pages: failingAfter(0, refusal) });
     await expect(file).rejects.toBe(refusal);
   });
 
@@ -106,7 +106,7 @@ describe("csvFile", () => {
     onTestFinished(() => errors.mockRestore());
     const pages = () => failingAfter(3, new Response(null, { status: 503 }));
     const server = serve({
-      fetch: () => csvFile(columns, { name: "usage", pages: pages() }),
+      fetch: () => createCsvResponse(columns, { name: "usage", pages: pages() }),
       port: 0,
       overrideGlobalObjects: false,
     });
@@ -127,7 +127,7 @@ describe("csvFile", () => {
         ended = true;
       }
     }
-    const { body } = await csvFile(columns, { name: "usage", pages: pages() });
+    const { body } = await createCsvResponse(columns, { name: "usage", pages: pages() });
     const reader = body?.getReader();
     await reader?.read();
     await reader?.cancel();

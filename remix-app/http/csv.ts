@@ -5,11 +5,11 @@ export interface CsvColumn<Row> {
 }
 
 const lineEnd = "\r\n";
-const number = /^-?\d+(\.\d+)?$/;
+const numberPattern = /^-?\d+(\.\d+)?$/;
 /** Matches what a spreadsheet takes for a formula, including full-width characters. */
 const formula = /^[=+\-@＝＋－＠\t\r]/;
 /** Matches most fields, which need no change. Saves the other checks of a field. */
-const plain = /^\w[^",;|\t\r\n]*$/;
+const plainFieldPattern = /^\w[^",;|\t\r\n]*$/;
 /** Matches where a formula would begin in a spreadsheet that separates fields by another character than the comma. */
 const formulaAfterSeparator = /(?<=[;|\t\r\n])(?=["'\s]*[=+\-@＝＋－＠])/g;
 
@@ -23,7 +23,7 @@ type Pages<Row> = Iterable<readonly Row[]> | AsyncIterable<readonly Row[]>;
  * @param options.name the file's name, without its extension
  * @throws the error of the first page, which is read before the response begins
  */
-export async function csvFile<Row>(
+export async function createCsvResponse<Row>(
   columns: readonly CsvColumn<Row>[],
   { name, pages }: { name: string; pages: Pages<Row> },
 ): Promise<Response> {
@@ -71,8 +71,8 @@ function line(values: readonly (string | number | null | undefined)[]): string {
 function csvField(value: string | number | null | undefined): string {
   if (value === null || value === undefined) return "";
   const text = String(value);
-  if (plain.test(text)) return text;
-  const escaped = formula.test(text) && !number.test(text) ? `'${text}` : text;
+  if (plainFieldPattern.test(text)) return text;
+  const escaped = formula.test(text) && !numberPattern.test(text) ? `'${text}` : text;
   const safe = escaped.replaceAll(formulaAfterSeparator, "'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

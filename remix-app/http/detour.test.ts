@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { destinationOf, detour } from "./redirect-target.ts";
+import { addReturnUrl, getDestination } from "./redirect-target.ts";
 
 const origin = "https://app.example.com";
 const context = { origin, isPage: (pathname: string) => !/^\/(post|.*\.csv)/.test(pathname) };
@@ -7,25 +7,25 @@ const requestOf = (method: string, { path, referer }: { path: string; referer?: 
   new Request(`${origin}${path}`, { method, headers: referer === undefined ? {} : { referer } });
 
 test("the URL of a detour, such as the MFA page, contains the page to return to, unless that is the start page", () => {
-  expect(detour("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
-  expect(detour("/mfa", "/")).toBe("/mfa");
+  expect(addReturnUrl("/mfa", "/workspaces?sort=name")).toBe("/mfa?returnUrl=%2Fworkspaces%3Fsort%3Dname");
+  expect(addReturnUrl("/mfa", "/")).toBe("/mfa");
 });
 
 describe("the page to return to after a detour", () => {
   test("after a detour from a page, the person returns to that page's URL", () => {
-    expect(destinationOf(requestOf("GET", { path: "/a?b=c", referer: `${origin}/other` }), context)).toBe("/a?b=c");
+    expect(getDestination(requestOf("GET", { path: "/a?b=c", referer: `${origin}/other` }), context)).toBe("/a?b=c");
   });
 
   test("after a detour from a form submission, the person returns to the page that contains the form", () => {
     const request = requestOf("POST", { path: "/a/remove", referer: `${origin}/a?tab=2` });
-    expect(destinationOf(request, context)).toBe("/a?tab=2");
+    expect(getDestination(request, context)).toBe("/a?tab=2");
   });
 
   test.each([undefined, "https://evil.example/a", `${origin}.evil.example/`, "not an address"])(
     "after a detour from a form sent with the referer %s, the person returns to the form's URL without the query",
     (referer) => {
       const request = requestOf("POST", { path: "/a?intent=b", ...(referer === undefined ? {} : { referer }) });
-      expect(destinationOf(request, context)).toBe("/a");
+      expect(getDestination(request, context)).toBe("/a");
     },
   );
 
@@ -35,13 +35,13 @@ describe("the page to return to after a detour", () => {
   ])(
     "a detour from %s %s, which is not a page, ends at the referring page, or else at the start page",
     (method, path) => {
-      expect(destinationOf(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
-      expect(destinationOf(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
-      expect(destinationOf(requestOf(method, { path }), context)).toBe("/");
+      expect(getDestination(requestOf(method, { path, referer: `${origin}/a?tab=2` }), context)).toBe("/a?tab=2");
+      expect(getDestination(requestOf(method, { path, referer: `${origin}/a.csv` }), context)).toBe("/");
+      expect(getDestination(requestOf(method, { path }), context)).toBe("/");
     },
   );
 
   test("after a detour, the person always returns to a URL on our origin", () => {
-    expect(destinationOf(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
+    expect(getDestination(requestOf("GET", { path: "//evil.example" }), context)).toBe("/");
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Claims } from "#shared/claims.ts";
-import { readForeignForm, readForm, requireFormAccount } from "./form.ts";
+import { readCrossOriginForm, readForm, requireFormAccount } from "./form.ts";
 
 const post = (body: BodyInit, type?: string) =>
   new Request("https://app.example.com/login", {
@@ -144,7 +144,7 @@ describe("reading a form", () => {
 });
 
 describe("reading a form of another site", () => {
-  const read = async (request: Request) => [...(await readForeignForm(request, context))];
+  const read = async (request: Request) => [...(await readCrossOriginForm(request, context))];
 
   test("returns the fields of another site's form in order, with any names and repetitions", async () => {
     expect(await read(urlencoded("a.b=1&a.b=2&=3"))).toEqual([

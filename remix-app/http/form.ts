@@ -66,7 +66,7 @@ export async function readForm(
  * @returns no fields if the content type isn't a form's
  * @throws Response 400 if the form can't be parsed, has a file or has more than 50 fields; 413 if it exceeds 64 KiB
  */
-export async function readForeignForm(request: Request, options: { requestId: string }): Promise<URLSearchParams> {
+export async function readCrossOriginForm(request: Request, options: { requestId: string }): Promise<URLSearchParams> {
   if (!isForm(request)) return new URLSearchParams();
   const contentType = request.headers.get("content-type") ?? "";
   const fields = parseFields(await readBody(request, options), { contentType, maxFields: defaultLimits.fields });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { pageOf, positionOf } from "./list-page.ts";
+import { buildPage, parseCursor } from "./list-page.ts";
 
 const cursorOf = (last: number) => `after ${last}`;
 
@@ -11,7 +11,7 @@ describe("pageOf", () => {
     [4, "after 2"],
   ])("for a limit of 3 and %d records found, returns the next cursor %j", (length, nextCursor) => {
     const found = Array.from({ length }, (_, index) => index);
-    expect(pageOf(found, { limit: 3, cursorOf })).toEqual({ records: found.slice(0, 3), nextCursor });
+    expect(buildPage(found, { limit: 3, cursorOf })).toEqual({ records: found.slice(0, 3), nextCursor });
   });
 });
 
@@ -19,8 +19,8 @@ describe("positionOf", () => {
   const read = (cursor: string) => (cursor === "ours" ? { at: 1 } : null);
 
   test("returns the cursor's position, and null without a cursor", () => {
-    expect(positionOf("ours", { read, requestId: "r" })).toEqual({ at: 1 });
-    expect([positionOf(undefined, { read, requestId: "r" }), positionOf(null, { read, requestId: "r" })]).toEqual([
+    expect(parseCursor("ours", { read, requestId: "r" })).toEqual({ at: 1 });
+    expect([parseCursor(undefined, { read, requestId: "r" }), parseCursor(null, { read, requestId: "r" })]).toEqual([
       null,
       null,
     ]);
@@ -29,7 +29,7 @@ describe("positionOf", () => {
   test.each(["", "theirs"])("refuses the cursor %j", (cursor) => {
     let refusal: unknown;
     try {
-      positionOf(cursor, { read, requestId: "r" });
+      parseCursor(cursor, { read, requestId: "r" });
     } catch (thrown) {
       refusal = thrown;
     }

@@ -7,7 +7,7 @@ import { problem } from "./problem.ts";
  * @param options.read returns a cursor's position, or null for an invalid cursor
  * @throws Response 400 INVALID_REQUEST for an invalid cursor
  */
-export function positionOf<Position>(
+export function parseCursor<Position>(
   cursor: string | null | undefined,
   { read, requestId }: { read: (cursor: string) => Position | null; requestId: string },
 ): Position | null {
@@ -24,7 +24,7 @@ export function positionOf<Position>(
  * Returns a page of a list and the cursor of the next page. The cursor is null on the last page.
  * @param found the records of the page, and one more if there is a next page
  */
-export function pageOf<Row>(
+export function buildPage<Row>(
   found: readonly Row[],
   { limit, cursorOf }: { limit: number; cursorOf: (last: Row) => string },
 ): { records: Row[]; nextCursor: string | null } {
@@ -52,11 +52,11 @@ export function readCursor(cursor: string): Position | null {
 }
 
 /** Text that the database can store. */
-const part = z
+const cursorTextSchema = z
   .string()
   .max(256)
   .refine((text) => !text.includes("\0") && text.isWellFormed());
-const key = z.array(part).max(8);
+const cursorKeySchema = z.array(cursorTextSchema).max(8);
 
 /** Encodes the sort keys of a page's last row as an opaque cursor. */
 export function writeKeyCursor(values: readonly string[]): string {
@@ -66,7 +66,7 @@ export function writeKeyCursor(values: readonly string[]): string {
 /** @returns null for an invalid cursor */
 export function readKeyCursor(cursor: string, { length }: { length: number }): string[] | null {
   try {
-    const values = key.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
+    const values = cursorKeySchema.parse(JSON.parse(Buffer.from(cursor, "base64url").toString()));
     return values.length === length ? values : null;
   } catch {
     return null;
@@ -77,14 +77,14 @@ export function readKeyCursor(cursor: string, { length }: { length: number }): s
  * Returns a page of a list in memory. Starts over if the cursor's record is gone.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor
  */
-export function pageOfAll<Row>(
+export function paginateInMemory<Row>(
   rows: readonly Row[],
   options: { limit: number; cursor: string | null; idOf: (row: Row) => string; requestId: string },
 ): { records: Row[]; nextCursor: string | null } {
   const { limit, cursor, idOf, requestId } = options;
-  const [last] = positionOf(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
+  const [last] = parseCursor(cursor, { read: (text) => readKeyCursor(text, { length: 1 }), requestId }) ?? [];
   const start = last === undefined ? 0 : rows.findIndex((row) => idOf(row) === last) + 1;
-  return pageOf(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
+  return buildPage(rows.slice(start), { limit, cursorOf: (row) => writeKeyCursor([idOf(row)]) });
 }
 
 /** In characters. The longest cursor, from the usage API, has 590. */

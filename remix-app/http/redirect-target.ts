@@ -37,7 +37,7 @@ function pathOnOrigin(input: unknown, origin: string): string | null {
 }
 
 /** Returns the URL of a page that people pass through, with their destination in its query. */
-export function detour(page: string, destination: string): string {
+export function addReturnUrl(page: string, destination: string): string {
   return destination === "/" ? page : `${page}?${new URLSearchParams({ returnUrl: destination })}`;
 }
 
@@ -45,7 +45,7 @@ export function detour(page: string, destination: string): string {
  * Returns where a visitor was going. For a page, this is its own URL. For a form or a download, it is the URL of the
  * page that contains it, because the request itself can't be visited again.
  */
-export function destinationOf(request: Request, context: TargetContext): string {
+export function getDestination(request: Request, context: TargetContext): string {
   const { pathname, search } = new URL(request.url);
   const isRead = request.method === "GET" || request.method === "HEAD";
   const own = redirectTarget(isRead ? `${pathname}${search}` : pathname, { context, fallback: "" });

@@ -14,10 +14,10 @@ export interface ClientAddressOptions {
  * chosen entry is missing or is not an address, returns the peer's address.
  */
 export function clientAddress(headers: Headers, { remoteAddress, trustedProxyHops }: ClientAddressOptions): string {
-  const peer = normalise(remoteAddress) ?? "0.0.0.0";
+  const peer = normaliseAddress(remoteAddress) ?? "0.0.0.0";
   if (trustedProxyHops === 0) return peer;
   const trusted = forwardedEntries(headers).slice(-trustedProxyHops);
-  return normalise(trusted[0] ?? "") ?? peer;
+  return normaliseAddress(trusted[0] ?? "") ?? peer;
 }
 
 /** Returns the entries of X-Forwarded-For; each proxy appends one. */
@@ -28,7 +28,7 @@ export function forwardedEntries(headers: Headers): string[] {
     .filter((entry) => entry !== "");
 }
 
-function normalise(entry: string): string | null {
+function normaliseAddress(entry: string): string | null {
   const address = withoutPort(entry);
   const bare = address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
   return isIP(bare) === 0 ? null : bare;
@@ -46,7 +46,7 @@ export function requestOrigin(host: string | null, origins: readonly [string, ..
 const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/;
 
 /** Returns the request's id: the caller's if it has 1–128 of `A-Z a-z 0-9 . _ : -`, else a new one. */
-export function requestIdOf(headers: Headers): string {
+export function readRequestId(headers: Headers): string {
   const requestId = headers.get("x-request-id");
   return requestId !== null && validRequestId.test(requestId) ? requestId : crypto.randomUUID();
 }

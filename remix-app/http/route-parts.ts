@@ -25,17 +25,17 @@ export function divideRoutes<Whole extends Build, Opened>(
   for (const route of all) {
     // Matches end at routes with a path, and at index routes. Others are layouts.
     if (route.path === undefined && !route.index) continue;
-    const line = lineOf(build.routes, route);
+    const line = getRouteChain(build.routes, route);
     const segments = route === notFound ? [] : segmentsOf(line);
     if (segments[0]?.startsWith(":") || segments.some((segment) => /[*?]$/.test(segment))) {
       throw new Error(`The path of ${route.id} must begin with a fixed segment and have a fixed number of segments.`);
     }
     const key = keyOf(segments);
-    const ids = parts.get(key) ?? new Set(notFound && lineOf(build.routes, notFound).map(({ id }) => id));
+    const ids = parts.get(key) ?? new Set(notFound && getRouteChain(build.routes, notFound).map(({ id }) => id));
     parts.set(key, ids);
     for (const { id } of line) ids.add(id);
   }
-  const opened = new Map([...parts].map(([key, ids]) => [key, open(takePart(build, ids))]));
+  const opened = new Map([...parts].map(([key, ids]) => [key, open(filterRoutes(build, ids))]));
   // The root's own path is empty.
   const home = opened.get(keyOf([])) as Opened;
   return (pathname) => opened.get(keyAt(pathname)) ?? home;
@@ -48,16 +48,16 @@ export function createHandler(build: ServerBuild, mode: string): RequestHandler 
 }
 
 /** Keeps the order of the routes, which decides between equal paths. */
-function takePart<Whole extends Build>(build: Whole, ids: ReadonlySet<string>): Whole {
+function filterRoutes<Whole extends Build>(build: Whole, ids: ReadonlySet<string>): Whole {
   const take = <Each>(routes: Record<string, Each>): Record<string, Each> =>
     Object.fromEntries(Object.entries(routes).filter(([id]) => ids.has(id)));
   return { ...build, routes: take(build.routes), assets: { ...build.assets, routes: take(build.assets.routes) } };
 }
 
 /** Returns a route after the layouts around it. */
-function lineOf(routes: Routes, route: Route): Route[] {
+function getRouteChain(routes: Routes, route: Route): Route[] {
   const parent = routes[route.parentId ?? ""];
-  return parent ? [...lineOf(routes, parent), route] : [route];
+  return parent ? [...getRouteChain(routes, parent), route] : [route];
 }
 
 function segmentsOf(line: readonly Route[]): string[] {

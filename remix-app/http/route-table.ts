@@ -5,7 +5,7 @@ import { divideRoutes, notFoundPath } from "./route-parts.ts";
 /** A route that takes a request. */
 export interface FoundRoute {
   status: "found";
-  authorization: Authorization;
+  authorization: RouteAuthentication;
   /** The path to give to Remix. */
   pathname: string;
   takesForeignForms?: boolean;
@@ -23,14 +23,14 @@ export interface FoundRoute {
 export type RouteMatch =
   | FoundRoute
   | { status: "not-found" }
-  | { status: "method"; allow: string[]; authorization: Authorization };
+  | { status: "method"; allow: string[]; authorization: RouteAuthentication };
 
 /**
  * How a route's callers authenticate. `bearer`: with a session of the platform, by token or cookie. `basic`: an app's
  * server, with Basic credentials. `gateway`: with a credential that the AI gateway checks. `client`: an OAuth client or
  * the holder of its token, from any origin. The route itself authenticates this caller. Only `bearer` opens a session.
  */
-export type Authorization = "bearer" | "basic" | "gateway" | "client";
+export type RouteAuthentication = "bearer" | "basic" | "gateway" | "client";
 
 export type DocumentLoader = (args: LoaderFunctionArgs) => Response | Promise<Response>;
 
@@ -38,7 +38,7 @@ export interface RouteHandle {
   /** Defaults to GET and HEAD for a loader or page, and POST for an action. */
   methods?: readonly string[];
   /** Defaults to `bearer`. */
-  authorization?: Authorization;
+  authorization?: RouteAuthentication;
   /** True if other sites may post forms here. No POST to such a route sees the visitor's session. */
   takesForeignForms?: boolean;
   /** True for a page that ships the framework's scripts: the playground. */

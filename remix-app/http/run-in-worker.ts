@@ -13,11 +13,11 @@ const taskTimeoutMs = 60_000;
 /** A task that needs more memory ends alone, without the server. */
 const resourceLimits = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 };
 
-const tooLarge = { error: "This file takes too long to read. Use a smaller one." };
+const taskTimeoutError = { error: "This file takes too long to read. Use a smaller one." };
 
 /** The owners of the running tasks. */
-const running = new Set<string>();
-const waiting: { owner: string; start: () => void }[] = [];
+const runningOwners = new Set<string>();
+const waitingTasks: { owner: string; start: () => void }[] = [];
 
 /**
  * Runs a task of `worker.ts` in a thread of its own, so that large input doesn't hold the event loop.
@@ -36,29 +36,29 @@ export async function runInWorker<Result>(
     transfer = [],
   }: { input: unknown; owner: string; requestId: string; transfer?: ArrayBuffer[] },
 ): Promise<Result | { error: string }> {
-  if (waiting.length >= maxWaiting) {
+  if (waitingTasks.length >= maxWaiting) {
     const detail = "Other files are being read. Wait a moment, then try again.";
     throw problem("RATE_LIMITED", { requestId, detail, headers: { "Retry-After": "5" } });
   }
   await new Promise<void>((start) => {
-    waiting.push({ owner, start });
+    waitingTasks.push({ owner, start });
     startWaiting();
   });
   try {
     return await runThread<Result>({ task, input }, transfer);
   } finally {
-    running.delete(owner);
+    runningOwners.delete(owner);
     startWaiting();
   }
 }
 
 /** Starts the waiting tasks for which a thread is free, and of whose owner no other task runs. */
 function startWaiting(): void {
-  while (running.size < maxRunning) {
-    const next = waiting.findIndex(({ owner }) => !running.has(owner));
-    const [task] = next < 0 ? [] : waiting.splice(next, 1);
+  while (runningOwners.size < maxRunning) {
+    const next = waitingTasks.findIndex(({ owner }) => !runningOwners.has(owner));
+    const [task] = next < 0 ? [] : waitingTasks.splice(next, 1);
     if (!task) return;
-    running.add(task.owner);
+    runningOwners.add(task.owner);
     task.start();
   }
 }
@@ -72,13 +72,13 @@ function runThread<Result>(
     const timeout = setTimeout(() => void worker.terminate(), taskTimeoutMs);
     worker.once("message", resolve);
     worker.once("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "ERR_WORKER_OUT_OF_MEMORY") resolve(tooLarge);
+      if (error.code === "ERR_WORKER_OUT_OF_MEMORY") resolve(taskTimeoutError);
       else reject(error);
     });
     worker.once("exit", () => {
       clearTimeout(timeout);
       // Has no effect after a message or an error, so that only the timeout leads here.
-      resolve(tooLarge);
+      resolve(taskTimeoutError);
     });
   });
 }

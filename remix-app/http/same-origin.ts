@@ -25,6 +25,6 @@ export function isAllowedOrigin(request: Request, allowedOrigins: readonly strin
  * Returns whether a request comes from a server instead of a browser. Browsers send Sec-Fetch-Site or Origin with every
  * state-changing request.
  */
-export function isServer({ headers }: Request): boolean {
+export function isServerRequest({ headers }: Request): boolean {
   return headers.get("sec-fetch-site") === null && headers.get("origin") === null;
 }

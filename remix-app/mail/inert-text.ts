@@ -10,7 +10,7 @@ const hairSpace = "\u200A";
  * Matches dots, colons, at signs, backslashes and double slashes inside a word, and the characters that IDNA reads as
  * dots.
  */
-const joints = /[.:@\\\u2024\u3002\uFE52\uFF0E\uFF61](?=\S)|\/(?=\/)/gu;
+const linkJointPattern = /[.:@\\\u2024\u3002\uFE52\uFF0E\uFF61](?=\S)|\/(?=\/)/gu;
 /**
  * Matches IPv6 addresses, except those with a zone or an embedded IPv4 address, which link detectors could take for a
  * domain.
@@ -22,7 +22,7 @@ const linkLike = /[\p{L}@\\]|\/\/|\.\p{N}+\.\p{N}/u;
 /** Breaks everything that email programs turn into links: URLs, domains, IPv4 and email addresses, file shares. */
 export function breakLinks(text: string): string {
   return text.replaceAll(/\S+/gu, (word) =>
-    linkLike.test(word) && !isBareIPv6(word) ? word.replaceAll(joints, `$&${hairSpace}`) : word,
+    linkLike.test(word) && !isBareIPv6(word) ? word.replaceAll(linkJointPattern, `$&${hairSpace}`) : word,
   );
 }
 

@@ -14,7 +14,7 @@ export interface MailParts {
 }
 
 /** Begins the small print, like a signature (RFC 3676, section 4.3). */
-const signature = "-- ";
+const signatureDelimiter = "-- ";
 
 /** Writes an email as plain text that `parseMailText` can parse, because the outbox stores only text. */
 export function mailText({ news, facts = [], action, code, more = [], footer }: MailParts): string {
@@ -24,7 +24,7 @@ export function mailText({ news, facts = [], action, code, more = [], footer }: 
     ...(action ? [`${action.label}:\n${action.url}`] : []),
     ...(code ? [code.words, code.code] : []),
     ...more,
-    `${signature}\n${footer.join("\n\n")}`,
+    `${signatureDelimiter}\n${footer.join("\n\n")}`,
   ].join("\n\n");
 }
 
@@ -36,7 +36,7 @@ export type ParsedPart =
 
 /** Parses text that `mailText` has written. Until 0.3.0: texts from release 0.1.0 become paragraphs. */
 export function parseMailText(text: string): { parts: ParsedPart[]; footer: string[] } {
-  const [body = "", ...rest] = text.trim().split(`\n\n${signature}\n`);
+  const [body = "", ...rest] = text.trim().split(`\n\n${signatureDelimiter}\n`);
   const paragraphs = (words: string) => words.split(/\n{2,}/).filter((paragraph) => paragraph !== "");
   return { parts: paragraphs(body).map(parsePart), footer: paragraphs(rest.join("\n\n")) };
 }

@@ -19,20 +19,20 @@ export async function sendMail(env: Env, mail: Mail): Promise<void> {
     .select("id")
     .single<{ id: string }>();
   if (error) console.error(`warning mail "${mail.subject}" could not be kept for a retry: ${error.code}`);
-  void attempt(env, { mail, id: data?.id });
+  void attemptDelivery(env, { mail, id: data?.id });
 }
 
-async function attempt(env: Env, { mail, id }: { mail: Mail; id: string | undefined }): Promise<void> {
+async function attemptDelivery(env: Env, { mail, id }: { mail: Mail; id: string | undefined }): Promise<void> {
   const failure = await deliverMail(env, { mail, ...(id ? { id } : {}) });
   if (failure !== null) {
     console.error(`warning mail=${id} was not sent${id ? ", and is tried again" : ""}: ${failure}`);
     return;
   }
-  if (id) await forgetMail(env, id);
+  if (id) await deleteSentMail(env, id);
 }
 
 /** Deletes a sent email from the outbox. */
-export async function forgetMail(env: Env, id: string): Promise<void> {
+export async function deleteSentMail(env: Env, id: string): Promise<void> {
   const { error } = await createServiceClient(env).schema("private").from("outgoing_mails").delete().eq("id", id);
   if (error) console.error(`warning mail=${id} was sent, and may be sent again: ${error.code}`);
 }

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { User } from "../session/user.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, mapGeneralError } from "../supabase/auth-errors.ts";
 import { type Authenticator, defaultName, listAuthenticators } from "./authenticators.ts";
-import { type QrCode, qrCodeOf } from "./qr-code.ts";
+import { encodeQrCode, type QrCode } from "./qr-code.ts";
 
 const maxAuthenticators = 10;
 
@@ -40,7 +40,7 @@ export async function startEnrollment(
   const friendlyName = name ?? unusedName(verified);
   const { data, error } = await mfa.enroll({ factorType: "totp", friendlyName, issuer });
   if (error) {
-    const failure = generalFailure(error);
+    const failure = mapGeneralError(error);
     if (failure) return { started: false, ...failure };
     return refuse(error.code === "mfa_factor_name_conflict" ? duplicateName : "We couldn’t set this up. Try again.");
   }
@@ -63,7 +63,7 @@ interface EnrollmentFields {
 /** Rebuilds the page of a started enrollment from its form's fields. */
 export function buildEnrollment({ factorId, secret, name, user, issuer }: EnrollmentFields): Enrollment {
   const uri = keyUri(secret, { account: user.email, issuer });
-  return { factorId, secret, name, uri, qrCode: qrCodeOf(uri) };
+  return { factorId, secret, name, uri, qrCode: encodeQrCode(uri) };
 }
 
 /** Builds the URI in the "Key Uri Format" that authenticator apps read. */

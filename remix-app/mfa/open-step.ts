@@ -1,6 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
-import { detour, redirectTarget } from "../http/redirect-target.ts";
-import { demandedSince } from "../session/sign-in-demand.ts";
+import { addReturnUrl, redirectTarget } from "../http/redirect-target.ts";
+import { readSignInDemand } from "../session/sign-in-demand.ts";
 import { getUser, isFresh, replacePasswordPath, secondStepPath, type User } from "../session/user.ts";
 
 /** A page that a user must pass before they reach their destination, such as the second factor's page. */
@@ -23,7 +23,7 @@ export async function openStep(
   const returnUrl = new URL(request.url).searchParams.get("returnUrl");
   const destination = redirectTarget(returnUrl, { context, fallback });
   const user = await getUser(context);
-  if (!user) throw redirect(detour("/login", destination));
+  if (!user) throw redirect(addReturnUrl("/login", destination));
   return { user, destination };
 }
 
@@ -39,7 +39,7 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
   if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
     throw redirect(secondStepPath(mfa, step.destination));
   }
-  if (isProven(context, step)) throw redirect(step.destination);
+  if (hasRecentProof(context, step)) throw redirect(step.destination);
   return step;
 }
 
@@ -47,8 +47,8 @@ export async function openStepUp(context: AppLoadContext, request: Request): Pro
  * Returns whether the user's last proof of identity is recent enough for the destination. Some destinations accept only
  * a proof made at or after a recorded time.
  */
-function isProven(context: AppLoadContext, { user, destination }: Step): boolean {
-  const since = demandedSince(context, destination);
+function hasRecentProof(context: AppLoadContext, { user, destination }: Step): boolean {
+  const since = readSignInDemand(context, destination);
   return since === null ? isFresh(user) : user.provenAt.getTime() >= since * 1_000;
 }
 
@@ -64,7 +64,8 @@ export async function openEnrollment(context: AppLoadContext, request: Request):
   if ((enrolled && !satisfied) || policy === "recovery_in_progress") {
     throw redirect(secondStepPath(user.mfa, destination));
   }
-  if (satisfied && user.mustReplacePassword) throw redirect(replacePasswordPath(detour("/mfa/enroll", destination)));
-  if (!isFresh(user)) throw redirect(detour("/step-up", detour("/mfa/enroll", destination)));
+  if (satisfied && user.mustReplacePassword)
+    throw redirect(replacePasswordPath(addReturnUrl("/mfa/enroll", destination)));
+  if (!isFresh(user)) throw redirect(addReturnUrl("/step-up", addReturnUrl("/mfa/enroll", destination)));
   return step;
 }

@@ -11,7 +11,7 @@ export interface QrCode {
 const quietModules = 4;
 
 /** Encodes text as a QR code. */
-export function qrCodeOf(text: string): QrCode {
+export function encodeQrCode(text: string): QrCode {
   const { modules } = QRCode.create(text, { errorCorrectionLevel: "M" });
   let path = "";
   for (let row = 0; row < modules.size; row += 1) {

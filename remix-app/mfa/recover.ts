@@ -23,7 +23,7 @@ export type Recovery =
  * the factors are deleted. When none is left, the recovery is recorded as complete.
  * @param options.code the normalised code; null to continue the recovery that this session started
  */
-export async function recover(
+export async function recoverWithCode(
   context: AppLoadContext,
   { user, code }: { user: User; code: string | null },
 ): Promise<Recovery> {

@@ -6,7 +6,7 @@ import { callFunction } from "../supabase/data-api.ts";
 
 /** Crockford's base 32, in which no letter can be confused with a digit or another letter. */
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-const codesAtOnce = 10;
+const codesPerSet = 10;
 /** 80 bits: too many to try, even with access to the hashes. */
 const codeBytes = 10;
 const codeLength = 16;
@@ -57,7 +57,7 @@ export function recoveryState(
  * @throws Response 503 UNAVAILABLE if it is unknown whether they are stored
  */
 export async function createRecoveryCodes(context: AppLoadContext, userId: string): Promise<string[]> {
-  const codes = Array.from({ length: codesAtOnce }, newCode);
+  const codes = Array.from({ length: codesPerSet }, newCode);
   const args = { subject_id: userId, code_hashes: codes.map((code) => recoveryCodeHash(code, userId)) };
   await callFunction(context, { name: "private.replace_mfa_recovery_codes", args, schema: z.null() });
   await recordEvent(context, { userId, kind: "recovery_codes_created" });

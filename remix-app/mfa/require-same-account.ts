@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { claimsOfIssued } from "#shared/claims.ts";
+import { decodeIssuedClaims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { discardSession } from "../session/request-session.ts";
@@ -15,7 +15,7 @@ export async function requireSameAccount(
   context: AppLoadContext,
   { user, session }: { user: User; session: StoredSession },
 ): Promise<void> {
-  if (claimsOfIssued(session.access_token).sub === user.id) return;
+  if (decodeIssuedClaims(session.access_token).sub === user.id) return;
   await discardSession(context, session);
   throw problem("FORBIDDEN", {
     requestId: context.requestId,

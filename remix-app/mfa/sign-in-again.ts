@@ -1,15 +1,15 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import { type OfferedProviders, offeredProviders } from "../oauth/offered-providers.ts";
 import { type StoredSession, storedSession } from "../session/cookies.ts";
 import { startEvenTiming } from "../session/even-answers.ts";
 import { readSignInMethods } from "../session/sign-in-methods.ts";
 import type { User } from "../session/user.ts";
-import { type AuthFailure, authFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, mapAuthError } from "../supabase/auth-errors.ts";
 
 /** The ways in which the user of an account can sign in again. */
-export interface WaysAgain {
+export interface ReauthenticationMethods {
   password: boolean;
   passkey: boolean;
   offered: OfferedProviders;
@@ -18,7 +18,10 @@ export interface WaysAgain {
 export const signInAgainSchema = z.object({ password: z.string({ error: "Enter your password." }) });
 
 /** @throws Response 503 UNAVAILABLE */
-export async function waysToSignInAgain(context: AppLoadContext, user: User): Promise<WaysAgain> {
+export async function getReauthenticationMethods(
+  context: AppLoadContext,
+  user: User,
+): Promise<ReauthenticationMethods> {
   const { password, passkeys, identities } = await readSignInMethods(context, user.id);
   const linked = new Set(identities.map(({ provider }) => provider));
   const { providers, lastUsed } = offeredProviders(context);
@@ -46,8 +49,8 @@ export async function signInAgain(
   if (!attempt.admitted) return attempt;
   const { auth } = context.session.anonymousClient();
   const { data, error } = await auth.signInWithPassword({ email, password, options: attempt.challenge });
-  await attempt.settle(outcomeOf(error));
+  await attempt.settle(getAttemptOutcome(error));
   if (!error) return { session: storedSession.parse(data.session) };
   await whenDue();
-  return authFailure(error, "That password is incorrect. Try again.");
+  return mapAuthError(error, "That password is incorrect. Try again.");
 }

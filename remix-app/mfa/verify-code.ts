@@ -4,7 +4,7 @@ import { guardAttempt } from "../abuse/attempts.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { tooLargeForCookie } from "../session/request-session.ts";
 import type { User } from "../session/user.ts";
-import { generalFailure } from "../supabase/auth-errors.ts";
+import { mapGeneralError } from "../supabase/auth-errors.ts";
 import { type CodeOutcome, claimCode, releaseCode } from "./used-codes.ts";
 
 /** The session at AAL2, or the status and the message for the form. */
@@ -42,7 +42,7 @@ export async function verifyCode(
     releaseCode(context, { ...use, outcome }),
     attempt.settle(outcome === "right" ? "succeeded" : error?.code === wrongCodeError ? "failed" : "void"),
   ]);
-  if (error) return refusalOf(error);
+  if (error) return mapErrorToRefusal(error);
   // The client has stored the session that the backend rotated.
   const { stored } = context.session;
   if (!stored) throw tooLargeForCookie(context);
@@ -54,8 +54,8 @@ function outcomeOf(error: AuthError): CodeOutcome {
   return isRejection ? "wrong" : "unknown";
 }
 
-function refusalOf(error: AuthError): Verification {
-  const failure = generalFailure(error);
+function mapErrorToRefusal(error: AuthError): Verification {
+  const failure = mapGeneralError(error);
   if (failure) return refusal(failure.status, failure.message);
   if (error.code === wrongCodeError) return refusal(400, wrongCode);
   if (error.code === "mfa_factor_not_found") return refusal(400, missingFactor);

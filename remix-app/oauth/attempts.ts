@@ -40,7 +40,7 @@ export async function beginAttempt(
   const { purpose, provider } = payload;
   const owner = purpose === "sign_in" ? {} : { userId: payload.userId, sessionId: payload.sessionId };
   const attempt = { stateHash: values.hash, purpose, provider, ...owner };
-  const { error } = await attempts(context).rpc("begin_oauth_attempt", { attempt });
+  const { error } = await openPrivateSchema(context).rpc("begin_oauth_attempt", { attempt });
   if (error) throw unavailable(context, error.code);
 }
 
@@ -53,7 +53,7 @@ export async function inspectAttempt(
   context: AppLoadContext,
   { values, code }: { values: StateValues; code: string },
 ): Promise<OAuthFlow | null> {
-  const { data, error } = await attempts(context).rpc("inspect_oauth_attempt", {
+  const { data, error } = await openPrivateSchema(context).rpc("inspect_oauth_attempt", {
     attempt_hash: values.hash,
     code,
     challenge: values.challenge,
@@ -69,11 +69,11 @@ export async function inspectAttempt(
  * @returns whether this call ended it; of any number of concurrent calls, only one does
  * @throws Response 503 AUTH_UNAVAILABLE
  */
-export async function settleAttempt(
+export async function completeAttempt(
   context: AppLoadContext,
   { values, code, verdict }: { values: StateValues; code: string | null; verdict: OAuthVerdict },
 ): Promise<boolean> {
-  const { data, error } = await attempts(context).rpc("complete_oauth_attempt", {
+  const { data, error } = await openPrivateSchema(context).rpc("complete_oauth_attempt", {
     attempt_hash: values.hash,
     code,
     challenge: values.challenge,
@@ -83,7 +83,7 @@ export async function settleAttempt(
   return data;
 }
 
-function attempts({ env }: AppLoadContext) {
+function openPrivateSchema({ env }: AppLoadContext) {
   return createServiceClient(env).schema("private");
 }
 

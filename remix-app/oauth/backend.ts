@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { OAuthProvider } from "../config/oauth-providers.ts";
 import type { StoredSession } from "../session/cookies.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
-import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 
 /** `refused`: the backend refused; `unavailable`: it did not answer. */
 export type BackendFailure = { status: "refused"; code: string } | { status: "unavailable" };
@@ -48,13 +48,13 @@ export async function requestProviderUrl(
     ...(linkTo ? { skip_http_redirect: "true" } : {}),
   });
   const path = linkTo ? "user/identities/authorize" : "authorize";
-  const response = await call(context, `${path}?${query}`, linkTo ? { headers: bearer(linkTo) } : {});
+  const response = await callBackend(context, `${path}?${query}`, linkTo ? { headers: bearer(linkTo) } : {});
   if (response === null || response.status >= 500) return { status: "unavailable" };
   const location = response.headers.get("location");
   if (location) return { status: "ready", url: location };
   const body: unknown = await response.json().catch(() => null);
   const link = linkAnswer.safeParse(body);
-  return link.success ? { status: "ready", url: link.data.url } : refusal(body);
+  return link.success ? { status: "ready", url: link.data.url } : parseRefusal(body);
 }
 
 /** Exchanges the code of a flow for its session, which doesn't belong to any browser yet. */
@@ -62,7 +62,7 @@ export async function exchangeCode(
   context: AppLoadContext,
   { code, verifier }: { code: string; verifier: string },
 ): Promise<{ status: "signed_in"; session: StoredSession } | BackendFailure> {
-  const response = await call(context, "token?grant_type=pkce", {
+  const response = await callBackend(context, "token?grant_type=pkce", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ auth_code: code, code_verifier: verifier }),
@@ -70,20 +70,22 @@ export async function exchangeCode(
   if (response === null || response.status >= 500) return { status: "unavailable" };
   const body: unknown = await response.json().catch(() => null);
   const tokens = tokenAnswer.safeParse(body);
-  return tokens.success ? { status: "signed_in", session: { ...tokens.data, token_type: "bearer" } } : refusal(body);
+  return tokens.success
+    ? { status: "signed_in", session: { ...tokens.data, token_type: "bearer" } }
+    : parseRefusal(body);
 }
 
-function refusal(body: unknown): BackendFailure {
+function parseRefusal(body: unknown): BackendFailure {
   const error = errorAnswer.safeParse(body);
   return { status: "refused", code: error.success ? error.data.code : "unknown" };
 }
 
 const bearer = (accessToken: string) => ({ Authorization: `Bearer ${accessToken}` });
 
-const fetchIdentity = /* @__PURE__ */ fetchWithin(authCallTimeoutMs);
+const fetchIdentity = /* @__PURE__ */ createFetchWithTimeout(authCallTimeoutMs);
 
 /** @returns null if the backend did not answer */
-async function call(
+async function callBackend(
   { env, clientAddress }: AppLoadContext,
   path: string,
   init: { method?: string; headers?: Record<string, string>; body?: string },

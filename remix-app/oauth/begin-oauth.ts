@@ -47,7 +47,7 @@ export function beginSignIn(
   { provider, returnTo, user, adding }: OAuthStart & { user: User | null; adding: boolean },
 ) {
   const { name } = provider;
-  return begin(context, {
+  return beginVisit(context, {
     provider,
     payload: user
       ? { purpose: "reauthenticate", provider: name, returnTo, userId: user.id, sessionId: user.sessionId }
@@ -62,7 +62,7 @@ export function beginSignIn(
  * @throws Response 429 or 503, as a problem
  */
 export function beginLink(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }) {
-  return begin(context, linkOf(context, { provider, returnTo, user }));
+  return beginVisit(context, buildLinkStart(context, { provider, returnTo, user }));
 }
 
 /**
@@ -74,19 +74,22 @@ export function beginLink(context: AppLoadContext, { provider, returnTo, user }:
  * @returns the provider's URL, and the state
  * @throws Response 429 or 503, as a problem
  */
-export async function beginLinkOfPhone(
+export async function beginPhoneLink(
   context: AppLoadContext,
   { provider, returnTo, user }: { provider: OAuthProvider; returnTo: string | undefined; user: User },
 ): Promise<{ url: string; state: string }> {
   const target = URL.parse(returnTo ?? "");
   const isOwn = target === null || target.origin === context.origin;
   const redirectTo = isOwn ? `${context.origin}${oauthCallbackPath}` : target.href;
-  const beginning = linkOf(context, { provider, returnTo: "/", user });
+  const beginning = buildLinkStart(context, { provider, returnTo: "/", user });
   const { url, values } = await openVisit(context, beginning, () => redirectTo);
   return { url, state: await signState(context.env, { state: values.state, payload: beginning.payload }) };
 }
 
-function linkOf(context: AppLoadContext, { provider, returnTo, user }: OAuthStart & { user: User }): Beginning {
+function buildLinkStart(
+  context: AppLoadContext,
+  { provider, returnTo, user }: OAuthStart & { user: User },
+): VisitStart {
   const { auth } = context.session;
   if (auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId: context.requestId });
   const { id: userId, sessionId } = user;
@@ -98,7 +101,7 @@ function linkOf(context: AppLoadContext, { provider, returnTo, user }: OAuthStar
   };
 }
 
-interface Beginning {
+interface VisitStart {
   provider: OAuthProvider;
   payload: OAuthState;
   parameters: Record<string, string> | undefined;
@@ -108,7 +111,7 @@ interface Beginning {
 /**
  * Starts a visit to a provider, which will redirect this browser back to us. Stores the state of the visit in a cookie.
  */
-async function begin(context: AppLoadContext, beginning: Beginning): Promise<string> {
+async function beginVisit(context: AppLoadContext, beginning: VisitStart): Promise<string> {
   const back = ({ state }: StateValues) => `${context.origin}${oauthCallbackPath}?${new URLSearchParams({ state })}`;
   const { url, values } = await openVisit(context, beginning, back);
   await writeStateCookie(context, { state: values.state, payload: beginning.payload });
@@ -117,7 +120,7 @@ async function begin(context: AppLoadContext, beginning: Beginning): Promise<str
 
 async function openVisit(
   context: AppLoadContext,
-  { provider, payload, ...visit }: Beginning,
+  { provider, payload, ...visit }: VisitStart,
   redirectTo: (values: StateValues) => string,
 ): Promise<{ url: string; values: StateValues }> {
   await requireAttempt(context, { action: "oauth" });
@@ -134,12 +137,15 @@ async function openVisit(
       logMisconfiguration(context, `begins no sign-in with ${provider.name}: ${answer.code}`);
     throw unavailable(context);
   }
-  await requireOwnAddress(context, { provider, url: answer.url });
+  await requireKnownProviderUrl(context, { provider, url: answer.url });
   return { url: answer.url, values };
 }
 
 /** Requires that the identity backend redirects to a known origin. For Microsoft, also requires our own tenant. */
-async function requireOwnAddress(context: AppLoadContext, { provider, url }: { provider: OAuthProvider; url: string }) {
+async function requireKnownProviderUrl(
+  context: AppLoadContext,
+  { provider, url }: { provider: OAuthProvider; url: string },
+) {
   const { env } = context;
   if (provider.name === "azure" && !(await isTenantAddress(url, env))) {
     logMisconfiguration(

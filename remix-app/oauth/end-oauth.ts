@@ -3,10 +3,10 @@ import { recordEvent } from "../activity/record-event.ts";
 import { findProvider, type OAuthProviderName, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";
 import { getUser, type User } from "../session/user.ts";
-import { inspectAttempt, settleAttempt } from "./attempts.ts";
+import { completeAttempt, inspectAttempt } from "./attempts.ts";
 import { exchangeCode } from "./backend.ts";
-import { failureOf, type OAuthFailure } from "./failures.ts";
-import { judgeVisit } from "./judge-oauth.ts";
+import { type OAuthFailure, parseBackendFailure } from "./failures.ts";
+import { decideVisit } from "./judge-oauth.ts";
 import { clearStateCookie, type OAuthState, openState, readState, type StateValues } from "./state.ts";
 
 /** The result of a visit to a provider. */
@@ -44,7 +44,7 @@ export async function endOAuth(context: AppLoadContext, { query, agreed }: OAuth
  * @returns why the link failed, or null if it succeeded
  * @throws Response like endOAuth
  */
-export async function endLinkOfPhone(
+export async function endPhoneLink(
   context: AppLoadContext,
   { user, provider, state, code }: { user: User; provider: OAuthProviderName; state: string; code: string },
 ): Promise<OAuthFailure | null> {
@@ -69,11 +69,11 @@ async function endVisit(
   const fail = (failure: OAuthFailure): OAuthOutcome => ({ status: "failed", payload, failure, visitor });
   const code = query.get("code");
   if (!code || !findProvider(context.env, payload.provider)) {
-    await settle(context, { values, code, verdict: "refuse" });
-    return fail(failureOf(query));
+    await completeVisit(context, { values, code, verdict: "refuse" });
+    return fail(parseBackendFailure(query));
   }
   const flow = await inspectAttempt(context, { values, code });
-  const judgement = judgeVisit({
+  const judgement = decideVisit({
     payload,
     flow,
     visitor,
@@ -82,7 +82,7 @@ async function endVisit(
   });
   if (judgement.verdict === "ask" && visitor) return { status: "ask", payload, email: judgement.email, visitor };
   const verdict = judgement.verdict === "ask" ? "refuse" : judgement.verdict;
-  const isSettled = await settle(context, { values, code, verdict });
+  const isSettled = await completeVisit(context, { values, code, verdict });
   if (judgement.verdict === "refuse") return fail(judgement.failure);
   if (!isSettled) return fail("expired");
   if (payload.purpose !== "link") return finishSignIn(context, { values, payload, code, fail });
@@ -96,23 +96,29 @@ async function endVisit(
 }
 
 /** Ends the attempt in the database, and clears its state in the browser. */
-async function settle(context: AppLoadContext, options: Parameters<typeof settleAttempt>[1]): Promise<boolean> {
-  const isSettled = await settleAttempt(context, options);
+async function completeVisit(
+  context: AppLoadContext,
+  options: Parameters<typeof completeAttempt>[1],
+): Promise<boolean> {
+  const isSettled = await completeAttempt(context, options);
   clearStateCookie(context);
   return isSettled;
 }
 
-interface SignIn {
+interface SignInVisit {
   values: StateValues;
   payload: OAuthState;
   code: string;
   fail: (failure: OAuthFailure) => OAuthOutcome;
 }
 
-async function finishSignIn(context: AppLoadContext, { values, payload, code, fail }: SignIn): Promise<OAuthOutcome> {
+async function finishSignIn(
+  context: AppLoadContext,
+  { values, payload, code, fail }: SignInVisit,
+): Promise<OAuthOutcome> {
   const answer = await exchangeCode(context, { code, verifier: values.verifier });
   if (answer.status === "unavailable") return fail("unavailable");
-  if (answer.status === "refused") return fail(failureOf(new URLSearchParams({ error_code: answer.code })));
+  if (answer.status === "refused") return fail(parseBackendFailure(new URLSearchParams({ error_code: answer.code })));
   const response = await completeSignIn(context, {
     session: answer.session,
     method: `oauth:${payload.provider}`,

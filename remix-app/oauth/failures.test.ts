@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { failureIn, failureOf, parseFailure } from "./failures.ts";
+import { parseBackendFailure, parseFailure, readFailureText } from "./failures.ts";
 
 const settings = {
   OAUTH_PROVIDERS: ["google"] as const,
@@ -20,12 +20,12 @@ describe("the identity backend's redirect to us", () => {
     ["error=server_error", "failed"],
     ["", "failed"],
   ])("reads a redirect with %s as %s", (query, failure) => {
-    expect(failureOf(new URLSearchParams(query))).toBe(failure);
+    expect(parseBackendFailure(new URLSearchParams(query))).toBe(failure);
   });
 });
 
 describe("the failure in the sign-in page's URL", () => {
-  const said = (query: string) => failureIn(new URLSearchParams(query), settings);
+  const said = (query: string) => readFailureText(new URLSearchParams(query), settings);
 
   test("shows a failure in our own words", () => {
     expect(said("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);

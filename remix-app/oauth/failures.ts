@@ -36,14 +36,14 @@ export function failureText(failure: OAuthFailure, provider: string): string {
  * Returns the text of the failure in the sign-in page's URL. Only known failures are shown, because anyone can make up
  * a URL.
  */
-export function failureIn(query: URLSearchParams, settings: OAuthSettings): string | null {
+export function readFailureText(query: URLSearchParams, settings: OAuthSettings): string | null {
   const failure = parseFailure(query.get("oauth"));
   const provider = findProvider(settings, query.get("provider") ?? undefined);
   return failure && provider && failureText(failure, provider.name);
 }
 
 /** The failure for each error code with which the identity backend sends the browser back. */
-const byCode: Record<string, OAuthFailure> = {
+const failureByErrorCode: Record<string, OAuthFailure> = {
   user_banned: "closed",
   signup_disabled: "sign_up_closed",
   provider_email_needs_verification: "unverified",
@@ -63,8 +63,8 @@ const cancellations = ["access_denied", "user_cancelled_authorize", "consent_req
  * Returns the failure from the query with which the identity backend sent the browser back. The backend's own texts are
  * never passed on.
  */
-export function failureOf(query: URLSearchParams): OAuthFailure {
+export function parseBackendFailure(query: URLSearchParams): OAuthFailure {
   const code = query.get("error_code");
-  if (code) return byCode[code] ?? "failed";
+  if (code) return failureByErrorCode[code] ?? "failed";
   return cancellations.includes(query.get("error") ?? "") ? "cancelled" : "failed";
 }

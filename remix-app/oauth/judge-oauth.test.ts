@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { OAuthFlow } from "./attempts.ts";
-import { judgeVisit } from "./judge-oauth.ts";
+import { decideVisit } from "./judge-oauth.ts";
 import type { OAuthState } from "./state.ts";
 
 const ada = { id: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11", sessionId: "0b9dbb1c-5a0c-4f7e-8f0f-0f8b62a2d7aa" };
@@ -22,8 +22,8 @@ const adasFlow: OAuthFlow = {
 const linkFlow: OAuthFlow = { ...adasFlow, linkedTo: ada.id, identity: { ...adasFlow.identity, confirmed: false } };
 const microsoft = (issuer: string | null): OAuthFlow => ({ ...adasFlow, identity: { ...adasFlow.identity, issuer } });
 
-const judge = (given: Partial<Parameters<typeof judgeVisit>[0]>) =>
-  judgeVisit({ payload: signIn, flow: adasFlow, visitor: null, agreed: false, tenantIssuer: null, ...given });
+const judge = (given: Partial<Parameters<typeof decideVisit>[0]>) =>
+  decideVisit({ payload: signIn, flow: adasFlow, visitor: null, agreed: false, tenantIssuer: null, ...given });
 const refused = (failure: string) => ({ verdict: "refuse", failure });
 
 describe("the verdict on a provider sign-in", () => {

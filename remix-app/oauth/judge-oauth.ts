@@ -18,7 +18,7 @@ export interface VisitFacts {
  * What to do with a visit to a provider. `ask`: another account is signed in here, and this visit's account would
  * replace it. `refuse`: the visit's changes are undone, and its code is void.
  */
-export type Judgement =
+export type VisitDecision =
   | { verdict: Exclude<OAuthVerdict, "refuse"> }
   | { verdict: "ask"; email: string | null }
   | { verdict: "refuse"; failure: OAuthFailure };
@@ -27,7 +27,7 @@ export type Judgement =
  * Decides what to do with a visit to a provider before its code is exchanged. Considers the signed state, the backend's
  * result, and the account that is signed in here.
  */
-export function judgeVisit({ payload, flow, visitor, agreed, tenantIssuer }: VisitFacts): Judgement {
+export function decideVisit({ payload, flow, visitor, agreed, tenantIssuer }: VisitFacts): VisitDecision {
   if (!flow) return refuse("expired");
   if (payload.purpose !== "sign_in" && !isBoundTo(payload, visitor)) return refuse("expired");
   if (payload.provider === "azure" && (tenantIssuer === null || flow.identity.issuer !== tenantIssuer)) {
@@ -51,6 +51,6 @@ function isBoundTo(payload: Exclude<OAuthState, { purpose: "sign_in" }>, visitor
   return visitor?.id === payload.userId && visitor.sessionId === payload.sessionId;
 }
 
-function refuse(failure: OAuthFailure): Judgement {
+function refuse(failure: OAuthFailure): VisitDecision {
   return { verdict: "refuse", failure };
 }

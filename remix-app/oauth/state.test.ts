@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { SignJWT } from "jose";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { parseEnv } from "../config/env.server.ts";
-import { derivedKey } from "../crypto/derived-key.ts";
+import { deriveServerKey } from "../crypto/derived-key.ts";
 import { type CookieJar, createCookieJar } from "../http/cookies.ts";
 import { clearStateCookie, createState, type OAuthState, readState, writeStateCookie } from "./state.ts";
 
@@ -44,7 +44,7 @@ async function forge(
   state: string,
   {
     claims = { ...signIn, state },
-    key = derivedKey(env, "oauth state"),
+    key = deriveServerKey(env, "oauth state"),
     audience = "/auth/callback",
     expires = "10m",
   }: { claims?: Record<string, unknown>; key?: Uint8Array; audience?: string; expires?: string } = {},
@@ -124,8 +124,8 @@ describe("the OAuth state sent to a provider", () => {
     const { state } = createState(env);
     expect(await comeBack(await forge(state), state)).not.toBeNull();
     const wrong = [
-      forge(state, { key: derivedKey({ SUPABASE_SECRET_KEY: "sb_secret_y" }, "oauth state") }),
-      forge(state, { key: derivedKey(env, "oauth code verifier") }),
+      forge(state, { key: deriveServerKey({ SUPABASE_SECRET_KEY: "sb_secret_y" }, "oauth state") }),
+      forge(state, { key: deriveServerKey(env, "oauth code verifier") }),
       forge(state, { audience: "/auth/confirm" }),
       forge(state, { expires: "-1s" }),
       forge(state, { claims: { ...signIn, state: createState(env).state } }),

@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
 import { oauthProviderNames } from "../config/oauth-providers.ts";
-import { derivedKey } from "../crypto/derived-key.ts";
+import { deriveServerKey } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 
@@ -48,11 +48,11 @@ export interface StateValues {
 
 /** Creates a state for a visit to a provider, from 256 random bits. */
 export function createState(env: StateContext["env"]): StateValues {
-  return valuesOf(env, randomBytes(stateBytes).toString("base64url"));
+  return deriveStateValues(env, randomBytes(stateBytes).toString("base64url"));
 }
 
-function valuesOf(env: StateContext["env"], state: string): StateValues {
-  const verifier = createHmac("sha256", derivedKey(env, "oauth code verifier")).update(state).digest("base64url");
+function deriveStateValues(env: StateContext["env"], state: string): StateValues {
+  const verifier = createHmac("sha256", deriveServerKey(env, "oauth code verifier")).update(state).digest("base64url");
   return {
     state,
     hash: createHash("sha256").update(state).digest("hex"),
@@ -77,7 +77,7 @@ export async function signState(
     .setAudience(oauthCallbackPath)
     .setIssuedAt()
     .setExpirationTime(`${cookies.oauthState.maxAgeSeconds}s`)
-    .sign(derivedKey(env, "oauth state"));
+    .sign(deriveServerKey(env, "oauth state"));
   return `${state}.${token}`;
 }
 
@@ -86,14 +86,16 @@ export async function openState(env: StateContext["env"], signed: string): Promi
   const [state = "", ...token] = signed.split(".");
   if (!stateForm.test(state)) return null;
   try {
-    const verified = await jwtVerify(token.join("."), derivedKey(env, "oauth state"), {
+    const verified = await jwtVerify(token.join("."), deriveServerKey(env, "oauth state"), {
       algorithms: [algorithm],
       audience: oauthCallbackPath,
       requiredClaims: ["exp", "iat"],
     });
     const { state: signedState, aud: _, iat: __, exp: ___, ...payload } = verified.payload;
     const parsed = oauthState.safeParse(payload);
-    return signedState === state && parsed.success ? { values: valuesOf(env, state), payload: parsed.data } : null;
+    return signedState === state && parsed.success
+      ? { values: deriveStateValues(env, state), payload: parsed.data }
+      : null;
   } catch (error) {
     if (error instanceof errors.JOSEError) return null;
     throw error;

@@ -40,7 +40,7 @@ export interface AuthorizationRequest {
 }
 
 /** Where an authorization request is answered. */
-export interface AnswerTarget {
+export interface ResponseTarget {
   clientId: string;
   redirectUri: string;
   state: string | null;
@@ -96,7 +96,7 @@ export function isResumed(query: URLSearchParams): boolean {
 const plainText = /^[^\x00-\x1f\x7f]{1,2000}$/;
 
 /** Reads the client id and redirect URI; null if either is missing, repeated or malformed. */
-export function readAnswerTarget(query: URLSearchParams): AnswerTarget | null {
+export function readResponseTarget(query: URLSearchParams): ResponseTarget | null {
   const [clientId, redirectUri] = [readSingle(query, "client_id"), readSingle(query, "redirect_uri")];
   if (!clientId || !redirectUri || !plainText.test(clientId) || !plainText.test(redirectUri)) return null;
   return { clientId, redirectUri, state: readSingle(query, "state") };
@@ -117,23 +117,26 @@ const requestSchema = z.object({
 /** Reads all parameters except the client id and redirect URI. Errors in them are returned to the client. */
 export function readAuthorizationRequest(query: URLSearchParams): AuthorizationRequest | AuthorizationError {
   if (`${query}`.length > maxRequestLength) {
-    return invalid(`The authorization request has more than ${maxRequestLength} characters`);
+    return createInvalidRequest(`The authorization request has more than ${maxRequestLength} characters`);
   }
   const repeated = parameters.find((name) => query.getAll(name).length > 1);
-  if (repeated) return invalid(`${repeated} must not be repeated`);
+  if (repeated) return createInvalidRequest(`${repeated} must not be repeated`);
   for (const name of ["request", "request_uri", "registration"] as const) {
     if (query.has(name)) return { error: `${name}_not_supported`, description: `${name} is not supported` };
   }
   const responseType = readSingle(query, "response_type");
-  if (responseType === null) return invalid("response_type is required");
+  if (responseType === null) return createInvalidRequest("response_type is required");
   if (responseType !== "code") {
     return { error: "unsupported_response_type", description: "response_type must be code" };
   }
-  if ((readSingle(query, "response_mode") ?? "query") !== "query") return invalid("response_mode must be query");
+  if ((readSingle(query, "response_mode") ?? "query") !== "query")
+    return createInvalidRequest("response_mode must be query");
   const codeChallenge = readSingle(query, "code_challenge");
   if (codeChallenge !== null) {
-    if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge)) return invalid("code_challenge must have 43 base64url characters");
-    if (readSingle(query, "code_challenge_method") !== "S256") return invalid("code_challenge_method must be S256");
+    if (!/^[A-Za-z0-9_-]{43}$/.test(codeChallenge))
+      return createInvalidRequest("code_challenge must have 43 base64url characters");
+    if (readSingle(query, "code_challenge_method") !== "S256")
+      return createInvalidRequest("code_challenge_method must be S256");
   }
   const resourceParameter = readSingle(query, "resource");
   const resource = resourceParameter === null ? null : canonicalResource(resourceParameter);
@@ -146,17 +149,17 @@ export function readAuthorizationRequest(query: URLSearchParams): AuthorizationR
     return { error: "invalid_scope", description: "scope must name 1 to 20 scopes, such as openid" };
   }
   const prompt = readList(query, "prompt");
-  if (!prompt.every(isPrompt)) return invalid(`prompt must be of ${prompts.join(", ")}`);
-  if (prompt.includes("none") && prompt.length > 1) return invalid("prompt=none must not be combined");
+  if (!prompt.every(isPrompt)) return createInvalidRequest(`prompt must be of ${prompts.join(", ")}`);
+  if (prompt.includes("none") && prompt.length > 1) return createInvalidRequest("prompt=none must not be combined");
   const rest = requestSchema.safeParse({
     nonce: readSingle(query, "nonce"),
     max_age: readSingle(query, "max_age"),
     id_token_hint: readSingle(query, "id_token_hint"),
   });
-  if (!rest.success) return invalid(`${rest.error.issues[0]?.path.join(".")} is invalid`);
+  if (!rest.success) return createInvalidRequest(`${rest.error.issues[0]?.path.join(".")} is invalid`);
   const claimsText = readSingle(query, "claims");
   const claims = claimsText === null ? noRequestedClaims : readRequestedClaims(claimsText);
-  if (!claims) return invalid("claims must be JSON as in OpenID Connect Core 1.0 section 5.5");
+  if (!claims) return createInvalidRequest("claims must be JSON as in OpenID Connect Core 1.0 section 5.5");
   const { nonce, max_age: maxAge, id_token_hint: idTokenHint } = rest.data;
   return { scopes, nonce, codeChallenge, prompt: new Set(prompt), maxAge, idTokenHint, resource, claims };
 }
@@ -172,7 +175,7 @@ export function canonicalResource(text: string): string | null {
 }
 
 /** The error of a request without PKCE, for a client that needs it. Names the settings of common clients. */
-export const pkceRequired: AuthorizationError = invalid(
+export const pkceRequired: AuthorizationError = createInvalidRequest(
   "PKCE is required: the request has no code_challenge. Switch it on in the client, such as " +
     "code_challenge_method=S256 (oauth2-proxy, Authlib), OIDC_USE_PKCE=True (mozilla-django-oidc), " +
     "OAUTH_PKCE_ENABLED=True (django-allauth), checks: [pkce] (Auth.js) or use_pkce=true (Grafana). " +
@@ -183,7 +186,7 @@ function isPrompt(value: string): value is Prompt {
   return (prompts as readonly string[]).includes(value);
 }
 
-function invalid(description: string): AuthorizationError {
+function createInvalidRequest(description: string): AuthorizationError {
   return { error: "invalid_request", description };
 }
 
@@ -201,20 +204,23 @@ function readList(query: URLSearchParams, name: (typeof parameters)[number]): st
  * Returns the URL that answers a client with a code.
  * @param issuer our issuer, which protects the client against mix-up attacks (RFC 9207)
  */
-export function codeAddress(target: AnswerTarget, { code, issuer }: { code: string; issuer: string }): string {
-  return answerAddress(target, { code, iss: issuer });
+export function buildCodeResponseUrl(
+  target: ResponseTarget,
+  { code, issuer }: { code: string; issuer: string },
+): string {
+  return buildResponseUrl(target, { code, iss: issuer });
 }
 
 /** Returns the URL that answers a client with an error. */
-export function errorAddress(
-  target: AnswerTarget,
+export function buildErrorResponseUrl(
+  target: ResponseTarget,
   { error: { error, description }, issuer }: { error: AuthorizationError; issuer: string },
 ): string {
-  return answerAddress(target, { error, error_description: description, iss: issuer });
+  return buildResponseUrl(target, { error, error_description: description, iss: issuer });
 }
 
 /** Appends the query as text, because parsing a redirect URI could change its registered spelling. */
-function answerAddress({ redirectUri, state }: AnswerTarget, answer: Record<string, string>): string {
+function buildResponseUrl({ redirectUri, state }: ResponseTarget, answer: Record<string, string>): string {
   const query = new URLSearchParams({ ...answer, ...(state !== null && { state }) });
   return `${redirectUri}${redirectUri.includes("?") ? "&" : "?"}${query}`;
 }

@@ -1,17 +1,17 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import { z } from "zod";
-import { requireAllowance } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
-import { detour } from "../http/redirect-target.ts";
-import { claimsFor } from "../session/approval-proof.ts";
-import { demandedSince, demandSignIn, forgetSignInDemand } from "../session/sign-in-demand.ts";
+import { requireAllowedAttempt } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
+import { addReturnUrl } from "../http/redirect-target.ts";
+import { buildDatabaseClaims } from "../session/approval-proof.ts";
+import { demandSignIn, forgetSignInDemand, readSignInDemand } from "../session/sign-in-demand.ts";
 import { getUser, requireUser, type User } from "../session/user.ts";
 import {
   type AuthorizationError,
   type AuthorizationRequest,
-  codeAddress,
-  errorAddress,
+  buildCodeResponseUrl,
+  buildErrorResponseUrl,
   storedRequestPath,
 } from "./authorization-request.ts";
 import { type OpenAuthorization, resumePath } from "./open-authorization.ts";
@@ -20,7 +20,7 @@ import { endStoredRequest, requestHashOf } from "./stored-request.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
 /** A request that is ready for its user's decision. */
-export interface Decision {
+export interface PendingDecision {
   user: User;
   authorizationRequest: AuthorizationRequest;
   /** A sign-in must be at or after this time, in seconds since 1970; null if any sign-in will do. */
@@ -38,9 +38,11 @@ export interface Decision {
 export async function prepareDecision(
   context: AppLoadContext,
   { request, authorization }: { request: Request; authorization: OpenAuthorization },
-): Promise<Decision | { location: string }> {
+): Promise<PendingDecision | { location: string }> {
   const { session, authorizationRequest, scopes } = authorization;
-  const answer = async (error: AuthorizationError) => ({ location: await refuse(context, { authorization, error }) });
+  const answer = async (error: AuthorizationError) => ({
+    location: await refuseAuthorization(context, { authorization, error }),
+  });
   if ("error" in authorizationRequest) return answer(authorizationRequest);
   if (scopes.length === 0) {
     return answer({ error: "invalid_scope", description: "The client is not registered for any of these scopes" });
@@ -55,7 +57,7 @@ export async function prepareDecision(
   const subjects = [hint?.sub, authorizationRequest.claims.subject].filter((subject) => typeof subject === "string");
   const current = await getUser(context);
   const isOtherAccount = Boolean(current) && subjects.some((subject) => subject !== current?.id);
-  const demand = signInDemand(context, { authorizationRequest, authorization });
+  const demand = getSignInDemand(context, { authorizationRequest, authorization });
   if (authorizationRequest.prompt.has("none")) {
     if (!current || isOtherAccount || demand.isOpen) return answer(loginRequired);
     if (!current.mfa.satisfied || current.mustReplacePassword || !session) return answer(interactionRequired);
@@ -76,9 +78,9 @@ export async function prepareDecision(
   if (isOtherAccount) {
     const isSignedInHere = subjects.every((subject) => context.session.accounts.some(({ id }) => id === subject));
     if (!isSignedInHere) return answer(loginRequired);
-    throw redirect(detour("/accounts", page), 303);
+    throw redirect(addReturnUrl("/accounts", page), 303);
   }
-  if (demand.isOpen) throw redirect(detour("/step-up", page), 303);
+  if (demand.isOpen) throw redirect(addReturnUrl("/step-up", page), 303);
   return { user, authorizationRequest, since: demand.since, page };
 }
 
@@ -92,7 +94,7 @@ type SignInDemand =
 /**
  * Returns whether `prompt=login` and `max_age` require a new sign-in, and the earliest time at which a sign-in counts.
  */
-function signInDemand(
+function getSignInDemand(
   context: AppLoadContext,
   {
     authorizationRequest,
@@ -109,7 +111,7 @@ function signInDemand(
   const recordedSince =
     authorizationRequest.prompt.has("none") || requestUri === null
       ? null
-      : demandedSince(context, storedRequestPath({ clientId: target.clientId, requestUri }, { resumed: true }));
+      : readSignInDemand(context, storedRequestPath({ clientId: target.clientId, requestUri }, { resumed: true }));
   const since = recordedSince ?? Math.max(now, (authTime ?? 0) + 1);
   return { since, isOpen: authTime === null || authTime < since, isNew: recordedSince === null };
 }
@@ -127,18 +129,21 @@ const unmetRequirements: AuthorizationError = {
 };
 
 /** Returns the URL that answers a request with an error. Ends the request if it is stored. */
-export async function refuse(
+export async function refuseAuthorization(
   context: AppLoadContext,
   { authorization, error }: { authorization: OpenAuthorization; error: AuthorizationError },
 ): Promise<string> {
   const { target, requestUri } = authorization;
   if (requestUri !== null) await endStoredRequest(context, requestUri);
-  return errorAddress(target, { error, issuer: context.env.BASE_URL });
+  return buildErrorResponseUrl(target, { error, issuer: context.env.BASE_URL });
 }
 
 /** Returns the URL that tells the client that the person cancelled. */
-export function deny(context: AppLoadContext, authorization: OpenAuthorization): Promise<string> {
-  return refuse(context, { authorization, error: { error: "access_denied", description: "The person cancelled" } });
+export function denyAuthorization(context: AppLoadContext, authorization: OpenAuthorization): Promise<string> {
+  return refuseAuthorization(context, {
+    authorization,
+    error: { error: "access_denied", description: "The person cancelled" },
+  });
 }
 
 /**
@@ -150,24 +155,28 @@ export function deny(context: AppLoadContext, authorization: OpenAuthorization):
  */
 export async function issueCode(
   context: AppLoadContext,
-  { authorization, decision, consents }: { authorization: OpenAuthorization; decision: Decision; consents: boolean },
+  {
+    authorization,
+    decision,
+    consents,
+  }: { authorization: OpenAuthorization; decision: PendingDecision; consents: boolean },
 ): Promise<string> {
   const { target, scopes, requestUri } = authorization;
   const { authorizationRequest, since, user } = decision;
   const { auth } = context.session;
   if (auth.status !== "authenticated") throw redirect(await resumePath(context, { authorization }), 303);
-  await requireAllowance(context, { action: "handoff", userId: user.id });
+  await requireAllowedAttempt(context, { action: "handoff", userId: user.id });
   const code = newOpaqueToken(tokenPrefixes.code);
   const answer = await callAppFunction(context, {
     name: "issue_authorization_code",
     args: {
-      claims: claimsFor(context, auth.claims),
+      claims: buildDatabaseClaims(context, auth.claims),
       client_id: target.clientId,
       redirect_uri: target.redirectUri,
       scopes,
       nonce: authorizationRequest.nonce,
       code_challenge: authorizationRequest.codeChallenge,
-      code_hash: hashOf(code),
+      code_hash: hashToBytea(code),
       consents,
       authenticated_since: since,
       essential_acr: authorizationRequest.claims.essentialAcr,
@@ -177,7 +186,7 @@ export async function issueCode(
       resource: authorizationRequest.resource,
     },
     schema: z.union([
-      refusalOf(
+      createRefusalSchema(
         "client",
         "unauthenticated",
         "mfa_required",
@@ -193,9 +202,9 @@ export async function issueCode(
   });
   if ("refused" in answer) {
     if (answer.refused === "unavailable") throw appsUnavailable(context);
-    if (answer.refused === "acr") return refuse(context, { authorization, error: unmetRequirements });
+    if (answer.refused === "acr") return refuseAuthorization(context, { authorization, error: unmetRequirements });
     throw redirect(await resumePath(context, { authorization }), 303);
   }
-  if (decision.page !== null && demandedSince(context, decision.page) !== null) forgetSignInDemand(context);
-  return codeAddress(target, { code, issuer: context.env.BASE_URL });
+  if (decision.page !== null && readSignInDemand(context, decision.page) !== null) forgetSignInDemand(context);
+  return buildCodeResponseUrl(target, { code, issuer: context.env.BASE_URL });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { readClientRequest } from "./client-auth.ts";
 
 const context = { env: { BASE_URL: "https://accounts.example.com" } } as never;
@@ -25,12 +25,12 @@ async function refusal(body: string, headers?: Record<string, string>) {
 describe("a client's credentials", () => {
   test("decodes the client credentials of a Basic Authorization header as form data (RFC 6749 section 2.3.1)", async () => {
     const { client } = await read("a=1", { authorization: basic("my%20app:s%3Acret%2B+x") });
-    expect(client).toEqual({ id: "my app", secretHash: hashOf("s:cret+ x"), method: "client_secret_basic" });
+    expect(client).toEqual({ id: "my app", secretHash: hashToBytea("s:cret+ x"), method: "client_secret_basic" });
   });
 
   test("reads client credentials from the body, and doesn't pass the secret on", async () => {
     const { client, form } = await read("client_id=charts&client_secret=s&code=c");
-    expect(client).toEqual({ id: "charts", secretHash: hashOf("s"), method: "client_secret_post" });
+    expect(client).toEqual({ id: "charts", secretHash: hashToBytea("s"), method: "client_secret_post" });
     expect([...form]).toEqual([
       ["client_id", "charts"],
       ["code", "c"],

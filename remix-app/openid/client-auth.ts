@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { countAttempt } from "../apps/app-client.ts";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { basicCredentials } from "../http/authorization.ts";
 import { readBody } from "../http/body-limit.ts";
 import { oauthError } from "./oauth-error.ts";
@@ -54,7 +54,7 @@ export async function refuseClient(context: AppLoadContext, { method }: OpenidCl
       headers: { "Retry-After": String(attempt.retryAfterSeconds) },
     });
   }
-  return unknownClient(context, method === "client_secret_basic");
+  return createUnknownClientError(context, method === "client_secret_basic");
 }
 
 async function readParameters(
@@ -88,17 +88,17 @@ function clientOf(
   }
   if (authorization !== null) {
     const basic = decodeCredentials(authorization);
-    if (!basic) throw unknownClient(context, true);
+    if (!basic) throw createUnknownClientError(context, true);
     // RFC 6749 section 2.3 allows one authentication method per request.
     if (secret !== undefined || (id !== undefined && id !== basic.id)) {
       throw oauthError("invalid_request", { description: "Authenticate the client once" });
     }
-    return { id: basic.id, secretHash: hashOf(basic.secret), method: "client_secret_basic" };
+    return { id: basic.id, secretHash: hashToBytea(basic.secret), method: "client_secret_basic" };
   }
-  if (id === undefined) throw unknownClient(context, false);
+  if (id === undefined) throw createUnknownClientError(context, false);
   return secret === undefined
     ? { id, secretHash: null, method: "none" }
-    : { id, secretHash: hashOf(secret), method: "client_secret_post" };
+    : { id, secretHash: hashToBytea(secret), method: "client_secret_post" };
 }
 
 /** Returns the id and secret in Basic credentials, where both are form-encoded (RFC 6749 section 2.3.1). */
@@ -119,7 +119,7 @@ function decodeFormValue(text: string): string {
 }
 
 /** RFC 6749 section 5.2: a client that used the Authorization header gets a challenge for the same scheme. */
-function unknownClient({ env }: Pick<AppLoadContext, "env">, isBasic: boolean): Response {
+function createUnknownClientError({ env }: Pick<AppLoadContext, "env">, isBasic: boolean): Response {
   return oauthError("invalid_client", {
     description: "No enabled client has this id and secret",
     ...(isBasic && { headers: { "WWW-Authenticate": `Basic realm="${env.BASE_URL}", charset="UTF-8"` } }),

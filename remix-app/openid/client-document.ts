@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
 import { isLoopback } from "#shared/loopback.ts";
-import { requireAllowance } from "../apps/app-client.ts";
+import { requireAllowedAttempt } from "../apps/app-client.ts";
 import { callAppFunction } from "../apps/app-database.ts";
 import { allowsLoopback, readResponse, requestPublic } from "../http/public-request.ts";
 import type { User } from "../session/user.ts";
@@ -15,7 +15,7 @@ const timeoutMs = 5_000;
 const maxBytes = 16 * 1024;
 const jsonLimits = { maxDepth: 8, maxValues: 1_000, maxMembers: 200 };
 /** How long a document is used before it is fetched again, unless its Cache-Control says otherwise. */
-const freshSeconds = { min: 300, default: 3_600, max: 86_400 };
+const freshnessSeconds = { min: 300, default: 3_600, max: 86_400 };
 
 /**
  * Returns whether a client id is the URL of a metadata document (draft-ietf-oauth-client-id-metadata-document-00 section
@@ -38,7 +38,7 @@ export async function saveClientDocument(
   context: AppLoadContext,
   { url, user }: { url: string; user: User },
 ): Promise<DocumentFault | null> {
-  await requireAllowance(context, { action: "client_document", userId: user.id });
+  await requireAllowedAttempt(context, { action: "client_document", userId: user.id });
   const document = await fetchDocument(context, url);
   if (typeof document === "string") return document;
   const client = { name: newClientName(), metadataUrl: url, ...document };
@@ -58,14 +58,14 @@ async function fetchDocument(
       allowLoopback: allowsLoopback(env),
       signal: AbortSignal.timeout(timeoutMs),
     });
-    if (response.statusCode !== 200 || !/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(typeOf(response))) {
+    if (response.statusCode !== 200 || !/^application\/([\w.-]+\+)?json\s*(;|$)/i.test(readContentType(response))) {
       response.destroy();
       return "document_unavailable";
     }
     const bytes = await readResponse(response, { maxBytes });
     return {
       ...readDocument(bytes, { url, platform: env.BRAND_NAME }),
-      freshSeconds: freshSecondsOf(response.headers["cache-control"]),
+      freshSeconds: parseFreshnessSeconds(response.headers["cache-control"]),
     };
   } catch (error) {
     console.error(`warning request=${requestId} client document ${url}: ${error}`);
@@ -73,7 +73,8 @@ async function fetchDocument(
   }
 }
 
-const typeOf = ({ headers }: { headers: { "content-type"?: string | undefined } }) => headers["content-type"] ?? "";
+const readContentType = ({ headers }: { headers: { "content-type"?: string | undefined } }) =>
+  headers["content-type"] ?? "";
 
 class InvalidDocument extends Error {}
 
@@ -101,8 +102,8 @@ export function readDocument(
 }
 
 /** Returns how long a document may be used (RFC 9111 section 5.2.2.1), at least five minutes and at most a day. */
-export function freshSecondsOf(cacheControl = ""): number {
+export function parseFreshnessSeconds(cacheControl = ""): number {
   const [, maxAge] = /(?:^|[\s,])max-age="?(\d{1,10})/i.exec(cacheControl) ?? [];
-  const statedSeconds = /no-(store|cache)/i.test(cacheControl) ? 0 : Number(maxAge ?? freshSeconds.default);
-  return Math.min(Math.max(statedSeconds, freshSeconds.min), freshSeconds.max);
+  const statedSeconds = /no-(store|cache)/i.test(cacheControl) ? 0 : Number(maxAge ?? freshnessSeconds.default);
+  return Math.min(Math.max(statedSeconds, freshnessSeconds.min), freshnessSeconds.max);
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { canonicalResource } from "./authorization-request.ts";
-import { freshSecondsOf, isDocumentUrl, readDocument } from "./client-document.ts";
+import { isDocumentUrl, parseFreshnessSeconds, readDocument } from "./client-document.ts";
 import { readClientMetadata } from "./client-metadata.ts";
 import { providerMetadata } from "./discovery.ts";
 import { registerClient } from "./register-client.ts";
@@ -99,7 +99,7 @@ describe("a client's metadata document", () => {
     ["s-maxage=7200", 3_600],
     ["max-age=-5", 3_600],
   ])("with Cache-Control %j, a document is used for %i seconds", (header, seconds) => {
-    expect(freshSecondsOf(header)).toBe(seconds);
+    expect(parseFreshnessSeconds(header)).toBe(seconds);
   });
 
   test.each([

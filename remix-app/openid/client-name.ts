@@ -28,7 +28,7 @@ const lookalikes: Record<string, string> = {
   y: "уγʏүұ",
   z: "ᴢʐƶ2ⲍ",
 };
-const latinOf = new Map(
+const latinByLookalike = new Map(
   Object.entries(lookalikes).flatMap(([latin, similarLetters]) =>
     [...similarLetters].flatMap((letter) => [letter, letter.toLowerCase()].map((each) => [each, latin] as const)),
   ),
@@ -43,23 +43,23 @@ const ligatures: [RegExp, string][] = [
 ];
 
 /** Replaces, in a skeleton, symbols and Latin letters that are not listed above. People may read them as any letter. */
-const anyLetter = "?";
+const wildcardLetter = "?";
 
 /**
  * Returns what people read: lower-case Latin letters without accents, spaces, punctuation and invisible characters.
  * @param options.symbols whether symbols are letters ("Gateh○use") or separators ("Gate★house")
  */
-function skeletonOf(name: string, { symbols }: { symbols: "letters" | "separators" }): string {
+function computeSkeleton(name: string, { symbols }: { symbols: "letters" | "separators" }): string {
   const letters = [...name.normalize("NFKD").toLowerCase().normalize("NFKD")].map((letter) => {
     const point = letter.codePointAt(0) ?? 0;
     const start = enclosedAlphabets.find((first) => point >= first && point < first + 26);
     if (start !== undefined) return String.fromCharCode(0x61 + point - start);
-    return latinOf.get(letter) ?? letter;
+    return latinByLookalike.get(letter) ?? letter;
   });
-  const text = letters.map((letter) => latinOf.get(letter) ?? letter).join("");
+  const text = letters.map((letter) => latinByLookalike.get(letter) ?? letter).join("");
   const plain =
     symbols === "letters"
-      ? text.replace(/[^\p{L}\p{N}\p{S}]/gu, "").replace(/(?![a-z])[\p{S}\p{Script=Latin}]/gu, anyLetter)
+      ? text.replace(/[^\p{L}\p{N}\p{S}]/gu, "").replace(/(?![a-z])[\p{S}\p{Script=Latin}]/gu, wildcardLetter)
       : text.replace(/[^\p{L}\p{N}]/gu, "");
   return ligatures.reduce((text, [pair, letter]) => text.replace(pair, letter), plain);
 }
@@ -80,36 +80,36 @@ export function clientNameFault(name: string, { platform }: { platform: string }
   if (!isReadable(name)) return "The name has characters that can’t be seen";
   if (/\p{Script=Latin}/u.test(name) && latinLike.test(name))
     return "The name mixes letters of scripts that look alike";
-  const own = skeletonOf(platform, { symbols: "separators" });
-  const find = own.length < minContainedLength ? containsWords : contains;
+  const own = computeSkeleton(platform, { symbols: "separators" });
+  const find = own.length < minContainedLength ? containsWords : containsName;
   const isOwn = find(name, { own, symbols: "separators" }) || find(name, { own, symbols: "letters" });
   return own !== "" && isOwn ? `The name could be mistaken for ${platform} itself` : null;
 }
 
-interface Search {
+interface NameSearch {
   own: string;
   symbols: "letters" | "separators";
 }
 
 /** Returns whether a part of a name reads like the platform's name. */
-function contains(name: string, { own, symbols }: Search): boolean {
-  const skeleton = skeletonOf(name, { symbols });
+function containsName(name: string, { own, symbols }: NameSearch): boolean {
+  const skeleton = computeSkeleton(name, { symbols });
   return [...skeleton].some((_, start) => resembles(skeleton.slice(start, start + own.length), own));
 }
 
 /** Returns whether words of a name, written together, read like a short name. */
-function containsWords(name: string, { own, symbols }: Search): boolean {
+function containsWords(name: string, { own, symbols }: NameSearch): boolean {
   const separator = symbols === "letters" ? /[^\p{L}\p{N}\p{M}\p{S}@!]+/u : /[^\p{L}\p{N}\p{M}@$|!]+/u;
-  const words = name.split(separator).map((word) => skeletonOf(word, { symbols }));
+  const words = name.split(separator).map((word) => computeSkeleton(word, { symbols }));
   return words.some((_, first) => words.some((_, last) => resembles(words.slice(first, last + 1).join(""), own)));
 }
 
 /** Returns whether more than half of the letters are those of the platform's name, and no other letter is known. */
 function resembles(text: string, own: string): boolean {
-  const letters = text.replaceAll(anyLetter, "").length;
+  const letters = text.replaceAll(wildcardLetter, "").length;
   return (
     text.length === own.length &&
     2 * letters > own.length &&
-    Array.from({ length: own.length }).every((_, nth) => text[nth] === own[nth] || text[nth] === anyLetter)
+    Array.from({ length: own.length }).every((_, nth) => text[nth] === own[nth] || text[nth] === wildcardLetter)
   );
 }

@@ -12,7 +12,7 @@ export interface GrantedAccess {
  * Describes what an OpenID client may see and do, for the person who is asked for consent.
  * @param product the name of this product, which the descriptions mention
  */
-export function rightsOfScopes({ scopes, resources = [] }: GrantedAccess, product: string): string[] {
+export function describeScopeRights({ scopes, resources = [] }: GrantedAccess, product: string): string[] {
   const [profile, email] = [scopes.includes("profile"), scopes.includes("email")];
   const profileText = profile
     ? email && profileRight

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { problem } from "../http/problem.ts";
-import { answerClient, oauthError } from "./oauth-error.ts";
+import { handleClientRequest, oauthError } from "./oauth-error.ts";
 
 const context = { requestId: "r" };
 const answer = async (thrown: unknown) => {
-  const response = await answerClient(context, () => Promise.reject(thrown));
+  const response = await handleClientRequest(context, () => Promise.reject(thrown));
   return { status: response.status, retryAfter: response.headers.get("retry-after"), body: await response.json() };
 };
 afterEach(() => {
@@ -14,10 +14,10 @@ afterEach(() => {
 describe("an endpoint for OAuth clients", () => {
   test("an OAuth endpoint answers with its handler's response or thrown OAuth error, unchanged", async () => {
     const done = Response.json({ active: false });
-    expect(await answerClient(context, async () => done)).toBe(done);
+    expect(await handleClientRequest(context, async () => done)).toBe(done);
     for (const status of [400, 413]) {
       const refused = oauthError("invalid_grant", { status, description: "used" });
-      expect(await answerClient(context, () => Promise.reject(refused))).toBe(refused);
+      expect(await handleClientRequest(context, () => Promise.reject(refused))).toBe(refused);
     }
   });
 
@@ -37,7 +37,7 @@ describe("an endpoint for OAuth clients", () => {
         detail: "Send less.",
         headers: { Connection: "close", "X-Other": "1" },
       });
-      const response = await answerClient(context, () => Promise.reject(thrown));
+      const response = await handleClientRequest(context, () => Promise.reject(thrown));
       expect([response.status, await response.json()]).toEqual([
         status,
         { error: "invalid_request", error_description: "Send less." },

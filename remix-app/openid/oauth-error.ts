@@ -43,7 +43,7 @@ const retryAfterSeconds = "5";
  * token and tries again. Answers 503 `temporarily_unavailable` if the database does not answer, 500 `server_error` for a
  * defect, and 413 or 415 `invalid_request` for a body that is too large or compressed.
  */
-export async function answerClient(
+export async function handleClientRequest(
   { requestId }: Pick<AppLoadContext, "requestId">,
   answer: () => Promise<Response>,
 ): Promise<Response> {
@@ -55,7 +55,7 @@ export async function answerClient(
       return oauthError("server_error", { status: 500, description: "The request failed. Try again later" });
     }
     const isProblem = thrown.headers.get("content-type") === "application/problem+json";
-    if (isProblem && (thrown.status === 413 || thrown.status === 415)) return unreadableBody(thrown);
+    if (isProblem && (thrown.status === 413 || thrown.status === 415)) return convertBodyError(thrown);
     if (thrown.status !== 503) return thrown;
     return oauthError("temporarily_unavailable", {
       status: 503,
@@ -65,7 +65,7 @@ export async function answerClient(
   }
 }
 
-async function unreadableBody(thrown: Response): Promise<Response> {
+async function convertBodyError(thrown: Response): Promise<Response> {
   const { detail } = (await thrown.json()) as { detail: string };
   const headers = Object.fromEntries(
     ["accept-encoding", "connection"].flatMap((name) => {

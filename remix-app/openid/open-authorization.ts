@@ -2,16 +2,16 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { callAppFunction } from "../apps/app-database.ts";
 import { problem } from "../http/problem.ts";
-import { claimsFor } from "../session/approval-proof.ts";
+import { buildDatabaseClaims } from "../session/approval-proof.ts";
 import { getUser, requireUser, type User } from "../session/user.ts";
 import {
-  type AnswerTarget,
   type AuthorizationError,
   type AuthorizationRequest,
   knownParameters,
   pkceRequired,
-  readAnswerTarget,
+  type ResponseTarget,
   readAuthorizationRequest,
+  readResponseTarget,
   storedRequestPath,
 } from "./authorization-request.ts";
 import { type DocumentFault, isDocumentUrl, saveClientDocument } from "./client-document.ts";
@@ -39,7 +39,7 @@ const authorizationAnswer = z
 
 /** A request whose client has registered its redirect URI. */
 export interface OpenAuthorization {
-  target: AnswerTarget;
+  target: ResponseTarget;
   parameters: URLSearchParams;
   /** Where the server keeps the request; null if the request came with its parameters. */
   requestUri: string | null;
@@ -83,7 +83,7 @@ export async function openAuthorization(
   const found = await findParameters(context, query);
   if (!found) return { fault: "ended" };
   const { parameters, requestUri } = found;
-  const target = readAnswerTarget(parameters);
+  const target = readResponseTarget(parameters);
   if (!target) return { fault: "unreadable" };
   const authorizationRequest = readAuthorizationRequest(parameters);
   const isReadable = !("error" in authorizationRequest);
@@ -94,7 +94,7 @@ export async function openAuthorization(
         client_id: target.clientId,
         redirect_uri: target.redirectUri,
         scopes: isReadable ? authorizationRequest.scopes : [],
-        claims: auth.status === "authenticated" ? claimsFor(context, auth.claims) : null,
+        claims: auth.status === "authenticated" ? buildDatabaseClaims(context, auth.claims) : null,
         requested_claims: isReadable
           ? [...authorizationRequest.claims.idToken, ...authorizationRequest.claims.userinfo]
           : [],
@@ -110,7 +110,7 @@ export async function openAuthorization(
     // prompt=none may not show the sign-in: its answer to a visitor is login_required.
     if (current || !authorizationRequest.prompt.has("none")) {
       // Requires a sign-in, so that anonymous visitors can’t make us fetch documents.
-      const user = current ?? (await signInFirst(context, { target, parameters, requestUri, request }));
+      const user = current ?? (await requireSignIn(context, { target, parameters, requestUri, request }));
       const fault = await saveClientDocument(context, { url: target.clientId, user });
       if (fault) return { fault };
       answer = await open();
@@ -121,7 +121,7 @@ export async function openAuthorization(
   const { displayName, registration } = client;
   if (!redirectAllowed) return { fault: "redirect_uri", displayName };
   if (!client.enabled) return { fault: "client_disabled", displayName };
-  const fault = isReadable ? faultOf(authorizationRequest, answer) : null;
+  const fault = isReadable ? findAuthorizationError(authorizationRequest, answer) : null;
   return {
     target,
     parameters,
@@ -134,7 +134,7 @@ export async function openAuthorization(
 }
 
 /** Sends the person to the sign-in page, which leads back to the request. @throws Response the redirect */
-async function signInFirst(
+async function requireSignIn(
   context: AppLoadContext,
   { request, ...authorization }: Pick<OpenAuthorization, "target" | "parameters" | "requestUri"> & { request: Request },
 ): Promise<User> {
@@ -143,7 +143,7 @@ async function signInFirst(
 }
 
 /** Returns the error of a request that this client may not make, or null. */
-function faultOf(
+function findAuthorizationError(
   authorizationRequest: AuthorizationRequest,
   { client, resource }: NonNullable<z.output<typeof authorizationAnswer>>,
 ): AuthorizationError | null {

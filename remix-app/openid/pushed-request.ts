@@ -1,6 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { callAppFunction } from "../apps/app-database.ts";
-import { knownParameters, pkceRequired, readAnswerTarget, readAuthorizationRequest } from "./authorization-request.ts";
+import {
+  knownParameters,
+  pkceRequired,
+  readAuthorizationRequest,
+  readResponseTarget,
+} from "./authorization-request.ts";
 import { type ClientRequest, refuseClient } from "./client-auth.ts";
 import { oauthError } from "./oauth-error.ts";
 import { maxRequestLength, newRequestUri, requestHashOf, storedAnswer } from "./stored-request.ts";
@@ -14,7 +19,7 @@ export async function answerPushedRequest(context: AppLoadContext, { client, for
   if (form.has("request_uri")) throw oauthError("invalid_request", { description: "request_uri must not be pushed" });
   // A client with Basic credentials need not name itself in the form.
   const parameters = knownParameters(new URLSearchParams([...new Map([...form, ["client_id", client.id]])]));
-  const target = readAnswerTarget(parameters);
+  const target = readResponseTarget(parameters);
   if (!target) throw oauthError("invalid_request", { description: "redirect_uri is required" });
   const authorization = readAuthorizationRequest(parameters);
   if ("error" in authorization) {

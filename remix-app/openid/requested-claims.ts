@@ -16,7 +16,7 @@ export const noRequestedClaims: RequestedClaims = { idToken: [], userinfo: [], e
 
 const maxClaims = 50;
 /** Members that are not understood are ignored (section 5.5). */
-const member = z
+const claimsMemberSchema = z
   .record(
     z.string().max(200),
     z
@@ -29,7 +29,7 @@ const member = z
   )
   .refine((claims) => Object.keys(claims).length <= maxClaims)
   .nullish();
-const claimsRequest = z.looseObject({ id_token: member, userinfo: member });
+const claimsRequest = z.looseObject({ id_token: claimsMemberSchema, userinfo: claimsMemberSchema });
 
 /** Reads the parameter `claims`, or returns null if it is not the JSON that the specification describes. */
 export function readRequestedClaims(text: string): RequestedClaims | null {

@@ -37,7 +37,7 @@ export interface LogoutRequest {
  * @returns null if it contradicts itself, or if its redirect URI is not registered
  * @throws Response 503 AUTH_UNAVAILABLE
  */
-export async function openLogout(context: AppLoadContext, request: Request): Promise<LogoutRequest | null> {
+export async function readLogoutRequest(context: AppLoadContext, request: Request): Promise<LogoutRequest | null> {
   const { searchParams } = new URL(request.url);
   const isRepeated = parameters.some((name) => searchParams.getAll(name).length > 1);
   if (isRepeated || logoutPath(searchParams).length > maxPathLength || /\0/.test([...searchParams].join("")))

@@ -44,7 +44,7 @@ export async function sealPrivateJwk(
   const iv = crypto.getRandomValues(new Uint8Array(nonceBytes));
   const text = new TextEncoder().encode(JSON.stringify(privateRsaJwk.parse(jwk)));
   const sealed = await crypto.subtle.encrypt(
-    algorithm(iv, { kid, sealingKeyId }),
+    getEncryptionParameters(iv, { kid, sealingKeyId }),
     await importKey(key, "encrypt"),
     text,
   );
@@ -62,7 +62,7 @@ export async function openPrivateJwk(
   const iv = new Uint8Array(bytes.subarray(0, nonceBytes));
   try {
     const text = await crypto.subtle.decrypt(
-      algorithm(iv, { kid, sealingKeyId }),
+      getEncryptionParameters(iv, { kid, sealingKeyId }),
       await importKey(key, "decrypt"),
       new Uint8Array(bytes.subarray(nonceBytes)),
     );
@@ -72,7 +72,10 @@ export async function openPrivateJwk(
   }
 }
 
-function algorithm(iv: Uint8Array<ArrayBuffer>, { kid, sealingKeyId }: Pick<SealedKey, "kid" | "sealingKeyId">) {
+function getEncryptionParameters(
+  iv: Uint8Array<ArrayBuffer>,
+  { kid, sealingKeyId }: Pick<SealedKey, "kid" | "sealingKeyId">,
+) {
   return {
     name: "AES-GCM",
     iv,

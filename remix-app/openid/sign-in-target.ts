@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { callAppFunction } from "../apps/app-database.ts";
-import { readAnswerTarget } from "./authorization-request.ts";
+import { readResponseTarget } from "./authorization-request.ts";
 import { findParameters } from "./open-authorization.ts";
 
 const clientAnswer = z
@@ -25,7 +25,7 @@ export async function readOpenidSignIn(context: AppLoadContext, path: string): P
   const { pathname, searchParams } = new URL(path || "/", context.origin);
   if (pathname !== "/oauth/authorize") return null;
   const parameters = (await findParameters(context, searchParams))?.parameters ?? new URLSearchParams();
-  const target = readAnswerTarget(parameters);
+  const target = readResponseTarget(parameters);
   const loginHint = parameters.get("login_hint") ?? "";
   const answer = target
     ? await callAppFunction(context, {

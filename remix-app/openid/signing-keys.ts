@@ -20,7 +20,7 @@ interface SigningKeys {
 
 /** Short, because another server may have created a key. */
 const cacheMs = 10_000;
-const cached = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
+const keysByEnv = new WeakMap<Env, { until: number; keys: Promise<SigningKeys> }>();
 
 /** Signs claims with the current key: an ID token (typ `JWT`), a logout token or an access token for a resource. */
 export type Signer = (token: { typ: OwnJwtType; claims: JWTPayload }) => Promise<string>;
@@ -30,7 +30,7 @@ export type Signer = (token: { typ: OwnJwtType; claims: JWTPayload }) => Promise
  * @throws Response 503 UNAVAILABLE without APP_SESSION_SECRET, or if the database does not answer
  */
 export async function openSigner(context: SigningContext): Promise<Signer> {
-  const { signing } = await openKeys(context);
+  const { signing } = await getCachedKeys(context);
   return ({ typ, claims }) =>
     new SignJWT(claims).setProtectedHeader({ alg: algorithm, typ, kid: signing.kid }).sign(signing.key);
 }
@@ -49,7 +49,7 @@ export async function signJwt(context: SigningContext, token: Parameters<Signer>
  * @throws Response 503 as {@link openSigner}
  */
 export async function publicKeySet(context: SigningContext): Promise<JsonDocument> {
-  return (await openKeys(context)).keySet;
+  return (await getCachedKeys(context)).keySet;
 }
 
 /**
@@ -64,7 +64,7 @@ export async function verifyOwnJwt(
   { typ }: { typ: OwnJwtType },
 ): Promise<JWTPayload | null> {
   const kid = kidOf(token);
-  const key = (await openKeys(context)).published.find((each) => each.kid === kid);
+  const key = (await getCachedKeys(context)).published.find((each) => each.kid === kid);
   if (!key) return null;
   try {
     const verified = await compactVerify(token, await importJWK({ ...key.publicJwk }, algorithm), {
@@ -85,13 +85,13 @@ function kidOf(token: string): string | undefined {
   }
 }
 
-function openKeys(context: SigningContext): Promise<SigningKeys> {
+function getCachedKeys(context: SigningContext): Promise<SigningKeys> {
   const { env } = context;
-  const entry = cached.get(env);
+  const entry = keysByEnv.get(env);
   if (entry && entry.until > Date.now()) return entry.keys;
   const keys = readKeys(context);
-  cached.set(env, { until: Date.now() + cacheMs, keys });
-  keys.catch(() => cached.delete(env));
+  keysByEnv.set(env, { until: Date.now() + cacheMs, keys });
+  keys.catch(() => keysByEnv.delete(env));
   return keys;
 }
 

@@ -28,7 +28,7 @@ export interface StoredKeys {
   signing: { kid: string; privateJwk: JWK };
 }
 
-const rings = new WeakMap<Env, Promise<KeyRing>>();
+const keyRingByEnv = new WeakMap<Env, Promise<KeyRing>>();
 /**
  * A third read may be needed, because another server may create the first key after one read and replace the key after
  * the next read.
@@ -43,14 +43,14 @@ const maxReads = 3;
 export async function readStoredKeys(context: SigningContext): Promise<StoredKeys> {
   const ring = await requireRing(context);
   for (let reads = 1; reads <= maxReads; reads += 1) {
-    const keys = await call(context, { name: "private.read_signing_keys", schema: storedKeys });
+    const keys = await callKeyFunction(context, { name: "private.read_signing_keys", schema: storedKeys });
     const current = keys.find(({ signs }) => signs);
     const privateJwk = current && (await openPrivateJwk(current, ring));
     if (privateJwk) return { published: keys, signing: { kid: current.kid, privateJwk } };
     const key = await createSealedKey(ring);
-    const added = await call(context, {
+    const added = await callKeyFunction(context, {
       name: "private.replace_signing_key",
-      args: { ...argumentsOf(key), replaces: current?.kid ?? null },
+      args: { ...toRpcArguments(key), replaces: current?.kid ?? null },
       schema: z.boolean(),
     });
     if (added && current) {
@@ -70,18 +70,18 @@ export async function readStoredKeys(context: SigningContext): Promise<StoredKey
  */
 export async function rotateStoredKeys(context: SigningContext): Promise<void> {
   const ring = await requireRing(context);
-  if (await call(context, { name: "private.signing_key_is_due", schema: z.boolean() })) {
-    const args = argumentsOf(await createSealedKey(ring));
-    await call(context, { name: "private.add_next_signing_key", args, schema: z.boolean() });
+  if (await callKeyFunction(context, { name: "private.signing_key_is_due", schema: z.boolean() })) {
+    const args = toRpcArguments(await createSealedKey(ring));
+    await callKeyFunction(context, { name: "private.add_next_signing_key", args, schema: z.boolean() });
   }
-  await call(context, { name: "private.delete_retired_signing_keys", schema: z.number() });
-  const keys = await call(context, { name: "private.read_signing_keys", schema: storedKeys });
+  await callKeyFunction(context, { name: "private.delete_retired_signing_keys", schema: z.number() });
+  const keys = await callKeyFunction(context, { name: "private.read_signing_keys", schema: storedKeys });
   for (const key of keys.filter(({ sealingKeyId }) => sealingKeyId !== ring.current.id)) {
     const privateJwk = await openPrivateJwk(key, ring);
     if (!privateJwk) continue;
     const { kid, sealingKeyId: expected } = key;
     const { sealedPrivateJwk, sealingKeyId } = await sealPrivateJwk(privateJwk, { kid, ring });
-    await call(context, {
+    await callKeyFunction(context, {
       name: "private.reseal_signing_key",
       args: {
         kid,
@@ -100,16 +100,16 @@ function requireRing(context: SigningContext): Promise<KeyRing> {
   if (current === undefined) {
     throw unavailable(context, "This platform is not set up for apps: APP_SESSION_SECRET is not set.");
   }
-  const ring = rings.get(env) ?? openKeyRing([current, ...previous], "OpenID signing keys");
-  rings.set(env, ring);
+  const ring = keyRingByEnv.get(env) ?? openKeyRing([current, ...previous], "OpenID signing keys");
+  keyRingByEnv.set(env, ring);
   return ring;
 }
 
-function argumentsOf({ kid, publicJwk, sealedPrivateJwk, sealingKeyId }: SealedKey) {
+function toRpcArguments({ kid, publicJwk, sealedPrivateJwk, sealingKeyId }: SealedKey) {
   return { kid, public_jwk: publicJwk, sealed_private_jwk: sealedPrivateJwk, sealing_key_id: sealingKeyId };
 }
 
-function call<Schema extends z.ZodType>(
+function callKeyFunction<Schema extends z.ZodType>(
   context: SigningContext,
   options: { name: `private.${string}`; args?: object; schema: Schema },
 ): Promise<z.output<Schema>> {

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { callAppFunction } from "../apps/app-database.ts";
-import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
+import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
 
 /** The form of request URIs in RFC 9126 section 2.2. The rest is a handle with 256 random bits. */
@@ -38,7 +38,7 @@ export function isStoredRequestUri(uri: string): boolean {
 
 /** Returns the SHA-256 under which the database knows a request URI. */
 export function requestHashOf(uri: string): string {
-  return hashOf(uri.slice(prefix.length));
+  return hashToBytea(uri.slice(prefix.length));
 }
 
 /**

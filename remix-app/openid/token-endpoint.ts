@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { requireAppKeys } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { deriveSuccessor, hashToBytea, refreshWithKeyRing } from "../apps/opaque-tokens.ts";
 import { canonicalResource } from "./authorization-request.ts";
 import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { redeemDeviceCode } from "./device/redeem-device-code.ts";
@@ -19,7 +19,10 @@ import {
   tokenResponse,
 } from "./token-response.ts";
 
-const tokenAnswer = z.union([refusalOf("unauthenticated", "token", "target", "scope", "unavailable"), issuedTokens]);
+const tokenAnswer = z.union([
+  createRefusalSchema("unauthenticated", "token", "target", "scope", "unavailable"),
+  issuedTokens,
+]);
 type TokenAnswer = z.output<typeof tokenAnswer>;
 
 const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
@@ -34,7 +37,7 @@ export async function answerTokenRequest(context: AppLoadContext, request: Reque
     case "authorization_code":
       return redeemCode(context, clientRequest);
     case "refresh_token":
-      return refresh(context, clientRequest);
+      return refreshTokens(context, clientRequest);
     case deviceGrant:
       return redeemDeviceCode(context, {
         client: clientRequest.client,
@@ -63,7 +66,7 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
     args: {
       client_id: client.id,
       secret_hash: client.secretHash,
-      code_hash: hashOf(code),
+      code_hash: hashToBytea(code),
       redirect_uri: redirectUri,
       code_challenge: verifier && createHash("sha256").update(verifier).digest("base64url"),
       ...hashesOf(pair),
@@ -74,13 +77,13 @@ async function redeemCode(context: AppLoadContext, { client, form }: ClientReque
   return issueTokens(context, { client, answer, pair, sign });
 }
 
-async function refresh(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
+async function refreshTokens(context: AppLoadContext, { client, form }: ClientRequest): Promise<Response> {
   const refreshToken = requireParameter(form, "refresh_token");
   const [scopes, resource] = [scopesIn(form), resourceIn(form)];
   const { successor } = await requireAppKeys(context);
   const sign = await openSigner(context);
-  const { answer, pair } = await refreshByAnyKey(successor, async (key) => {
-    const derive = (part: string) => successorBytes(refreshToken, { key, part }).toString("base64url");
+  const { answer, pair } = await refreshWithKeyRing(successor, async (key) => {
+    const derive = (part: string) => deriveSuccessor(refreshToken, { key, part }).toString("base64url");
     const pair: TokenPair = {
       accessToken: tokenPrefixes.access + derive("openid access"),
       refreshToken: tokenPrefixes.refresh + derive("openid refresh"),
@@ -91,7 +94,7 @@ async function refresh(context: AppLoadContext, { client, form }: ClientRequest)
       args: {
         client_id: client.id,
         secret_hash: client.secretHash,
-        refresh_hash: hashOf(refreshToken),
+        refresh_hash: hashToBytea(refreshToken),
         scopes,
         access_hash,
         successor_hash,

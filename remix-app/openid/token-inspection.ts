@@ -1,15 +1,15 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
 import { oauthError } from "./oauth-error.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
-const second = z.number().int();
+const unixSecondsSchema = z.number().int();
 const introspectionAnswer = z.union([
-  refusalOf("unauthenticated", "unavailable"),
+  createRefusalSchema("unauthenticated", "unavailable"),
   z.object({ active: z.literal(false) }),
   z.object({
     active: z.literal(true),
@@ -21,8 +21,8 @@ const introspectionAnswer = z.union([
     name: z.string().nullish(),
     email: z.string().nullish(),
     scopes: z.array(z.string()),
-    issuedAt: second,
-    expiresAt: second,
+    issuedAt: unixSecondsSchema,
+    expiresAt: unixSecondsSchema,
   }),
 ]);
 
@@ -85,7 +85,7 @@ export async function answerRevocation(context: AppLoadContext, request: Request
 async function tokenHashIn(form: ClientRequest["form"], context: AppLoadContext): Promise<string> {
   const token = form.get("token");
   if (!token) throw oauthError("invalid_request", { description: "token is required" });
-  if (!token.includes(".")) return hashOf(token);
+  if (!token.includes(".")) return hashToBytea(token);
   const claims = await verifyOwnJwt(context, token, { typ: "at+jwt" });
-  return hashOf(claims ? `${tokenPrefixes.access}${claims.jti}` : token);
+  return hashToBytea(claims ? `${tokenPrefixes.access}${claims.jti}` : token);
 }

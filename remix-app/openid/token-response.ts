@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
+import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import type { Signer } from "./signing-keys.ts";
 
 /**
@@ -25,10 +25,10 @@ export function newTokenPair(): TokenPair {
 
 /** Returns a pair's hashes as arguments of `private.issue_openid_tokens`. */
 export function hashesOf({ accessToken, refreshToken }: TokenPair): { access_hash: string; refresh_hash: string } {
-  return { access_hash: hashOf(accessToken), refresh_hash: hashOf(refreshToken) };
+  return { access_hash: hashToBytea(accessToken), refresh_hash: hashToBytea(refreshToken) };
 }
 
-const second = z.number().int().nonnegative();
+const unixSecondsSchema = z.number().int().nonnegative();
 
 /** The answer of `private.issue_openid_tokens` and `private.add_openid_tokens`; times in seconds since 1970. */
 export const issuedTokens = z.object({
@@ -39,13 +39,13 @@ export const issuedTokens = z.object({
   resource: z.string().nullable(),
   scopes: z.array(z.string()),
   nonce: z.string().nullish(),
-  authTime: second.nullable(),
+  authTime: unixSecondsSchema.nullable(),
   acr: z.string(),
   amr: z.array(z.string()),
   /** Claims about the person that the ID token has (OpenID Connect Core 1.0 section 5.1). */
   claims: z.record(z.string(), z.unknown()),
-  issuedAt: second,
-  expiresAt: second,
+  issuedAt: unixSecondsSchema,
+  expiresAt: unixSecondsSchema,
   refreshable: z.boolean(),
 });
 export type IssuedTokens = z.output<typeof issuedTokens>;

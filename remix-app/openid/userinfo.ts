@@ -1,12 +1,15 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { openidBearerToken } from "../http/authorization.ts";
 import { readBody } from "../http/body-limit.ts";
 import { oauthError } from "./oauth-error.ts";
 
-const userinfoAnswer = z.union([refusalOf("token", "scope", "unavailable"), z.looseObject({ sub: z.uuid() })]);
+const userinfoAnswer = z.union([
+  createRefusalSchema("token", "scope", "unavailable"),
+  z.looseObject({ sub: z.uuid() }),
+]);
 
 /**
  * Answers `/oauth/userinfo` (OpenID Connect Core 1.0 section 5.3) for a token in the Authorization header or, posted as
@@ -18,7 +21,7 @@ export async function answerUserinfo(context: AppLoadContext, request: Request):
   const token = await tokenOf(request, context);
   const claims = await callAppFunction(context, {
     name: "read_openid_userinfo",
-    args: { access_hash: hashOf(token) },
+    args: { access_hash: hashToBytea(token) },
     schema: userinfoAnswer,
   });
   if (!("refused" in claims)) return Response.json(claims, { headers: { "Cache-Control": "no-store" } });
@@ -26,9 +29,12 @@ export async function answerUserinfo(context: AppLoadContext, request: Request):
     case "unavailable":
       throw appsUnavailable(context);
     case "scope":
-      throw refuse("insufficient_scope", { status: 403, description: "The token lacks the scope openid" });
+      throw createBearerError("insufficient_scope", { status: 403, description: "The token lacks the scope openid" });
     default:
-      throw refuse("invalid_token", { status: 401, description: "The access token is invalid, expired or revoked" });
+      throw createBearerError("invalid_token", {
+        status: 401,
+        description: "The access token is invalid, expired or revoked",
+      });
   }
 }
 
@@ -38,7 +44,7 @@ async function tokenOf(request: Request, context: Pick<AppLoadContext, "requestI
   const body = request.method === "POST" && isForm ? await readBody(request, context) : undefined;
   const formTokens = new URLSearchParams(new TextDecoder().decode(body)).getAll("access_token");
   if (authorization !== null && formTokens.length > 0) {
-    throw refuse("invalid_request", { status: 400, description: "Send the access token once" });
+    throw createBearerError("invalid_request", { status: 400, description: "Send the access token once" });
   }
   if (authorization === null && formTokens.length === 0) {
     // RFC 6750 section 3.1: a request without a token gets no error code.
@@ -46,10 +52,13 @@ async function tokenOf(request: Request, context: Pick<AppLoadContext, "requestI
   }
   const token = authorization === null ? formTokens[0] : openidBearerToken(authorization);
   if (token && formTokens.length < 2) return token;
-  throw refuse("invalid_token", { status: 401, description: "The access token is invalid, expired or revoked" });
+  throw createBearerError("invalid_token", {
+    status: 401,
+    description: "The access token is invalid, expired or revoked",
+  });
 }
 
-function refuse(
+function createBearerError(
   error: "invalid_request" | "invalid_token" | "insufficient_scope",
   { status, description }: { status: number; description: string },
 ): Response {

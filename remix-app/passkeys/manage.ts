@@ -5,10 +5,10 @@ import { passkeyName } from "../activity/passkey-name.ts";
 import { announceAddition, recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import type { User } from "../session/user.ts";
-import { generalFailure } from "../supabase/auth-errors.ts";
+import { mapGeneralError } from "../supabase/auth-errors.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { duplicatePasskey, passkeyProblem, requireBackendError } from "./passkey-problem.ts";
-import { noSuchPasskey, type Passkey, passkeyExists } from "./passkeys.ts";
+import { createDuplicatePasskeyProblem, passkeyProblem, requireBackendError } from "./passkey-problem.ts";
+import { createMissingPasskeyProblem, type Passkey, passkeyExists } from "./passkeys.ts";
 import type { finishRegistrationSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
 
@@ -40,8 +40,8 @@ export async function finishRegistration(
     .auth.passkey.verifyRegistration({ challengeId, credential });
   const error = requireBackendError(failure);
   // For a passkey that is already added, the backend returns only a generic failure.
-  if (error && generalFailure(error)?.status === 503 && (await passkeyExists(context.env, credential.id))) {
-    throw duplicatePasskey(context.requestId);
+  if (error && mapGeneralError(error)?.status === 503 && (await passkeyExists(context.env, credential.id))) {
+    throw createDuplicatePasskeyProblem(context.requestId);
   }
   if (error) throw passkeyProblem(error, context);
   const device = deviceName(context.userAgent);
@@ -49,7 +49,7 @@ export async function finishRegistration(
   await recordEvent(context, { userId, kind: "passkey_added", details: { passkey } });
 }
 
-interface Renaming {
+interface PasskeyRename {
   /** The signed-in user, who owns the passkey. */
   userId: string;
   passkey: Passkey;
@@ -57,7 +57,7 @@ interface Renaming {
 }
 
 /** @throws Response the problem that {@link passkeyProblem} returns */
-export async function renamePasskey(context: AppLoadContext, change: Renaming): Promise<void> {
+export async function renamePasskey(context: AppLoadContext, change: PasskeyRename): Promise<void> {
   const { userId, passkey, name } = change;
   const { error } = await context.session
     .sessionClient()
@@ -87,7 +87,7 @@ export async function deletePasskey(
     },
     schema: deletionOutcome,
   });
-  if (outcome === "not_found") throw noSuchPasskey(requestId);
+  if (outcome === "not_found") throw createMissingPasskeyProblem(requestId);
   if (outcome === "insufficient_aal") throw problem("MFA_REQUIRED", { requestId });
   if (outcome === "last_method") return false;
   await recordEvent(context, { userId: user.id, kind: "passkey_removed", details: { passkey: passkey.name } });

@@ -64,11 +64,11 @@ export async function requirePasskey(
   const passkeys = await listPasskeys(env, userId);
   if (!passkeys) throw problem("UNAVAILABLE", { requestId });
   const passkey = passkeys.find(({ id }) => id === passkeyId);
-  if (!passkey) throw noSuchPasskey(requestId);
+  if (!passkey) throw createMissingPasskeyProblem(requestId);
   return passkey;
 }
 
 /** Answers a request for a passkey that the account does not have. */
-export function noSuchPasskey(requestId: string): Response {
+export function createMissingPasskeyProblem(requestId: string): Response {
   return problem("NOT_FOUND", { requestId, detail: "This passkey doesn’t exist. It may have been deleted." });
 }

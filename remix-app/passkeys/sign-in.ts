@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { z } from "zod";
-import { outcomeOf, requireAttempt } from "../abuse/attempts.ts";
+import { getAttemptOutcome, requireAttempt } from "../abuse/attempts.ts";
 import { type StoredSession, storedSession } from "../session/cookies.ts";
-import { passkeyProblem, requireBackendError, unknownPasskey } from "./passkey-problem.ts";
+import { createUnknownPasskeyProblem, passkeyProblem, requireBackendError } from "./passkey-problem.ts";
 import { passkeyExists } from "./passkeys.ts";
 import type { finishSignInSchema } from "./payloads.ts";
 import { requireRelyingParty } from "./require-relying-party.ts";
@@ -38,11 +38,11 @@ export async function finishSignIn(
     .auth.passkey.verifyAuthentication({ challengeId, credential });
   const error = requireBackendError(response.error);
   // An expired challenge is not a guess at a credential.
-  await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : outcomeOf(error));
+  await attempt.settle(error?.code?.startsWith("webauthn_challenge_") ? "void" : getAttemptOutcome(error));
   if (!error) return storedSession.parse(response.data?.session);
   // If the lookup fails, the passkey counts as existing, because the browser would forget an unknown passkey.
   if (error.code === "webauthn_verification_failed" && (await passkeyExists(context.env, credential.id)) === false) {
-    throw unknownPasskey(context.requestId);
+    throw createUnknownPasskeyProblem(context.requestId);
   }
   throw passkeyProblem(error, context);
 }

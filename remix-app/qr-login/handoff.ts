@@ -3,14 +3,14 @@ import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
-import { claimsFor } from "../session/approval-proof.ts";
+import { buildDatabaseClaims } from "../session/approval-proof.ts";
 import {
   beginChallenge,
   type ChallengeKey,
-  failedCall,
+  createRefusalResponse,
   isChallengeId,
   type NewChallenge,
-  refusalOf,
+  reportFailedCall,
   secretHashOf,
 } from "../session/challenge.ts";
 import type { StoredSession } from "../session/cookies.ts";
@@ -41,9 +41,17 @@ export function challengeLink({ id, secret }: ChallengeKey, { env }: { env: Pick
   return `${env.BASE_URL}${linkPath}#${id}.${secret}`;
 }
 
-const outcome = z.enum(["approved", "rejected", "not_found", "forbidden", "mfa_required", "expired", "conflict"]);
+const decisionOutcomeSchema = z.enum([
+  "approved",
+  "rejected",
+  "not_found",
+  "forbidden",
+  "mfa_required",
+  "expired",
+  "conflict",
+]);
 
-export interface Decision {
+export interface ChallengeDecision {
   key: ChallengeKey;
   approve: boolean;
   /** Claims of the phone's session. */
@@ -58,33 +66,33 @@ export interface Decision {
  */
 export async function decideChallenge(
   context: AppLoadContext,
-  { key, approve, claims, device = {} }: Decision,
+  { key, approve, claims, device = {} }: ChallengeDecision,
 ): Promise<"approved" | "rejected"> {
-  if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
+  if (!isChallengeId(key.id)) throw createRefusalResponse("not_found", context);
   const decision = {
     id: key.id,
     secretHash: secretHashOf(key.secret),
-    claims: claimsFor(context, claims),
+    claims: buildDatabaseClaims(context, claims),
     approve,
     device,
   };
-  const call = { name: "private.decide_qr_challenge", args: { decision }, schema: outcome } as const;
+  const call = { name: "private.decide_qr_challenge", args: { decision }, schema: decisionOutcomeSchema } as const;
   const answer = await callFunction(context, call);
   if (answer === "approved" || answer === "rejected") return answer;
-  throw refusalOf(answer, context);
+  throw createRefusalResponse(answer, context);
 }
 
-const openStatus = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
-const claimAnswer = z.enum(["claimed", "mfa_required", "not_found", ...openStatus.options]);
+const challengeStatusSchema = z.enum(["created", "approved", "consumed", "rejected", "expired"]);
+const claimAnswer = z.enum(["claimed", "mfa_required", "not_found", ...challengeStatusSchema.options]);
 const completionAnswer = z.enum(["consumed", "rejected", "expired"]);
 
 /**
  * The result of a poll by the requesting session. The poll that consumes the challenge gets the fresh session. All
  * other polls get only a status.
  */
-export type Consumption =
+export type ConsumptionResult =
   | { status: "consumed"; session: StoredSession }
-  | { status: z.infer<typeof openStatus>; session: null };
+  | { status: z.infer<typeof challengeStatusSchema>; session: null };
 
 /**
  * Consumes an approved challenge and returns a new session for the caller to put into the browser. Only one of several
@@ -98,13 +106,13 @@ export type Consumption =
 export async function consumeChallenge(
   context: AppLoadContext,
   { key, claims }: { key: ChallengeKey; claims: Claims },
-): Promise<Consumption> {
+): Promise<ConsumptionResult> {
   const { env, requestId } = context;
   const database = createServiceClient(env).schema("private");
-  const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: claimsFor(context, claims) };
+  const claim = { id: key.id, secretHash: secretHashOf(key.secret), claims: buildDatabaseClaims(context, claims) };
   const args = { claim };
   const outcome = await callFunction(context, { name: "private.claim_qr_challenge", args, schema: claimAnswer });
-  if (outcome === "mfa_required" || outcome === "not_found") throw refusalOf(outcome, context);
+  if (outcome === "mfa_required" || outcome === "not_found") throw createRefusalResponse(outcome, context);
   if (outcome !== "claimed") return { status: outcome, session: null };
 
   const minted = await mintSession(context, { userId: claims.sub });
@@ -112,25 +120,29 @@ export async function consumeChallenge(
     if (minted.status === "unknown") throw problem("AUTH_UNAVAILABLE", { requestId });
     await database.rpc("release_qr_challenge", { challenge_id: key.id });
     if (minted.status === "busy") return { status: "approved", session: null };
-    throw mintFailure(minted.status, requestId);
+    throw createMintProblem(minted.status, requestId);
   }
 
-  const completion = { id: key.id, claims: claimsFor(context, claims), mintedSessionId: minted.claims.session_id };
+  const completion = {
+    id: key.id,
+    claims: buildDatabaseClaims(context, claims),
+    mintedSessionId: minted.claims.session_id,
+  };
   const { data: answer, error: failed } = await database.rpc("complete_qr_challenge", { completion });
   const end = completionAnswer.safeParse(answer);
   if (failed || !end.success || end.data !== "consumed") {
     await discardSession(context, minted.session);
-    if (failed || !end.success) throw failedCall(context, { call: "complete_qr_challenge", error: failed });
+    if (failed || !end.success) throw reportFailedCall(context, { call: "complete_qr_challenge", error: failed });
     return { status: end.data, session: null };
   }
-  return { status: "consumed", session: await renew(context, minted.session) };
+  return { status: "consumed", session: await renewMintedSession(context, minted.session) };
 }
 
 /**
  * Refreshes the minted session, so that its token carries the approver's sign-in time. The first token carries the time
  * of minting and is discarded.
  */
-async function renew(context: AppLoadContext, minted: StoredSession): Promise<StoredSession> {
+async function renewMintedSession(context: AppLoadContext, minted: StoredSession): Promise<StoredSession> {
   // Does not use the backend's own client, which retries for half a minute.
   const renewed = await context.session.refresh(minted.refresh_token);
   if (renewed.status === "refreshed") return renewed.session;
@@ -138,7 +150,7 @@ async function renew(context: AppLoadContext, minted: StoredSession): Promise<St
   throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
 }
 
-function mintFailure(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
+function createMintProblem(status: "no_email" | "no_account" | "refused" | "unavailable", requestId: string): Response {
   if (status === "unavailable") return problem("AUTH_UNAVAILABLE", { requestId });
   const detail = status === "no_email" ? noEmailMessage : "We can’t create a session for this account right now.";
   return problem("CONFLICT", { requestId, detail });

@@ -1,18 +1,18 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { type ChallengeKey, isChallengeId, refusalOf, secretHashOf } from "../session/challenge.ts";
+import { type ChallengeKey, createRefusalResponse, isChallengeId, secretHashOf } from "../session/challenge.ts";
 import { type HandoffRequest, handoffProgress } from "../session/challenge-operations.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
-const time = z.coerce.date().transform((date) => date.toISOString());
+const isoTimeSchema = z.coerce.date().transform((date) => date.toISOString());
 const answer = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("known"),
     id: z.uuid(),
     status: handoffProgress.shape.status,
-    createdAt: time,
-    expiresAt: time,
+    createdAt: isoTimeSchema,
+    expiresAt: isoTimeSchema,
     metadata: z.object({ device: z.string(), address: z.string() }),
   }),
   z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
@@ -24,18 +24,18 @@ const answer = z.discriminatedUnion("outcome", [
  * @throws Response 404 if the id or secret is wrong, 403 FORBIDDEN if another account or this very session created it,
  * 503
  */
-export async function readRequest(
+export async function readHandoffRequest(
   context: AppLoadContext,
   { key, claims }: { key: ChallengeKey; claims: Claims },
 ): Promise<HandoffRequest> {
-  if (!isChallengeId(key.id)) throw refusalOf("not_found", context);
+  if (!isChallengeId(key.id)) throw createRefusalResponse("not_found", context);
   const { sub: userId, session_id: sessionId } = claims;
   const read = await callFunction(context, {
     name: "private.read_qr_request",
     args: { request: { id: key.id, secretHash: secretHashOf(key.secret), userId, sessionId } },
     schema: answer,
   });
-  if (read.outcome !== "known") throw refusalOf(read.outcome, context);
+  if (read.outcome !== "known") throw createRefusalResponse(read.outcome, context);
   const { outcome: _, metadata, ...request } = read;
   return { ...request, ...metadata };
 }

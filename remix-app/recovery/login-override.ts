@@ -3,7 +3,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
-import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 const provenAnswer = z.object({
@@ -45,7 +45,7 @@ export async function signInUnderOverride(
   const { Authorization: _, ...headers } = identityHeaders(env, clientAddress);
   const { auth } = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
-    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
+    global: { headers, fetch: createFetchWithTimeout(authCallTimeoutMs) },
   });
   return auth.signInWithPassword({ email, password });
 }

@@ -26,7 +26,7 @@ export type AccountRecovery =
     }
   | { outcome: "failed"; status: 400 | 403 | 410 | 429 | 503; message: string };
 
-const consumed = z.object({
+const consumedSchema = z.object({
   outcome: z.literal("consumed"),
   credentialId: z.uuid(),
   overrideId: z.uuid(),
@@ -38,7 +38,7 @@ const consumed = z.object({
   replacedPassword: z.boolean(),
   waitMs: z.number(),
 });
-const answer = z.discriminatedUnion("outcome", [consumed, z.object({ outcome: z.literal("rejected") })]);
+const answer = z.discriminatedUnion("outcome", [consumedSchema, z.object({ outcome: z.literal("rejected") })]);
 
 /**
  * Starts a session for a person with the credential from a recovery email. Consuming the credential ends every other
@@ -52,7 +52,7 @@ export async function recoverAccount(context: AppLoadContext, proof: Proof): Pro
   // Attempts with a link are not limited per email, because links are too long to guess.
   const attempt = await guardAttempt(context, { action: "code", ...(byLink ? {} : { email: proof.email }) });
   if (!attempt.admitted) return failWith(attempt.status, attempt.message);
-  const result = await consume(context, proof);
+  const result = await consumeCredential(context, proof);
   await attempt.settle(result === null ? "void" : result.outcome === "consumed" ? "succeeded" : "failed");
   if (result === null) return failWith(503, unavailableMessage);
   if (result.outcome === "rejected") {
@@ -62,7 +62,7 @@ export async function recoverAccount(context: AppLoadContext, proof: Proof): Pro
   return signInRecovered(context, result, byLink ? "link" : "code");
 }
 
-async function consume(context: AppLoadContext, proof: Proof): Promise<z.infer<typeof answer> | null> {
+async function consumeCredential(context: AppLoadContext, proof: Proof): Promise<z.infer<typeof answer> | null> {
   const { env, clientAddress, userAgent, requestId } = context;
   const database = createServiceClient(env).schema("private");
   const browserHash = recoveryBrowserHash(context);
@@ -94,7 +94,7 @@ async function signInRecovered(
     replacedPassword,
     waitMs,
     ...consumption
-  }: z.infer<typeof consumed>,
+  }: z.infer<typeof consumedSchema>,
   method: "link" | "code",
 ): Promise<AccountRecovery> {
   const userId = consumption.userId ?? (await createRecoveredAccount(context, { email, overrideId }));

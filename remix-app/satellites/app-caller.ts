@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { requireAppKeys } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { bearerToken, openidBearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { requireUser, type User } from "../session/user.ts";
@@ -31,27 +31,27 @@ export type Caller = { kind: "user"; user: User } | AppCaller;
 export async function requireCaller(context: AppLoadContext, request: Request): Promise<Caller> {
   const authorization = request.headers.get("authorization");
   const accessToken = openidBearerToken(authorization);
-  if (accessToken !== null) return { kind: "app", tokenHash: hashOf(accessToken) };
+  if (accessToken !== null) return { kind: "app", tokenHash: hashToBytea(accessToken) };
   const token = bearerToken(authorization);
   if (token === null || !isSessionToken(token)) return { kind: "user", user: await requireUser(context, request) };
   const keys = await requireAppKeys(context);
   const jti = await readSessionToken(token, keys.session);
   if (jti === null) throw sessionExpired(context);
-  return { kind: "app", tokenHash: hashOf(jti) };
+  return { kind: "app", tokenHash: hashToBytea(jti) };
 }
 
-const uuid = z.uuid();
-const noWorkspace = "00000000-0000-0000-0000-000000000000";
+const uuidSchema = z.uuid();
+const unknownWorkspaceId = "00000000-0000-0000-0000-000000000000";
 
 /**
  * Returns the workspace id from the URL, for a database function that takes an app session. Replaces a malformed id
  * with an id that does not exist, so that the database function checks the session first.
  */
 export function workspaceIdOrUnknown(id: string | undefined): string {
-  return uuid.safeParse(id).data ?? noWorkspace;
+  return uuidSchema.safeParse(id).data ?? unknownWorkspaceId;
 }
 
-const refusals = refusalOf(
+const refusalAnswer = createRefusalSchema(
   "unauthenticated",
   "mfa_required",
   "unavailable",
@@ -81,9 +81,9 @@ export async function callAsApp<Schema extends z.ZodType>(
     area,
     name,
     args: { token_hash: caller.tokenHash, ...args },
-    schema: z.union([refusals, schema]),
+    schema: z.union([refusalAnswer, schema]),
   });
-  const refusal = refusals.safeParse(answer);
+  const refusal = refusalAnswer.safeParse(answer);
   if (!refusal.success) return answer as z.output<Schema>;
   const { requestId } = context;
   switch (refusal.data.refused) {

@@ -1,8 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { type AppClient, type AppKeys, refuseApp, requireAppKeys } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { deriveSuccessor, hashToBytea, refreshWithKeyRing } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
 import type { Introspection, IssuedSession } from "./app-calls.ts";
 import { issueSessionToken, readSessionToken, sessionSummary } from "./tokens.ts";
@@ -16,11 +16,11 @@ export type TokenOfApp = { client: AppClient; token: string };
  */
 export async function sessionHash(token: string, keys: AppKeys): Promise<string> {
   const jti = await readSessionToken(token, keys.session);
-  return hashOf(jti ?? `not ours: ${token}`);
+  return hashToBytea(jti ?? `not ours: ${token}`);
 }
 
 const introspectionAnswer = z.union([
-  refusalOf("unauthenticated", "unavailable"),
+  createRefusalSchema("unauthenticated", "unavailable"),
   z.object({ active: z.literal(false) }),
   z.object({
     active: z.literal(true),
@@ -32,7 +32,7 @@ const introspectionAnswer = z.union([
   }),
 ]);
 
-const secondsOf = (time: string) => Math.floor(Date.parse(time) / 1000);
+const toUnixSeconds = (time: string) => Math.floor(Date.parse(time) / 1000);
 
 /**
  * Returns a session's current state to its own app (RFC 7662 §2.2). For another app's session or an ended session,
@@ -63,8 +63,8 @@ export async function introspectAppSession(
     sub: session.user,
     sid: session.handoff,
     scope: scopes.join(" "),
-    iat: secondsOf(session.issuedAt),
-    exp: secondsOf(session.expiresAt),
+    iat: toUnixSeconds(session.issuedAt),
+    exp: toUnixSeconds(session.expiresAt),
     ...(profile ?? {}),
   };
 }
@@ -80,16 +80,16 @@ export async function refreshAppSession(
 ): Promise<IssuedSession> {
   const keys = await requireAppKeys(context);
   const jti = await readSessionToken(token, keys.session);
-  const { answer, next } = await refreshByAnyKey(keys.successor, async (key) => {
-    const next = successorBytes(jti ?? token, { key, part: "session" }).toString("base64url");
+  const { answer, next } = await refreshWithKeyRing(keys.successor, async (key) => {
+    const next = deriveSuccessor(jti ?? token, { key, part: "session" }).toString("base64url");
     const answer = await callAppFunction(context, {
       name: "refresh_app_session",
       args: {
         ...client.credentials,
         token_hash: await sessionHash(token, keys),
-        successor_hash: hashOf(next),
+        successor_hash: hashToBytea(next),
       },
-      schema: z.union([refusalOf("unauthenticated", "token", "unavailable"), sessionSummary]),
+      schema: z.union([createRefusalSchema("unauthenticated", "token", "unavailable"), sessionSummary]),
     });
     return { answer, next };
   });

@@ -13,7 +13,7 @@ import {
 } from "../../scripts/test/apps.ts";
 import { one } from "../../supabase/tests/database.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
-import { hashOf } from "../apps/opaque-tokens.ts";
+import { hashToBytea } from "../apps/opaque-tokens.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import type { IssuedAppToken } from "./app-calls.ts";
 
@@ -41,7 +41,7 @@ const begin = async () => (await exchange({ token: await mint(person, app) })).b
 const known = async (accessToken: string) =>
   one<{ count: number; refused: string | null }>(db, {
     sql: "select count(*)::int as count, max(refused) as refused from ai.find_app_token($1)",
-    values: [Buffer.from(hashOf(accessToken).slice(2), "hex")],
+    values: [Buffer.from(hashToBytea(accessToken).slice(2), "hex")],
   });
 
 test("a token exchange returns a gateway token that the database stores as a hash", async () => {

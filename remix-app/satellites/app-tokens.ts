@@ -2,8 +2,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiCredential } from "#shared/ai-key.ts";
 import { type AppClient, refuseApp, requireAppKeys } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf, newOpaqueToken, refreshByAnyKey, successorBytes } from "../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { deriveSuccessor, hashToBytea, newOpaqueToken, refreshWithKeyRing } from "../apps/opaque-tokens.ts";
 import { problem } from "../http/problem.ts";
 import type { ExchangeRequest, IssuedAppToken } from "./app-calls.ts";
 import { reauthRequired, sessionHash, type TokenOfApp } from "./app-sessions.ts";
@@ -12,7 +12,7 @@ import { verifyHandoff } from "./handoff.ts";
 const refreshPrefix = "ttr_ref_";
 const accessPrefix = "ttr_app_";
 const tokenAnswer = z.union([
-  refusalOf("unauthenticated", "token", "scope", "workspace", "unavailable"),
+  createRefusalSchema("unauthenticated", "token", "scope", "workspace", "unavailable"),
   z.object({ user: z.uuid(), workspace: z.uuid(), scopes: z.array(z.string()), expiresAt: z.string() }),
 ]);
 
@@ -32,10 +32,12 @@ export function exchangeAppToken(
   context: AppLoadContext,
   { client, request }: { client: AppClient; request: ExchangeRequest },
 ): Promise<IssuedAppToken> {
-  return "token" in request ? redeem(context, { client, request }) : refresh(context, { client, request });
+  return "token" in request
+    ? redeemCrossAppToken(context, { client, request })
+    : redeemRefreshToken(context, { client, request });
 }
 
-async function redeem(
+async function redeemCrossAppToken(
   context: AppLoadContext,
   { client, request }: { client: AppClient; request: Extract<ExchangeRequest, { token: string }> },
 ): Promise<IssuedAppToken> {
@@ -52,22 +54,22 @@ async function redeem(
       workspace_id: request.workspaceId,
       scopes: request.scopes ?? null,
       access_lookup: pair.access.lookup,
-      access_hash: hashOf(pair.access.text),
-      refresh_hash: hashOf(pair.refreshToken),
+      access_hash: hashToBytea(pair.access.text),
+      refresh_hash: hashToBytea(pair.refreshToken),
     },
     schema: tokenAnswer,
   });
   return toIssuedToken(context, { answer, pair });
 }
 
-async function refresh(
+async function redeemRefreshToken(
   context: AppLoadContext,
   { client, request }: { client: AppClient; request: Extract<ExchangeRequest, { refreshToken: string }> },
 ): Promise<IssuedAppToken> {
   const { successor } = await requireAppKeys(context);
   const { refreshToken } = request;
-  const refreshed = await refreshByAnyKey(successor, async (key) => {
-    const derive = (part: string) => successorBytes(refreshToken, { key, part });
+  const refreshed = await refreshWithKeyRing(successor, async (key) => {
+    const derive = (part: string) => deriveSuccessor(refreshToken, { key, part });
     const pair: Pair = {
       access: await createAiCredential("app_token", (length) => derive(`access ${length}`).subarray(0, length)),
       refreshToken: refreshPrefix + derive("refresh").toString("base64url"),
@@ -76,12 +78,12 @@ async function refresh(
       name: "refresh_app_token",
       args: {
         ...client.credentials,
-        refresh_hash: hashOf(refreshToken),
+        refresh_hash: hashToBytea(refreshToken),
         workspace_id: request.workspaceId,
         scopes: request.scopes ?? null,
         access_lookup: pair.access.lookup,
-        access_hash: hashOf(pair.access.text),
-        successor_hash: hashOf(pair.refreshToken),
+        access_hash: hashToBytea(pair.access.text),
+        successor_hash: hashToBytea(pair.refreshToken),
       },
       schema: tokenAnswer,
     });
@@ -136,7 +138,7 @@ export async function revokeAppCredential(context: AppLoadContext, { client, tok
     name: "revoke_app_credential",
     args: {
       ...client.credentials,
-      token_hash: isAppToken(token) ? hashOf(token) : await sessionHash(token, await requireAppKeys(context)),
+      token_hash: isAppToken(token) ? hashToBytea(token) : await sessionHash(token, await requireAppKeys(context)),
     },
     schema: z.boolean(),
   });

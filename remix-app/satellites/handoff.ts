@@ -1,11 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { type AppClient, type AppKeys, refuseApp, requireAllowance, requireAppKeys } from "../apps/app-client.ts";
-import { appsUnavailable, callAppFunction, refusalOf } from "../apps/app-database.ts";
-import { hashOf, newOpaqueToken } from "../apps/opaque-tokens.ts";
+import { type AppClient, type AppKeys, refuseApp, requireAllowedAttempt, requireAppKeys } from "../apps/app-client.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
+import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import type { KeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
-import { claimsFor } from "../session/approval-proof.ts";
+import { buildDatabaseClaims } from "../session/approval-proof.ts";
 import type { User } from "../session/user.ts";
 import type { HandoffPreview, HandoffSessions, IssuedSession } from "./app-calls.ts";
 import { issueSessionToken, sessionSummary, signToken, verifyToken } from "./tokens.ts";
@@ -24,15 +24,15 @@ export async function mintCrossAppToken(
   const { requestId, session } = context;
   if (session.auth.status !== "authenticated") throw problem("UNAUTHENTICATED", { requestId });
   const keys = await requireAppKeys(context);
-  await requireAllowance(context, { action: "handoff", userId: user.id });
+  await requireAllowedAttempt(context, { action: "handoff", userId: user.id });
   const facts = await callAppFunction(context, {
     name: "required_mfa_proof",
     args: {
-      claims: claimsFor(context, session.auth.claims),
+      claims: buildDatabaseClaims(context, session.auth.claims),
       target_app: targetApp,
       lifetime_seconds: expirySeconds,
     },
-    schema: z.union([refusalOf("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
+    schema: z.union([createRefusalSchema("unauthenticated", "mfa_required", "unavailable", "not_found"), handoffFacts]),
   });
   const noApp = () => problem("NOT_FOUND", { requestId, detail: "This app doesn’t exist, or it’s turned off." });
   if ("refused" in facts) {
@@ -50,7 +50,7 @@ export async function mintCrossAppToken(
   const token = newOpaqueToken("xat_");
   const isStored = await callAppFunction(context, {
     name: "mint_cross_app_token",
-    args: { token_hash: hashOf(token), facts, proof: await signProof(facts, keys.proof) },
+    args: { token_hash: hashToBytea(token), facts, proof: await signProof(facts, keys.proof) },
     schema: z.boolean(),
   });
   if (!isStored) throw noApp();
@@ -90,11 +90,11 @@ export async function verifyHandoff(
   { client, token }: { client: AppClient; token: string },
 ): Promise<VerifiedHandoff | null> {
   const keys = await requireAppKeys(context);
-  const tokenHash = hashOf(token);
+  const tokenHash = hashToBytea(token);
   const answer = await callAppFunction(context, {
     name: "cross_app_token_proof",
     args: { ...client.credentials, token_hash: tokenHash },
-    schema: z.union([refusalOf("unauthenticated"), appAnswer]),
+    schema: z.union([createRefusalSchema("unauthenticated"), appAnswer]),
   });
   if ("refused" in answer) throw await refuseApp(context);
   const { app, proof } = answer;
@@ -123,11 +123,11 @@ export async function openAppSessions(
       token_hash: tokenHash,
       proof,
       facts,
-      app_hash: hashOf(appPart),
-      central_hash: hashOf(centralPart),
+      app_hash: hashToBytea(appPart),
+      central_hash: hashToBytea(centralPart),
     },
     schema: z.union([
-      refusalOf("unauthenticated", "token", "unavailable"),
+      createRefusalSchema("unauthenticated", "token", "unavailable"),
       z.object({ app: sessionSummary, central: sessionSummary.optional() }),
     ]),
   });
@@ -161,7 +161,7 @@ export async function previewHandoff(
   return { userId: facts.user, ...profile };
 }
 
-const second = z.number().int().nonnegative();
+const unixSecondsSchema = z.number().int().nonnegative();
 
 /** What a session has proved at the time of the handoff, as returned by private.required_mfa_proof. */
 export const handoffFacts = z.object({
@@ -170,9 +170,9 @@ export const handoffFacts = z.object({
   targetId: z.uuid(),
   session: z.uuid(),
   factor: z.uuid().nullable(),
-  secondFactorAt: second.nullable(),
-  primaryAt: second.nullable(),
-  generation: second.nullable(),
+  secondFactorAt: unixSecondsSchema.nullable(),
+  primaryAt: unixSecondsSchema.nullable(),
+  generation: unixSecondsSchema.nullable(),
   validUntil: z.string().nullable(),
   issuedAt: z.string(),
   expiresAt: z.string(),
@@ -180,11 +180,11 @@ export const handoffFacts = z.object({
 
 export type HandoffFacts = z.infer<typeof handoffFacts>;
 
-const type = "mfa-proof+jwt";
+const proofTokenType = "mfa-proof+jwt";
 
 /** Signs a handoff's facts as a proof of required MFA for one user and one target. */
 function signProof(facts: HandoffFacts, keys: KeyRing): Promise<string> {
-  return signToken(facts, { type, keys });
+  return signToken(facts, { type: proofTokenType, keys });
 }
 
 /**
@@ -195,6 +195,6 @@ async function readProof(
   proof: string,
   { keys, appId }: { keys: KeyRing; appId: string },
 ): Promise<HandoffFacts | null> {
-  const facts = handoffFacts.safeParse(await verifyToken(proof, { type, keys }));
+  const facts = handoffFacts.safeParse(await verifyToken(proof, { type: proofTokenType, keys }));
   return facts.success && facts.data.targetId === appId ? facts.data : null;
 }

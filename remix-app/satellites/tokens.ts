@@ -17,9 +17,9 @@ export const sessionSummary = z.object({
 
 export type SessionSummary = z.infer<typeof sessionSummary>;
 
-const type = "app-session+jwt";
+const sessionTokenType = "app-session+jwt";
 const claimsSchema = z.object({ sub: z.uuid(), sid: z.uuid(), jti: z.string().min(43) });
-const seconds = (time: string) => Math.floor(Date.parse(time) / 1000);
+const toUnixSeconds = (time: string) => Math.floor(Date.parse(time) / 1000);
 
 export interface IssueOptions {
   keys: KeyRing;
@@ -40,15 +40,18 @@ export async function issueSessionToken(session: SessionSummary, options: IssueO
     sid: session.id,
     factor: session.factor,
     jti,
-    iat: seconds(session.issuedAt),
-    exp: seconds(session.expiresAt),
+    iat: toUnixSeconds(session.issuedAt),
+    exp: toUnixSeconds(session.expiresAt),
   };
-  return { token: await signToken(claims, { type, keys }), expiresAt: new Date(session.expiresAt).toISOString() };
+  return {
+    token: await signToken(claims, { type: sessionTokenType, keys }),
+    expiresAt: new Date(session.expiresAt).toISOString(),
+  };
 }
 
 /** Returns the random part of a token that we signed, or null for any other text. */
 export async function readSessionToken(token: string, keys: KeyRing): Promise<string | null> {
-  const claims = claimsSchema.safeParse(await verifyToken(token, { type, keys }));
+  const claims = claimsSchema.safeParse(await verifyToken(token, { type: sessionTokenType, keys }));
   return claims.success ? claims.data.jti : null;
 }
 
@@ -57,7 +60,7 @@ export async function readSessionToken(token: string, keys: KeyRing): Promise<st
  * token.
  */
 export function isSessionToken(token: string): boolean {
-  return typeOf(token) === type;
+  return typeOf(token) === sessionTokenType;
 }
 
 /**

@@ -3,7 +3,7 @@ import { deviceName } from "../activity/device-name.ts";
 import { eventMail } from "../activity/notice-mail.ts";
 import type { Env } from "../config/env.server.ts";
 import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
-import { forgetMail } from "../mail/send-mail.ts";
+import { deleteSentMail } from "../mail/send-mail.ts";
 import { deliverMail } from "../mail/transport.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
@@ -61,15 +61,18 @@ async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
   await Promise.all(
     mails.map(async (mail) => {
       const { id, attempts } = mail;
-      const failure = await deliverMail(env, { mail: textOf(mail, mailSite(env)), id });
-      if (failure === null) await forgetMail(env, id);
+      const failure = await deliverMail(env, { mail: buildMail(mail, mailSite(env)), id });
+      if (failure === null) await deleteSentMail(env, id);
       else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
     }),
   );
   return mails.length;
 }
 
-function textOf({ recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number], site: MailSite): Mail {
+function buildMail(
+  { recipient: to, subject, body, event }: z.infer<typeof claimedMails>[number],
+  site: MailSite,
+): Mail {
   if (!event) return { to, subject: subject ?? "", text: body ?? "" };
   const { createdAt: when, ip, userAgent, device, ...rest } = event;
   const browser = deviceName(userAgent ?? "");

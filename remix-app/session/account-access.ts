@@ -8,7 +8,7 @@ import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { getUser, requireFreshUser, type User } from "./user.ts";
 
-const listedWay = z.object({
+const accessWayRow = z.object({
   /** The item's key in the form: its kind, followed by its id if it has one. */
   key: z.string(),
   kind: z.enum([
@@ -36,9 +36,12 @@ const listedWay = z.object({
   unconfirmed: z.boolean(),
 });
 
-const way = listedWay.transform(({ userAgent, ...item }) => ({ ...item, name: nameOf({ userAgent, ...item }) }));
+const accessWaySchema = accessWayRow.transform(({ userAgent, ...item }) => ({
+  ...item,
+  name: nameOf({ userAgent, ...item }),
+}));
 
-function nameOf({ kind, name, userAgent, provider, device }: z.output<typeof listedWay>): string | null {
+function nameOf({ kind, name, userAgent, provider, device }: z.output<typeof accessWayRow>): string | null {
   if (kind === "session") return name ?? deviceName(userAgent ?? "");
   return kind === "passkey" ? passkeyName({ name, aaguid: provider, device }) : name;
 }
@@ -48,7 +51,7 @@ const accountAccess = z.object({
   listedAt: z.string(),
   confirmedAt: utcText.nullable(),
   email: z.string().nullable(),
-  ways: z.array(way),
+  ways: z.array(accessWaySchema),
   /**
    * The sessions that the list leaves out. `key` selects all of them, `count` is at most 1,001, and `isNew` is true if
    * any of them is new.
@@ -57,7 +60,7 @@ const accountAccess = z.object({
 });
 
 /** One thing that can open an account or act for it. */
-export type AccessWay = z.output<typeof way>;
+export type AccessWay = z.output<typeof accessWaySchema>;
 /** Everything that can open an account or act for it. */
 export type AccountAccess = z.output<typeof accountAccess>;
 
@@ -93,7 +96,7 @@ export const accessState = z.object({
  * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed.
  * The current session and what the account needs to remain usable are never among them.
  */
-export function preselect(
+export function listPreselectedKeys(
   { env }: Pick<AppLoadContext, "env">,
   { access: { ways, otherSessions }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
 ): string[] {
@@ -118,7 +121,7 @@ export function preselect(
 const confirmation = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("confirmed"),
-    removed: z.array(way),
+    removed: z.array(accessWaySchema),
     endedSessions: z.array(z.object({ id: z.uuid(), device: z.string().nullable(), userAgent: z.string().nullable() })),
   }),
   z.object({ outcome: z.enum(["last_method", "last_of_required", "insufficient_aal", "not_found"]) }),
@@ -188,7 +191,7 @@ export async function confirmAccess(
   if (result.outcome === "not_found") throw problem("REAUTH_REQUIRED", { requestId });
   if (result.outcome === "insufficient_aal") throw problem("MFA_REQUIRED", { requestId });
   if (result.outcome !== "confirmed") return { status: result.outcome };
-  await describeEvents(context, { userId: user.id, ...result });
+  await addEventDetails(context, { userId: user.id, ...result });
   return { status: "confirmed", removed: result.removed.length };
 }
 
@@ -203,7 +206,7 @@ const removalEvents = {
 } as const;
 
 /** Adds this request's device and IP address to the events that the database recorded with the change. */
-async function describeEvents(
+async function addEventDetails(
   context: AppLoadContext,
   {
     userId,

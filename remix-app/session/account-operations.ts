@@ -1,13 +1,13 @@
 import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import type { ProblemCode } from "../http/problem.ts";
-import { account } from "./vault.ts";
+import { accountSchema } from "./vault.ts";
 
 /** Requests and responses of the calls about a browser's accounts. */
 export const accountList = z.object({
   activeAccountId: z.uuid().nullable(),
   /** The most recently active one first. */
-  accounts: z.array(account).readonly(),
+  accounts: z.array(accountSchema).readonly(),
 });
 export type AccountList = z.output<typeof accountList>;
 
@@ -38,8 +38,8 @@ export const sessionAnswer = z.object({
 });
 export type SessionAnswer = z.output<typeof sessionAnswer>;
 
-const tag = "Session and accounts";
-const accountId = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
+const operationTag = "Session and accounts";
+const exampleAccountId = "7c9e6679-7425-40de-944b-e07fc1f90ae7";
 
 /** API operations about a session and about the accounts of a browser. */
 export const accountOperations: readonly Operation<ProblemCode>[] = [
@@ -47,7 +47,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "getSession",
     method: "GET",
     path: "/api/v1/auth/session",
-    tag,
+    tag: operationTag,
     summary: "Get the current session",
     description:
       "Also returns a session whose second factor is still pending. Use it for display only: every request is authorized separately.",
@@ -61,7 +61,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "listAccounts",
     method: "GET",
     path: "/api/v1/auth/accounts",
-    tag,
+    tag: operationTag,
     summary: "List the accounts in this browser",
     description:
       "The most recently active account comes first. With a bearer token, the list has only that token's account.",
@@ -73,12 +73,12 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "switchAccount",
     method: "POST",
     path: "/api/v1/auth/accounts/switch",
-    tag,
+    tag: operationTag,
     summary: "Switch to another account in this browser",
     description:
       "A 401 REAUTH_REQUIRED means that the account's stored session is no longer valid and was removed. List the accounts again and ask the user to sign in.",
     credentials: ["session"],
-    body: { schema: switchRequest, example: { accountId, targetRoute: "/workspaces" } },
+    body: { schema: switchRequest, example: { accountId: exampleAccountId, targetRoute: "/workspaces" } },
     answers: [
       {
         status: 200,
@@ -92,7 +92,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "noteCurrentRoute",
     method: "PATCH",
     path: "/api/v1/auth/accounts/current",
-    tag,
+    tag: operationTag,
     summary: "Save the page to open when switching back to this account",
     description: "The next switch to this account opens that page. Sign-in and sign-out pages are refused.",
     credentials: ["session"],
@@ -104,7 +104,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "signOutAccount",
     method: "DELETE",
     path: "/api/v1/auth/accounts/{accountId}",
-    tag,
+    tag: operationTag,
     summary: "Sign out of one account in this browser",
     credentials: ["session"],
     answers: [
@@ -120,7 +120,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "signOutActiveAccount",
     method: "POST",
     path: "/api/v1/auth/accounts/logout",
-    tag,
+    tag: operationTag,
     summary: "Sign out of the active account",
     description: "The most recently used other account becomes active, if there is one.",
     credentials: ["session", "bearer"],
@@ -137,7 +137,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "signOutAllAccounts",
     method: "POST",
     path: "/api/v1/auth/accounts/logout-all",
-    tag,
+    tag: operationTag,
     summary: "Sign out of all accounts in this browser",
     credentials: ["session", "bearer"],
     answers: [{ status: 200, description: "All accounts in this browser are signed out.", schema: signOutResponse }],
@@ -147,7 +147,7 @@ export const accountOperations: readonly Operation<ProblemCode>[] = [
     id: "signOutEverywhere",
     method: "POST",
     path: "/api/v1/auth/accounts/logout-everywhere",
-    tag,
+    tag: operationTag,
     summary: "Sign the active account out everywhere",
     description:
       "Ends every session of the account on every device, including this one, and revokes its app sessions and app tokens. Requires a recent identity confirmation.",

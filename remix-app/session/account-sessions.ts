@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
-import { type Position, pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, type Position, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import type { User } from "./user.ts";
@@ -54,7 +54,10 @@ export interface AccountSession extends z.output<typeof listedSession> {
  * The list position right after the requesting session. The requesting session always comes first. All other sessions
  * follow, regardless of when they were seen.
  */
-const afterFirst: Position = { createdAt: "9999-12-31T23:59:59Z", id: "ffffffff-ffff-ffff-ffff-ffffffffffff" };
+const positionAfterCurrent: Position = {
+  createdAt: "9999-12-31T23:59:59Z",
+  id: "ffffffff-ffff-ffff-ffff-ffffffffffff",
+};
 
 type SessionOwner = Pick<User, "id" | "sessionId">;
 type SessionQuery = { user: SessionOwner; limit: number; cursor?: string | undefined };
@@ -86,7 +89,7 @@ export async function listSessions(
  * Returns the position at which a page of sessions begins. @throws Response 400 INVALID_REQUEST if the cursor is not ours
  */
 export function sessionPosition({ requestId }: Pick<AppLoadContext, "requestId">, cursor: string | undefined) {
-  return positionOf(cursor, { read: readCursor, requestId });
+  return parseCursor(cursor, { read: readCursor, requestId });
 }
 
 /** Returns the first `limit` of the given sessions, and the cursor of the next page if there are more. */
@@ -94,10 +97,10 @@ export function sessionPage(
   found: z.output<typeof sessionRows>,
   { user, limit }: Omit<SessionQuery, "cursor">,
 ): { sessions: AccountSession[]; nextCursor: string | null } {
-  const { records, nextCursor } = pageOf(found, {
+  const { records, nextCursor } = buildPage(found, {
     limit,
     cursorOf: ({ id, refreshed_at }) =>
-      writeCursor(id === user.sessionId ? afterFirst : { createdAt: refreshed_at, id }),
+      writeCursor(id === user.sessionId ? positionAfterCurrent : { createdAt: refreshed_at, id }),
   });
   const sessions = records.map((session) => ({
     id: session.id,

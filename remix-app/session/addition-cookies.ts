@@ -14,12 +14,12 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
 
 type Context = CookieContext & { cookie: KeyRing };
 
-const mergedSeconds = 24 * 60 * 60;
-const confirmedSeconds = 60;
+const mergedMaxAgeSeconds = 24 * 60 * 60;
+const confirmedMaxAgeSeconds = 60;
 const markLength = 8;
-const suffix = /\.([0-9a-f]{8})(~?)$/;
+const mergeMarkPattern = /\.([0-9a-f]{8})(~?)$/;
 
-function markOf(device: Device): string {
+function computeMergeMark(device: Device): string {
   return secretHash(device).slice(0, markLength);
 }
 
@@ -30,9 +30,9 @@ function markOf(device: Device): string {
 export function readAdditions(context: Context, device: Device): string[] {
   const secrets = cookiesWithPrefix(context, cookies.addition).flatMap((cookie) => {
     const value = readCookie(context, cookie);
-    const [, mark] = suffix.exec(value) ?? [];
-    if (mark === markOf(device)) return [];
-    const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
+    const [, mark] = mergeMarkPattern.exec(value) ?? [];
+    if (mark === computeMergeMark(device)) return [];
+    const addition = parseDeviceCookie(value.replace(mergeMarkPattern, ""), context.cookie);
     return addition?.id === device.id ? [addition.secret] : [];
   });
   return [...new Set(secrets)];
@@ -40,7 +40,7 @@ export function readAdditions(context: Context, device: Device): string[] {
 
 /** Stores an addition in its own cookie. */
 export function writeAddition(context: Context, addition: Device): void {
-  const name = cookies.addition.name + markOf(addition);
+  const name = cookies.addition.name + computeMergeMark(addition);
   writeCookie(context, { ...cookies.addition, name }, { value: deviceCookieValue(addition, context.cookie) });
 }
 
@@ -60,14 +60,14 @@ export function settleAdditions(
 ): void {
   for (const cookie of cookiesWithPrefix(context, cookies.addition)) {
     const value = readCookie(context, cookie);
-    const addition = parseDeviceCookie(value.replace(suffix, ""), context.cookie);
-    const [, mark, confirmation] = suffix.exec(value) ?? [];
-    if (device && mark === markOf(device)) {
+    const addition = parseDeviceCookie(value.replace(mergeMarkPattern, ""), context.cookie);
+    const [, mark, confirmation] = mergeMarkPattern.exec(value) ?? [];
+    if (device && mark === computeMergeMark(device)) {
       const isConfirmed = cookieSecret === device.secret && !confirmation;
-      if (isConfirmed) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: confirmedSeconds });
+      if (isConfirmed) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: confirmedMaxAgeSeconds });
     } else if (device && addition?.id === device.id && merged.includes(addition.secret)) {
-      const markedValue = `${deviceCookieValue(addition, context.cookie)}.${markOf(device)}`;
-      writeCookie(context, cookie, { value: markedValue, maxAgeSeconds: mergedSeconds });
+      const markedValue = `${deviceCookieValue(addition, context.cookie)}.${computeMergeMark(device)}`;
+      writeCookie(context, cookie, { value: markedValue, maxAgeSeconds: mergedMaxAgeSeconds });
     } else clearCookie(context, cookie);
   }
 }

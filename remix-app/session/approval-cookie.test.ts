@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { clearApprovalCookie, readApproval, writeApprovalCookie } from "./cookies.ts";
+import { clearApprovalCookie, readApprovalValidity, writeApprovalCookie } from "./cookies.ts";
 
 const now = Date.parse("2026-11-21T12:00:00Z");
 const validUntil = new Date(now + 12 * 3_600_000).toISOString();
@@ -25,7 +25,7 @@ function written(): { value: string; header: string } {
 }
 
 const validityOf = (value: string, session = sessionId) =>
-  readApproval(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
+  readApprovalValidity(contextOf(`ttr_mfa_mobile_approval=${value}`), session);
 
 test("the approval cookie is host-only, HttpOnly, and lasts as long as the approval", () => {
   expect(written().header).toMatch(/; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
@@ -49,7 +49,7 @@ test.each([
   [
     "signed by another server",
     (value: string) =>
-      readApproval(
+      readApprovalValidity(
         { ...contextOf(`ttr_mfa_mobile_approval=${value}`), env: { ...env, SUPABASE_SECRET_KEY: "another" } },
         sessionId,
       ),
@@ -59,7 +59,7 @@ test.each([
 });
 
 test("a request without an approval cookie has no stored approval", () => {
-  expect(readApproval(contextOf(null), sessionId)).toBe("none");
+  expect(readApprovalValidity(contextOf(null), sessionId)).toBe("none");
 });
 
 test("clearing an approval expires this host's cookie and the cookie that a sibling host set for the domain", () => {
@@ -69,5 +69,5 @@ test("clearing an approval expires this host's cookie and the cookie that a sibl
   expect(headers).toHaveLength(2);
   for (const header of headers) expect(header).toMatch(/^ttr_mfa_mobile_approval=; Max-Age=0;/);
   expect(headers.filter((header) => header.includes("Domain=example.com"))).toHaveLength(1);
-  expect(readApproval(context, sessionId)).toBe("none");
+  expect(readApprovalValidity(context, sessionId)).toBe("none");
 });

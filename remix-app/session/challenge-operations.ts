@@ -12,15 +12,15 @@ const newChallenge = { id: z.uuid(), secret: z.string(), expiresAt: z.iso.dateti
 /** `payload` is the text of the QR code: a link with the secret in its fragment. */
 export const newHandoff = z.object({ ...newChallenge, payload: z.url() });
 export type NewHandoff = z.output<typeof newHandoff>;
-/** `pairCode` is only for the requesting page. */
+/** `pairCodeSchema` is only for the requesting page. */
 export const newApprovalRequest = z.object({ ...newChallenge, pairCode: z.string().regex(/^\d{6}$/) });
 export type NewApprovalRequest = z.output<typeof newApprovalRequest>;
 
-const secret = z.string().min(1).max(128);
-export const handoffApproval = z.strictObject({ secret, device: approvingDevice });
-export const handoffRejection = z.strictObject({ secret });
-const handoffApproved = z.object({ status: z.literal("approved") });
-const handoffRejected = z.object({ status: z.literal("rejected") });
+const secretSchema = z.string().min(1).max(128);
+export const handoffApproval = z.strictObject({ secret: secretSchema, device: approvingDevice });
+export const handoffRejection = z.strictObject({ secret: secretSchema });
+const approvedResponse = z.object({ status: z.literal("approved") });
+const rejectedResponse = z.object({ status: z.literal("rejected") });
 
 /** `session` is present only if this request consumed the challenge. The response then also sets the cookies. */
 export const handoffProgress = z.object({
@@ -41,19 +41,19 @@ const requestForPhone = z.object({
 const handoffRequest = requestForPhone.extend({ status: handoffProgress.shape.status });
 export type HandoffRequest = z.output<typeof handoffRequest>;
 
-const pairCode = z.string().regex(/^\d{6}$/);
+const pairCodeSchema = z.string().regex(/^\d{6}$/);
 /**
  * Rejecting needs no code. The code is on the requesting page, which a person who did not make the request cannot see.
  */
 export const approvalDecision = z.discriminatedUnion("decision", [
-  z.strictObject({ decision: z.literal("approve"), pairCode, device: approvingDevice }),
+  z.strictObject({ decision: z.literal("approve"), pairCode: pairCodeSchema, device: approvingDevice }),
   z.strictObject({
     decision: z.literal("reject"),
-    pairCode: pairCode.or(z.literal("")).default(""),
+    pairCode: pairCodeSchema.or(z.literal("")).default(""),
     device: approvingDevice,
   }),
 ]);
-const approvalDecided = z.object({ status: z.enum(["approved", "rejected"]) });
+const decisionResponse = z.object({ status: z.enum(["approved", "rejected"]) });
 
 /** `validUntil` is the time at which a bound approval expires. */
 const approvalProgress = z.object({
@@ -114,7 +114,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
       "For the app of the same account. The app lock must be on, and the user must have authenticated on the phone.",
     credentials: ["bearer"],
     body: { schema: handoffApproval, example: { secret: exampleSecret, device } },
-    answers: [{ status: 200, description: "The handoff is approved.", schema: handoffApproved }],
+    answers: [{ status: 200, description: "The handoff is approved.", schema: approvedResponse }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
   },
   {
@@ -125,7 +125,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
     summary: "Reject a QR handoff from a phone",
     credentials: ["bearer"],
     body: { schema: handoffRejection, example: { secret: exampleSecret } },
-    answers: [{ status: 200, description: "The handoff is rejected.", schema: handoffRejected }],
+    answers: [{ status: 200, description: "The handoff is rejected.", schema: rejectedResponse }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
   },
   {
@@ -161,7 +161,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
       "Call it from another session of the same account that has completed its second step. The fifth wrong code locks the request.",
     credentials: ["bearer"],
     body: { schema: approvalDecision, example: { decision: "approve", pairCode: "428913", device } },
-    answers: [{ status: 200, description: "The decision.", schema: approvalDecided }],
+    answers: [{ status: 200, description: "The decision.", schema: decisionResponse }],
     problems: ["INVALID_REQUEST", "FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT", "GONE"],
   },
   {

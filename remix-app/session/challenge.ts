@@ -21,16 +21,16 @@ export interface ChallengeKey {
 }
 
 /** A challenge's public status. `consumed` ends a handoff, `bound` and `locked` end an approval. */
-const status = z.enum(["created", "approved", "consumed", "bound", "rejected", "locked", "expired"]);
-export type ChallengeStatus = z.infer<typeof status>;
+const statusSchema = z.enum(["created", "approved", "consumed", "bound", "rejected", "locked", "expired"]);
+export type ChallengeStatus = z.infer<typeof statusSchema>;
 
-const time = z.coerce.date().transform((date) => date.toISOString());
+const timeSchema = z.coerce.date().transform((date) => date.toISOString());
 const readResult = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("known"),
-    status,
-    expiresAt: time,
-    validUntil: time.nullable(),
+    status: statusSchema,
+    expiresAt: timeSchema,
+    validUntil: timeSchema.nullable(),
     mintedSessionId: z.uuid().nullable(),
   }),
   z.object({ outcome: z.enum(["not_found", "forbidden"]) }),
@@ -83,12 +83,12 @@ export async function requireChallenge(
   options: Parameters<typeof readChallenge>[1],
 ): Promise<ChallengeProgress> {
   const progress = await readChallenge(context, options);
-  if (typeof progress === "string") throw refusalOf(progress, context);
+  if (typeof progress === "string") throw createRefusalResponse(progress, context);
   return progress;
 }
 
 /** Logs a call that the database did not answer as expected. Returns 503 UNAVAILABLE. */
-export function failedCall(
+export function reportFailedCall(
   { requestId }: Pick<AppLoadContext, "requestId">,
   { call, error }: { call: string; error: { code: string } | null },
 ): Response {
@@ -99,7 +99,7 @@ export function failedCall(
 /** Why a phone's answer or a browser's poll was refused. */
 export type ChallengeRefusal = "not_found" | "forbidden" | "mfa_required" | "expired" | "conflict";
 
-const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
+const refusalProblems: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> = {
   not_found: { code: "NOT_FOUND", detail: "This request doesn’t exist. It may be mistyped or expired." },
   forbidden: { code: "FORBIDDEN", detail: "You can’t answer this request from this device." },
   mfa_required: { code: "MFA_REQUIRED", detail: "Verify your second factor on this device first." },
@@ -107,12 +107,15 @@ const refusals: Record<ChallengeRefusal, { code: ProblemCode; detail: string }> 
   conflict: { code: "CONFLICT", detail: "This request was already answered, or is locked." },
 };
 
-export function refusalOf(refusal: ChallengeRefusal, { requestId }: Pick<AppLoadContext, "requestId">): Response {
-  const { code, detail } = refusals[refusal];
+export function createRefusalResponse(
+  refusal: ChallengeRefusal,
+  { requestId }: Pick<AppLoadContext, "requestId">,
+): Response {
+  const { code, detail } = refusalProblems[refusal];
   return problem(code, { requestId, detail });
 }
 
-const part = /^[A-Za-z0-9_-]{1,64}$/;
+const cookiePartPattern = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** Stores in a cookie the challenge that a page waits for, with the other data that the page shows. */
 export function writeChallengeCookie(
@@ -130,7 +133,7 @@ export function readChallengeCookie(
 ): (ChallengeKey & { shown: string }) | null {
   const [id, secret, shown = "", ...more] = readCookie(context, cookie).split(".");
   if (!id || !secret || more.length > 0) return null;
-  return [id, secret, shown || "-"].every((text) => part.test(text)) ? { id, secret, shown } : null;
+  return [id, secret, shown || "-"].every((text) => cookiePartPattern.test(text)) ? { id, secret, shown } : null;
 }
 
 /** A new challenge with its secret. The browser that begins the challenge receives the secret only once. */
@@ -176,14 +179,14 @@ export async function beginChallenge(
   throw problem("RATE_LIMITED", { requestId, detail, headers });
 }
 
-const line = z.string().refine(isReadable);
+const singleLineSchema = z.string().refine(isReadable);
 
 /** A phone's description of itself, sent with its answer. */
 export const approvingDevice = z.object({
-  name: line.trim().min(1).max(100),
+  name: singleLineSchema.trim().min(1).max(100),
   platform: z.enum(["ios", "android"]),
   appLock: z.boolean().optional(),
-  localAuthentication: line.max(32).nullish(),
+  localAuthentication: singleLineSchema.max(32).nullish(),
 });
 
 const localAuthentications: readonly unknown[] = ["biometric", "passcode"];

@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { type AuthFailure, authFailure, generalFailure, mailFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, mapAuthError, mapGeneralError, mapMailError } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { newPasswordSchema } from "./credentials.ts";
 import { findPasswordFault } from "./password-fault.ts";
@@ -43,7 +43,7 @@ const proofFields: Record<string, PasswordProof> = {
 };
 
 /** The backend's error codes for a wrong proof. */
-const guesses = new Set(["current_password_invalid", "reauthentication_not_valid"]);
+const wrongProofCodes = new Set(["current_password_invalid", "reauthentication_not_valid"]);
 
 /**
  * Changes the password of this request's user and notifies the owner by email. The identity backend then ends the
@@ -75,22 +75,23 @@ export async function changePassword(
     ...(code ? { nonce: code } : {}),
   });
   // A weak-password error doesn't show whether the code was right, so the attempt stays counted.
-  if (!error || guesses.has(error.code ?? "") || generalFailure(error)) await attempt.settle(outcomeOf(error));
+  if (!error || wrongProofCodes.has(error.code ?? "") || mapGeneralError(error))
+    await attempt.settle(getAttemptOutcome(error));
   if (!error) {
     await recordEvent(context, { userId, kind: first ? "password_added" : "password_changed" });
     return { status: "changed" };
   }
-  if (error.code === "reauthentication_needed") return mailCode(context);
-  const { status: httpStatus, message } = authFailure(error, "This password wasn’t accepted. Choose another one.");
-  if (generalFailure(error)) return { status: "refused", httpStatus, formErrors: [message], ask: null };
+  if (error.code === "reauthentication_needed") return sendReauthenticationCode(context);
+  const { status: httpStatus, message } = mapAuthError(error, "This password wasn’t accepted. Choose another one.");
+  if (mapGeneralError(error)) return { status: "refused", httpStatus, formErrors: [message], ask: null };
   const ask = proofFields[error.code ?? ""] ?? null;
   return { status: "refused", httpStatus, fieldErrors: { [ask ?? "password"]: [message] }, ask };
 }
 
 /** Requests an emailed code from the identity backend. A recently sent code remains valid. */
-async function mailCode(context: AppLoadContext): Promise<PasswordChange> {
+async function sendReauthenticationCode(context: AppLoadContext): Promise<PasswordChange> {
   const { error } = await context.session.sessionClient().auth.reauthenticate();
-  const failure = mailFailure(error);
+  const failure = mapMailError(error);
   if (failure) return { status: "refused", httpStatus: failure.status, formErrors: [failure.message], ask: null };
   const message = "You signed in more than a day ago, so we emailed you a code. Enter it with your new password.";
   return { status: "refused", httpStatus: 400, formErrors: [message], ask: "code" };

@@ -1,5 +1,5 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
-import { claimsOfIssued } from "#shared/claims.ts";
+import { decodeIssuedClaims } from "#shared/claims.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -47,7 +47,7 @@ export async function completeSignIn(
     await discardSession(context, session);
     throw tooLargeForCookie(context);
   }
-  const claims = claimsOfIssued(session.access_token);
+  const claims = decodeIssuedClaims(session.access_token);
   await storeSignIn(context, { session, claims, inPlaceOf });
   const { sub: userId, session_id: sessionId, email = null } = claims;
   const [state] = await Promise.all([
@@ -59,7 +59,7 @@ export async function completeSignIn(
   const name = facts?.user.displayName ?? null;
   const mustReplacePassword =
     password !== undefined && isEasyToGuess({ password, email, name }, { product: context.env.BRAND_NAME });
-  if (mustReplacePassword) await requirePasswordReplacement(context, { session, claims });
+  if (mustReplacePassword) await restrictToPasswordReplacement(context, { session, claims });
   context.session.store(session);
   rememberMethod(context, method);
   const next = mustReplacePassword ? replacePasswordPath(destination) : destination;
@@ -71,7 +71,7 @@ export async function completeSignIn(
  * Restricts a session to replacing the account's password. Ends the session if it can't be restricted.
  * @throws Response 503 AUTH_UNAVAILABLE if the session can't be restricted
  */
-async function requirePasswordReplacement(context: AppLoadContext, { session, claims }: NewSession): Promise<void> {
+async function restrictToPasswordReplacement(context: AppLoadContext, { session, claims }: NewSession): Promise<void> {
   const { env, requestId } = context;
   const { error } = await createServiceClient(env)
     .schema("private")

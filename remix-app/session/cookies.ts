@@ -2,7 +2,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { combineChunks, createChunks, isChunkLike, stringToBase64URL } from "@supabase/ssr";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
-import { derivedKey, hmac, isSignature, type KeyRing } from "../crypto/derived-key.ts";
+import { deriveServerKey, hmac, isSignature, type KeyRing } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import {
   type CookieAttributes,
@@ -39,7 +39,7 @@ export interface SessionCookieScope {
 }
 
 const encodingPrefix = "base64-";
-const encoded = /^base64-([\w-]+)$/;
+const encodedSessionPattern = /^base64-([\w-]+)$/;
 /** Leaves room for the other cookies, since all of our cookies together must stay below 8 KB. */
 export const maxSessionCookieBytes = 6 * 1024;
 
@@ -76,7 +76,7 @@ function sessionCookieAttributes({ domain, secure }: SessionCookieScope): Cookie
 
 /** Reads the session from the request's cookies. Null if it is missing or incomplete. */
 export async function readSessionCookie(jar: CookieJar, { name }: SessionCookieScope): Promise<StoredSession | null> {
-  const [, text] = encoded.exec((await combineChunks(name, (chunk) => jar.get(chunk))) ?? "") ?? [];
+  const [, text] = encodedSessionPattern.exec((await combineChunks(name, (chunk) => jar.get(chunk))) ?? "") ?? [];
   if (text === undefined) return null;
   try {
     return storedSession.parse(JSON.parse(Buffer.from(text, "base64url").toString("utf8")));
@@ -115,7 +115,7 @@ export function writeSessionCookie(
   }
   const chunks = createChunks(scope.name, cookieValueOf(session));
   const written = new Set(chunks.map((chunk) => chunk.name));
-  for (const name of staleNames(jar, scope)) {
+  for (const name of listAuthCookieNames(jar, scope)) {
     if (!written.has(name)) expire(jar, scope, name);
     else if (scope.domain)
       jar.set(name, "", { ...sessionCookieAttributes({ ...scope, domain: undefined }), maxAge: 0 });
@@ -126,11 +126,11 @@ export function writeSessionCookie(
 
 /** Expires every part of the auth cookie, both as a host-only cookie and for the scope's domain. */
 export function clearSessionCookie(jar: CookieJar, scope: SessionCookieScope): void {
-  for (const name of new Set([scope.name, ...staleNames(jar, scope)])) expire(jar, scope, name);
+  for (const name of new Set([scope.name, ...listAuthCookieNames(jar, scope)])) expire(jar, scope, name);
 }
 
 /** Returns the names of the auth cookie's parts, and of the code verifiers derived from its name. */
-function staleNames(jar: CookieJar, { name }: SessionCookieScope): string[] {
+function listAuthCookieNames(jar: CookieJar, { name }: SessionCookieScope): string[] {
   return jar
     .getAll()
     .map((cookie) => cookie.name)
@@ -149,7 +149,7 @@ export interface Device {
   secret: string;
 }
 
-const shape =
+const deviceCookiePattern =
   /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([\w-]{43})\.([\w-]{1,64})\.([\w-]{43})$/;
 
 /** Creates a device for an unknown browser. */
@@ -166,7 +166,7 @@ export function newSecret(): string {
  * Derives the secret that replaces a device's secret at the next account switch. Only our servers can compute it, and
  * all of them derive the same secret, so a repeated or late request leaves the browser with the valid secret.
  */
-export function successorOf({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
+export function deriveSuccessor({ id, secret }: Device, { successor }: Pick<AccountKeys, "successor">): Device {
   return { id, secret: hmac(successor.current.key, `${id} ${secret}`).toString("base64url") };
 }
 
@@ -185,7 +185,7 @@ export function readDeviceCookie(
 
 /** Returns the device that a cookie's value names. Null if we did not sign it. */
 export function parseDeviceCookie(value: string, cookie: KeyRing): Device | null {
-  const [, id, secret, keyId, signature] = shape.exec(value) ?? [];
+  const [, id, secret, keyId, signature] = deviceCookiePattern.exec(value) ?? [];
   if (!id || !secret || !keyId || !signature) return null;
   const key = cookie.find(keyId);
   return key && isSignature(signature, sign({ id, secret }, key)) ? { id, secret } : null;
@@ -230,7 +230,7 @@ export function writeApprovalCookie(
 }
 
 /** Returns whether the browser holds this session's approval. The database decides whether it is still valid. */
-export function readApproval(context: ApprovalContext, sessionId: string): ApprovalValidity {
+export function readApprovalValidity(context: ApprovalContext, sessionId: string): ApprovalValidity {
   if (context.jar.get(cookies.mobileApproval.name) === undefined) return "none";
   const value = readCookie(context, cookies.mobileApproval);
   const [, until = "", signature = ""] = /^(\d{1,15})\.([\w-]{43})$/.exec(value) ?? [];
@@ -247,5 +247,5 @@ function signatureOf(
   { env }: Pick<ApprovalContext, "env">,
   { sessionId, until }: { sessionId: string; until: number },
 ): Buffer {
-  return hmac(derivedKey(env, "mobile approval cookie"), `${sessionId} ${until}`);
+  return hmac(deriveServerKey(env, "mobile approval cookie"), `${sessionId} ${until}`);
 }

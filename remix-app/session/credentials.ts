@@ -60,11 +60,11 @@ export const resetPasswordSchema = z.object({ password: newPasswordSchema });
  * The maximum time between an account's confirmation and its sign-in if one link did both. A longer time means that the
  * account was confirmed earlier.
  */
-const sameMomentMs = 2_000;
+const maxConfirmationToSignInMs = 2_000;
 /** The maximum time between an account's creation and its confirmation email if the same call caused both. */
-const sameCallMs = 500;
+const maxCreationToMailMs = 500;
 
-function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
+function computePasswordProof(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
   const key = hmac(Buffer.from(env.SUPABASE_SECRET_KEY), "own-password");
   return hmac(key, `${nonce} ${email.toLowerCase()}`);
 }
@@ -75,13 +75,13 @@ function proofOf(nonce: string, { env, email }: { env: AppLoadContext["env"]; em
  */
 export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
   const nonce = randomBytes(16).toString("base64url");
-  const proof = own ? proofOf(nonce, { env: context.env, email }) : randomBytes(32);
+  const proof = own ? computePasswordProof(nonce, { env: context.env, email }) : randomBytes(32);
   writeCookie(context, cookies.ownPassword, { value: `${nonce}.${proof.toString("base64url")}` });
 }
 
 function remembersPassword(context: AppLoadContext, email: string): boolean {
   const [nonce = "", proof = ""] = readCookie(context, cookies.ownPassword).split(".");
-  return isSignature(proof, proofOf(nonce, { env: context.env, email }));
+  return isSignature(proof, computePasswordProof(nonce, { env: context.env, email }));
 }
 
 /**
@@ -89,7 +89,7 @@ function remembersPassword(context: AppLoadContext, email: string): boolean {
  * up. Returns false for a confirmed account.
  * @param options.created the sign-up's response, which has no identities if the account is confirmed
  */
-export async function keepsPassword(
+export async function isTypedPasswordStored(
   context: AppLoadContext,
   { created, email, password }: { created: User | null; email: string; password: string },
 ): Promise<boolean> {
@@ -146,9 +146,9 @@ export async function replaceForeignPassword(
  * creation. An existing account gets another email minutes later at the earliest.
  */
 function wasJustCreated({ created_at, confirmation_sent_at }: User): boolean {
-  return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < sameCallMs;
+  return Date.parse(confirmation_sent_at ?? "") - Date.parse(created_at) < maxCreationToMailMs;
 }
 
 function wasJustConfirmed({ email_confirmed_at, last_sign_in_at }: User): boolean {
-  return Date.parse(last_sign_in_at ?? "") - Date.parse(email_confirmed_at ?? "") < sameMomentMs;
+  return Date.parse(last_sign_in_at ?? "") - Date.parse(email_confirmed_at ?? "") < maxConfirmationToSignInMs;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { newDevice, readDeviceCookie, successorOf, writeDeviceCookie } from "./cookies.ts";
+import { deriveSuccessor, newDevice, readDeviceCookie, writeDeviceCookie } from "./cookies.ts";
 import { openAccountKeys } from "./vault.ts";
 
 const origin = "https://app.example.com";
@@ -67,10 +67,10 @@ describe("the device cookie", () => {
 
   test("every server derives the same next device cookie from a device cookie, and no one else can derive it", async () => {
     const { device } = written();
-    const next = successorOf(device, keys);
-    expect(next).toEqual(successorOf(device, await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" })));
+    const next = deriveSuccessor(device, keys);
+    expect(next).toEqual(deriveSuccessor(device, await openAccountKeys({ SUPABASE_SECRET_KEY: "sb_secret_a" })));
     expect(next.id).toBe(device.id);
-    expect(new Set([device, next, successorOf(next, keys)].map(({ secret }) => secret)).size).toBe(3);
-    expect(successorOf({ ...newDevice(), secret: device.secret }, keys).secret).not.toBe(next.secret);
+    expect(new Set([device, next, deriveSuccessor(next, keys)].map(({ secret }) => secret)).size).toBe(3);
+    expect(deriveSuccessor({ ...newDevice(), secret: device.secret }, keys).secret).not.toBe(next.secret);
   });
 });

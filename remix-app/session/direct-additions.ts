@@ -2,13 +2,13 @@ import { z } from "zod";
 import type { User } from "./user.ts";
 
 /** Whether a way to sign in may be added directly at the identity backend, and if not, why and where instead. */
-const addition = z.object({
+const additionRule = z.object({
   allowed: z.boolean(),
   reason: z.enum(["authenticator_exists"]).nullable(),
   /** The page that adds it, with a step-up. */
   url: z.url(),
 });
-export const directAdditions = z.object({ authenticator: addition, passkey: addition, provider: addition });
+export const directAdditions = z.object({ authenticator: additionRule, passkey: additionRule, provider: additionRule });
 
 /**
  * Returns what an app may add to its user's account directly at the identity backend. The backend itself refuses most

@@ -1,7 +1,7 @@
 import { type Claims, type ClaimsVerifier, createClaimsVerifier, expiryOf } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { bearerToken } from "../http/authorization.ts";
-import { type Device, isSameSession, type StoredSession, successorOf } from "./cookies.ts";
+import { type Device, deriveSuccessor, isSameSession, type StoredSession } from "./cookies.ts";
 import { createSessionRefresher, refreshMarginSeconds, type SessionRefresher } from "./refresh.ts";
 import type { SessionServices } from "./request-session.ts";
 import {
@@ -10,7 +10,14 @@ import {
   type SessionState,
   type WorkspaceQuery,
 } from "./session-state.ts";
-import { type DeviceView, openVault, tagOf, type Vault, type VaultEntry, VaultUnavailable } from "./vault.ts";
+import {
+  computeSessionTag,
+  type DeviceView,
+  openVault,
+  type Vault,
+  type VaultEntry,
+  VaultUnavailable,
+} from "./vault.ts";
 
 /**
  * Maximum number of times that a request reads its session from the vault. The request reads again if the session has
@@ -107,7 +114,7 @@ export type EdgeProxy = (credentials: RequestCredentials) => Promise<Verdict>;
 const anonymous = { status: "anonymous" } as const;
 const unavailable = { status: "unavailable" } as const;
 
-function requireUnavailable(error: unknown): "unavailable" {
+function rethrowUnlessUnavailable(error: unknown): "unavailable" {
   if (error instanceof VaultUnavailable) return "unavailable";
   throw error;
 }
@@ -140,7 +147,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   }: RequestCredentials): Promise<Device | null | "unavailable"> {
     if (!device || additions.length === 0) return device;
     if (isPrefetch) return "unavailable";
-    return vault.takeAdditions(device, additions).catch(requireUnavailable);
+    return vault.takeAdditions(device, additions).catch(rethrowUnlessUnavailable);
   }
 
   /** Decides about a browser's session. Each turn of the loop is one step of the state machine. */
@@ -157,7 +164,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
         state = state.step === "check" ? await check(state, credentials) : await readVault(state, credentials);
       }
     } catch (error) {
-      requireUnavailable(error);
+      rethrowUnlessUnavailable(error);
       state = { ...state, step: "done", decision: { auth: unavailable, device: null } };
     }
     const { decision } = state;
@@ -215,7 +222,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     const isActive =
       active.userId === claims.sub &&
       active.sessionId === claims.session_id &&
-      active.tag === tagOf(candidate, vault.keys);
+      active.tag === computeSessionTag(candidate, vault.keys);
     if (!isActive) return { ...progress, step: "read-vault", owner };
     if (state.status === "over") return signOut(progress, { owner, view });
     return done(progress, { auth, device: { device: owner, view }, state });
@@ -282,7 +289,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
     if (!current) return null;
     const { view } = current;
     if (view.secret === "previous") {
-      current.device = successorOf(current.device, vault.keys);
+      current.device = deriveSuccessor(current.device, vault.keys);
       return current.device;
     }
     // If adding accounts gave the device a new secret, the browser has not sent that secret yet.

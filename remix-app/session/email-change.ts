@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { type AdmittedAttempt, guardAttempt, outcomeOf, waitInWords } from "../abuse/attempts.ts";
+import { type AdmittedAttempt, formatWait, getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
-import { type AuthFailure, generalFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, mapGeneralError } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { emailSchema } from "./credentials.ts";
 import type { MailedLink } from "./mailed-link.ts";
@@ -96,7 +96,7 @@ export async function requestEmailChange(
   const { error } = sessionResponse.error
     ? sessionResponse
     : await auth.updateUser({ email }, { emailRedirectTo: `${context.origin}/settings/profile` });
-  const failure = error && generalFailure(error);
+  const failure = error && mapGeneralError(error);
   await attempt.settle(failure ? "void" : "succeeded");
   if (!error) {
     await recordEvent(context, { userId: user.id, kind: "email_change_requested", details: { to: email } });
@@ -118,7 +118,7 @@ export async function requestEmailChange(
 }
 
 function waitMessage(seconds: number): string {
-  return `We just sent links. You can request new ones in ${waitInWords(seconds)}.`;
+  return `We just sent links. You can request new ones in ${formatWait(seconds)}.`;
 }
 
 /**
@@ -171,9 +171,9 @@ export async function confirmEmailChange(
   }
   const { change, answer } = redeemed;
   const { data, error } = answer;
-  await attempt.settle(outcomeOf(error));
+  await attempt.settle(getAttemptOutcome(error));
   if (error) {
-    const failure = generalFailure(error);
+    const failure = mapGeneralError(error);
     return failure ? { status: "refused", httpStatus: failure.status, message: failure.message } : { status: "void" };
   }
   // The backend accepted the link, but the database found no pending change for it.

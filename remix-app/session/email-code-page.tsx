@@ -2,7 +2,7 @@ import { type SubmissionResult, useForm } from "@conform-to/react";
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
-import { Address } from "../ui/address.tsx";
+import { EmailAddress } from "../ui/address.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../ui/error-summary.tsx";
@@ -39,11 +39,11 @@ export function EnterCode(props: EnterCodeProps) {
     <EntryPage
       title="Check your email"
       lead={
-        <Address whole>
+        <EmailAddress whole>
           {exists
             ? `Enter the code we sent to ${masked}.`
             : `If ${masked} has an account, we’ve emailed it a code. Enter the code here.`}
-        </Address>
+        </EmailAddress>
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />

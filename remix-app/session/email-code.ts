@@ -1,12 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError, User as AuthUser } from "@supabase/supabase-js";
 import { z } from "zod";
-import { guardAttempt, outcomeOf } from "../abuse/attempts.ts";
+import { getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import type { Env } from "../config/env.server.ts";
-import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
+import { deriveServerKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
-import { type AuthFailure, authFailure, mailFailure } from "../supabase/auth-errors.ts";
+import { type AuthFailure, mapAuthError, mapMailError } from "../supabase/auth-errors.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 import { startEvenTiming, withholdMail } from "./even-answers.ts";
 
@@ -51,7 +51,7 @@ export interface CodeEntry {
  * ago. Then lets this browser enter a code.
  * @returns the error to show, or null. Known and unknown emails get the same result, after the same time.
  */
-export async function mailCode(context: AppLoadContext, request: CodeRequest): Promise<AuthFailure | null> {
+export async function sendEmailCode(context: AppLoadContext, request: CodeRequest): Promise<AuthFailure | null> {
   const { email } = request;
   const whenDue = startEvenTiming();
   const attempt = await guardAttempt(context, { action: "mail", mail: "recovery_mail", ...request });
@@ -62,7 +62,7 @@ export async function mailCode(context: AppLoadContext, request: CodeRequest): P
       ? await context.session.anonymousClient().auth.signInWithOtp({ email, options })
       : await withholdMail(context, attempt);
   // The backend rejects only unknown emails, so the answer must not reveal an error about the account either.
-  const failure = mailFailure(error);
+  const failure = mapMailError(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (!failure) saveCodeRequest(context, email);
@@ -89,7 +89,7 @@ export async function redeemCode(
   }
   const { auth } = context.session.anonymousClient();
   const { data, error } = await auth.verifyOtp({ email, token: code, type: "email" });
-  await attempt.settle(outcomeOf(error));
+  await attempt.settle(getAttemptOutcome(error));
   const { overrideId } = attempt;
   if (overrideId) await recordOverride?.({ overrideId, error, userId: data.user?.id });
   if (data.user && data.session) {
@@ -97,7 +97,7 @@ export async function redeemCode(
     return { user: data.user, session: storedSession.parse(data.session) };
   }
   await whenDue();
-  return error ? authFailure(error, wrongCode) : { status: 400, message: wrongCode };
+  return error ? mapAuthError(error, wrongCode) : { status: 400, message: wrongCode };
 }
 
 const codeRequest = z.object({ email: z.string(), until: z.number() });
@@ -123,5 +123,5 @@ export function readCodeRequest(context: CookieContext & KeyContext): string | n
 type KeyContext = { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 
 function signatureOf({ env }: KeyContext, text: string): Buffer {
-  return hmac(derivedKey(env, "sign-in code"), text);
+  return hmac(deriveServerKey(env, "sign-in code"), text);
 }

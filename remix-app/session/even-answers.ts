@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import type { AdmittedAttempt } from "../abuse/attempts.ts";
-import { generalFailure } from "../supabase/auth-errors.ts";
+import { mapGeneralError } from "../supabase/auth-errors.ts";
 
 /**
  * The minimum response time of a request whose timing must not reveal whether an email is known. It exceeds the slowest
@@ -53,5 +53,5 @@ export async function withholdMail(
   { challenge }: Pick<AdmittedAttempt, "challenge">,
 ): Promise<{ error: AuthError | null }> {
   const { error } = await session.anonymousClient().auth.resetPasswordForEmail(unknownEmail, challenge);
-  return { error: error && generalFailure(error) ? error : null };
+  return { error: error && mapGeneralError(error) ? error : null };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lastRoute } from "./switch-account.ts";
+import { parseLastRoute } from "./switch-account.ts";
 
 const context = { origin: "https://app.example.com", isPage: () => true };
 
@@ -13,7 +13,7 @@ test.each([
   "/settings/100%",
   "/x?next=/login.data",
 ])("%s can be saved as an account's last page", (path) => {
-  expect(lastRoute(path, context)).toBe(path);
+  expect(parseLastRoute(path, context)).toBe(path);
 });
 
 test.each([
@@ -37,9 +37,9 @@ test.each([
   null,
   7,
 ])("%j cannot be saved as an account's last page", (input) => {
-  expect(lastRoute(input, context)).toBeNull();
+  expect(parseLastRoute(input, context)).toBeNull();
 });
 
 test("a URL that is not a page cannot be saved as an account's last page", () => {
-  expect(lastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
+  expect(parseLastRoute("/logout", { ...context, isPage: (pathname) => pathname !== "/logout" })).toBeNull();
 });

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { type Claims, claimsOfIssued } from "#shared/claims.ts";
+import { type Claims, decodeIssuedClaims } from "#shared/claims.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 
@@ -45,7 +45,7 @@ async function generateAndVerify(
     .auth.verifyOtp({ token_hash: link.properties.hashed_token, type: "recovery" });
   if (refusal) return { status: isRejection(refusal.status) ? "refused" : "unknown" };
   if (!data.session) return { status: "unknown" };
-  const claims = claimsOfIssued(data.session.access_token);
+  const claims = decodeIssuedClaims(data.session.access_token);
   if (claims.sub !== userId) return { status: "refused" };
   return { status: "minted", session: storedSession.parse(data.session), claims };
 }

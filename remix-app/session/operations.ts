@@ -19,7 +19,7 @@ export type LinkStart = z.output<typeof linkStart>;
  */
 export const linkCompletion = z.strictObject({ state: z.string().max(2_048), code: z.string().min(1).max(512) });
 
-const tag = "Account security";
+const operationTag = "Account security";
 
 /** API operations about the signed-in user's sign-in methods, sessions and activity. */
 export const identityOperations: readonly Operation<ProblemCode>[] = [
@@ -27,7 +27,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "listDirectAdditions",
     method: "GET",
     path: "/api/v1/users/me/additions",
-    tag,
+    tag: operationTag,
     summary: "See what an app may add to the account",
     description:
       "An app that calls the identity backend directly may add an authenticator, a passkey or a provider only while the account has no verified authenticator. If it may not, open the url in the browser.",
@@ -41,7 +41,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "listIdentities",
     method: "GET",
     path: "/api/v1/users/me/identities",
-    tag,
+    tag: operationTag,
     summary: "List linked accounts",
     credentials: ["session", "bearer"],
     answers: [
@@ -57,7 +57,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "linkIdentity",
     method: "POST",
     path: "/api/v1/users/me/identities/link/{provider}",
-    tag,
+    tag: operationTag,
     summary: "Start linking an account at a provider",
     description:
       "Send the browser to the url in the response. A form can post the same fields and gets a 303. In a browser, returnTo is the page to return to, and the same browser must finish the link. On a phone, returnTo is the app's own URL that receives the code, which the identity backend's redirect list must allow. The app then finishes the link with the state from the response.",
@@ -78,7 +78,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "completeLink",
     method: "POST",
     path: "/api/v1/users/me/identities/link/{provider}/complete",
-    tag,
+    tag: operationTag,
     summary: "Finish linking from a phone",
     description:
       "Send the state from the call that started the link, and the code that the app's URL received. The state works once and expires after 10 minutes. Your app should reject a code that arrives when it has no link in progress.",
@@ -98,7 +98,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "unlinkIdentity",
     method: "DELETE",
     path: "/api/v1/users/me/identities/{identityId}",
-    tag,
+    tag: operationTag,
     summary: "Unlink an account at a provider",
     credentials: ["session", "bearer"],
     answers: [{ status: 204, description: "The account is unlinked." }],
@@ -108,7 +108,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "listSessions",
     method: "GET",
     path: "/api/v1/users/me/sessions",
-    tag,
+    tag: operationTag,
     summary: "List sessions",
     credentials: ["session", "bearer"],
     query: pageQuery,
@@ -125,7 +125,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "endSession",
     method: "DELETE",
     path: "/api/v1/users/me/sessions/{sessionId}",
-    tag,
+    tag: operationTag,
     summary: "Sign out a session",
     description: "Signing out any session other than the current one requires a recent identity confirmation.",
     credentials: ["session", "bearer"],
@@ -136,7 +136,7 @@ export const identityOperations: readonly Operation<ProblemCode>[] = [
     id: "listSecurityEvents",
     method: "GET",
     path: "/api/v1/users/me/security-events",
-    tag,
+    tag: operationTag,
     summary: "List security events",
     credentials: ["session", "bearer"],
     query: pageQuery,

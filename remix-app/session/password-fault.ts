@@ -33,10 +33,10 @@ export function isEasyToGuess({ password, email, name }: NewPassword, { product 
   if (new Set(compact).size <= 1 || commonPasswords.has(compact) || commonPasswords.has(bare)) return true;
   const known = [product, email ?? "", email?.split("@")[0] ?? "", name ?? ""].map(normalize);
   if (known.some((text) => bare !== "" && text.replaceAll(/[^\p{L}\p{N}]/gu, "") === bare)) return true;
-  const letters = lettersOf(compact);
+  const letters = keepLetters(compact);
   const words = known
     .flatMap((text) => [text, ...text.split(/[^\p{L}]+/u)])
-    .map(lettersOf)
+    .map(keepLetters)
     .filter((word) => word !== "")
     .sort((one, other) => other.length - one.length);
   // A password that only reorders or repeats these words, or adds digits and symbols to them, is easy to guess.
@@ -50,7 +50,7 @@ function normalize(text: string): string {
   return text.normalize("NFKC").toLowerCase();
 }
 
-function lettersOf(text: string): string {
+function keepLetters(text: string): string {
   return text.replaceAll(/[^\p{L}]/gu, "");
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { provenAt } from "./user.ts";
+import { getLastProofTime } from "./user.ts";
 
 const password = { method: "password", timestamp: 1_000 };
 const totp = { method: "totp", timestamp: 2_000 };
@@ -23,5 +23,5 @@ test.each([
   { what: "a code from a removed authenticator", amr: [totp, password], enrolled: false, second: 1_000 },
   { what: "nothing", amr: [], enrolled: false, second: 0 },
 ])("in a session with $what, the identity was last confirmed at second $second", ({ amr, enrolled, second }) => {
-  expect(provenAt(amr, { enrolled }).getTime()).toBe(second * 1_000);
+  expect(getLastProofTime(amr, { enrolled }).getTime()).toBe(second * 1_000);
 });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import type { StoredSession } from "./cookies.ts";
 
 /** A session this close to its expiry is refreshed before use. */
@@ -50,7 +50,7 @@ const definitiveCodes = new Set([
  * s, so that pending requests with the same token do not rotate the session again.
  */
 export function createSessionRefresher(options: SessionRefresherOptions): SessionRefresher {
-  const { supabaseUrl, fetch = fetchWithin(refreshTimeoutMs), now = Date.now } = options;
+  const { supabaseUrl, fetch = createFetchWithTimeout(refreshTimeoutMs), now = Date.now } = options;
   const flights = new Map<string, { result: Promise<RefreshResult>; expiresAtMs: number }>();
 
   async function call(refreshToken: string, identityHeaders: Record<string, string>): Promise<RefreshResult> {

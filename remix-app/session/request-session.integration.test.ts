@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { claimsOfIssued } from "#shared/claims.ts";
+import { decodeIssuedClaims } from "#shared/claims.ts";
 import { type IdentityBackend, startIdentityBackend } from "../../scripts/test/identity-backend.ts";
 import { type Env, parseEnv } from "../config/env.server.ts";
 import { createCookieJar } from "../http/cookies.ts";
 import { readDeviceCookie } from "./cookies.ts";
 import { openSessionServices } from "./edge-proxy.ts";
 import { openRequestSession, type SessionServices } from "./request-session.ts";
-import { tagOf } from "./vault.ts";
+import { computeSessionTag } from "./vault.ts";
 
 let backend: IdentityBackend;
 let env: Env;
@@ -58,13 +58,13 @@ describe("storing a proven second factor in the vault", () => {
       authorization: null,
       clientAddress: "203.0.113.7",
     });
-    const { session_id: sessionId } = claimsOfIssued(signedIn.access_token);
+    const { session_id: sessionId } = decodeIssuedClaims(signedIn.access_token);
     const proved = await backend.session({ sessionId, codeSecondsAgo: 0 });
     session.store(proved);
     await meanwhile(cookie);
     await session.settle();
     const { vault } = services;
     const device = readDeviceCookie(jar, { origin: env.BASE_URL, cookie: vault.keys.cookie });
-    expect(device && (await vault.open(device))?.vault?.tag).toBe(tagOf(proved, vault.keys));
+    expect(device && (await vault.open(device))?.vault?.tag).toBe(computeSessionTag(proved, vault.keys));
   });
 });

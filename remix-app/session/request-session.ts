@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { claimsOfIssued } from "#shared/claims.ts";
+import { decodeIssuedClaims } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
-import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { readAdditions, settleAdditions, writeAddition } from "./addition-cookies.ts";
 import { readApprovalProof } from "./approval-proof.ts";
@@ -26,7 +26,7 @@ import {
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import { fetchSessionState, type SessionState, type WorkspaceQuery } from "./session-state.ts";
-import { type Account, type DeviceView, retryOnce, tagOf, type Vault, VaultUnavailable } from "./vault.ts";
+import { type Account, computeSessionTag, type DeviceView, retryOnce, type Vault, VaultUnavailable } from "./vault.ts";
 
 export const authCallTimeoutMs = 8_000;
 
@@ -142,7 +142,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     fetchSessionState(accessToken, {
       supabaseUrl: env.SUPABASE_URL,
       publishableKey: env.SUPABASE_PUBLISHABLE_KEY,
-      approvalProof: approvalProof(claimsOfIssued(accessToken).session_id),
+      approvalProof: approvalProof(decodeIssuedClaims(accessToken).session_id),
       workspace: of,
     });
   let state: Promise<SessionState> | undefined = verdict.state && Promise.resolve(verdict.state);
@@ -165,14 +165,14 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     if (!verifiedSession || !session || auth.status !== "authenticated" || !device) return;
     if (isSameSession(session, verifiedSession)) return;
     // A session with another id comes from a new sign-in, which adds the session to the vault when it completes.
-    if (claimsOfIssued(session.access_token).session_id !== auth.claims.session_id) return;
+    if (decodeIssuedClaims(session.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const replace = (tag: string) => {
       const entry = { userId, sessionId, sealed: null, keyId: null, tag };
       return retryOnce(() => vault.keep({ device: device.device, entry, session }));
     };
     try {
-      const outcome = await replace(tagOf(verifiedSession, vault.keys));
+      const outcome = await replace(computeSessionTag(verifiedSession, vault.keys));
       // Another tab has refreshed the same session meanwhile, without the factor that this request has proven.
       const current = outcome.kept ? null : outcome.current;
       if (current?.sessionId === sessionId && current.tag !== null) await replace(current.tag);
@@ -261,7 +261,7 @@ export function createAuthClient({ env, clientAddress, session }: AuthClientOpti
       // Older auth-js versions need this option for passkeys. Newer versions ignore it.
       experimental: { passkey: true },
     },
-    global: { headers, fetch: fetchWithin(authCallTimeoutMs) },
+    global: { headers, fetch: createFetchWithTimeout(authCallTimeoutMs) },
   });
 }
 
@@ -287,7 +287,7 @@ export async function discardSession(
   { env, requestId, session }: AppLoadContext,
   { access_token }: { access_token: string },
 ): Promise<void> {
-  const { sub, session_id } = claimsOfIssued(access_token);
+  const { sub, session_id } = decodeIssuedClaims(access_token);
   const { error } = await createServiceClient(env)
     .schema("private")
     .rpc("discard_session", { subject_id: sub, target_id: session_id });

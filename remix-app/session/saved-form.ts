@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
-import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
+import { deriveServerKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 import { isForm, readForm } from "../http/form.ts";
@@ -59,5 +59,5 @@ function signatureOf(
 ): Buffer {
   // Serializes the query again, because Remix rewrites the query of a URL and the signature must stay the same.
   const { pathname, searchParams } = new URL(page, origin);
-  return hmac(derivedKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
+  return hmac(deriveServerKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openAccountKeys, openSession, sealSession, tagOf } from "./vault.ts";
+import { computeSessionTag, openAccountKeys, openSession, sealSession } from "./vault.ts";
 
 const secret = "a secret of at least thirty-two characters";
 const deviceId = "6b1c7c5e-0f9d-4a53-9a35-3c4f5d0b7a11";
@@ -43,7 +43,7 @@ describe("a sealed session", () => {
     const [one, other] = [await seal(), await seal()];
     expect(one.sealed.sealed).not.toBe(other.sealed.sealed);
     expect(one.sealed.tag).toBe(other.sealed.tag);
-    expect(tagOf({ refresh_token: "another" }, one.keys)).not.toBe(one.sealed.tag);
+    expect(computeSessionTag({ refresh_token: "another" }, one.keys)).not.toBe(one.sealed.tag);
   });
 
   test("a sealed session cannot be opened if any of its bits was flipped", async () => {

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { fetchWithin } from "../supabase/backend-fetch.ts";
+import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { policyTimeoutMs, setApprovalProof } from "../supabase/data-api.ts";
 import type { Device } from "./cookies.ts";
 import { type DeviceView, deviceView } from "./vault.ts";
 
-const facts = z.object({
+const sessionFactsSchema = z.object({
   sessionId: z.uuid(),
   aal: z.enum(["aal1", "aal2", "aal3"]),
   user: z.object({
@@ -37,11 +37,11 @@ const responseBody = z.looseObject({});
 const deviceState = z.object({ device: deviceView.nullable() });
 const sessionState = z.union([
   z.object({ alive: z.literal(false) }),
-  facts.extend({ alive: z.literal(true), workspaceRead: z.unknown().optional() }),
+  sessionFactsSchema.extend({ alive: z.literal(true), workspaceRead: z.unknown().optional() }),
 ]);
 
 /** The result of `public.session_state` for an active session. */
-export type SessionFacts = z.infer<typeof facts>;
+export type SessionFacts = z.infer<typeof sessionFactsSchema>;
 
 /**
  * A session's current state in the database. `over` means that the session has ended, or that its user is banned or
@@ -107,7 +107,7 @@ export async function fetchDeviceSessionState(
     : { state: { status: "unavailable" } };
 }
 
-const fetchState = /* @__PURE__ */ fetchWithin(policyTimeoutMs);
+const fetchState = /* @__PURE__ */ createFetchWithTimeout(policyTimeoutMs);
 
 /** Calls the function, or the one that also reads the workspace. */
 async function callStateFunction(

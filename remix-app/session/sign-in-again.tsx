@@ -1,11 +1,11 @@
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
-import { detour } from "../http/redirect-target.ts";
+import { addReturnUrl } from "../http/redirect-target.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { type FormField, PasswordField } from "../ui/field.tsx";
-import { ProviderButtons, type ProviderButtonsProps, WaysIn } from "../ui/provider-buttons.tsx";
+import { ProviderButtons, type ProviderButtonsProps, SignInMethods } from "../ui/provider-buttons.tsx";
 
 export interface SignInAgainProps {
   password: boolean;
@@ -24,7 +24,7 @@ export function SignInAgain(props: SignInAgainProps) {
   return (
     <>
       {password || passkeyButton ? (
-        <WaysIn {...offered} returnUrl={returnUrl} intent="prove">
+        <SignInMethods {...offered} returnUrl={returnUrl} intent="prove">
           {password ? (
             <AccountForm id={formId} noValidate className="space-y-5">
               {/* Password managers look up the password under this name. */}
@@ -37,12 +37,12 @@ export function SignInAgain(props: SignInAgainProps) {
             <BotChallenge challenge={challenge} />
           )}
           {passkeyButton}
-        </WaysIn>
+        </SignInMethods>
       ) : (
         <ProviderButtons {...offered} returnUrl={returnUrl} intent="prove" />
       )}
       {email ? (
-        <ButtonLink href={detour("/step-up/code", returnUrl)} className="w-full">
+        <ButtonLink href={addReturnUrl("/step-up/code", returnUrl)} className="w-full">
           Email me a code
         </ButtonLink>
       ) : null}

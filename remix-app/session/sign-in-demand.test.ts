@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { createCookieJar } from "../http/cookies.ts";
-import { demandedSince, demandSignIn, forgetSignInDemand } from "./sign-in-demand.ts";
+import { demandSignIn, forgetSignInDemand, readSignInDemand } from "./sign-in-demand.ts";
 
 const page = "/oauth/authorize?client_id=a&prompt=login";
 const now = 1_800_000_000;
@@ -17,7 +17,7 @@ function demand({ since = now, key = "sb_secret_test" } = {}): string {
   return context.jar.setCookieHeaders()[0]?.split(";")[0] ?? "";
 }
 
-const sinceOf = (cookie: string, at = page) => demandedSince(contextOf(cookie), at);
+const sinceOf = (cookie: string, at = page) => readSignInDemand(contextOf(cookie), at);
 
 afterEach(() => void vi.useRealTimers());
 
@@ -50,6 +50,6 @@ test("a demand to sign in again is removed once it is satisfied", () => {
   vi.useFakeTimers({ now: now * 1_000 });
   const context = contextOf(demand());
   forgetSignInDemand(context);
-  expect(demandedSince(context, page)).toBeNull();
+  expect(readSignInDemand(context, page)).toBeNull();
   expect(context.jar.setCookieHeaders()).toEqual([expect.stringContaining("Max-Age=0")]);
 });

@@ -1,5 +1,5 @@
 import type { Env } from "../config/env.server.ts";
-import { derivedKey, hmac, isSignature } from "../crypto/derived-key.ts";
+import { deriveServerKey, hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { type CookieContext, clearCookie, readCookie, writeCookie } from "../http/cookies.ts";
 
@@ -20,7 +20,7 @@ export function demandSignIn(context: DemandContext, { page, since }: { page: st
  * Returns the earliest time, in Unix seconds, of a sign-in that the page accepts. Returns null unless this browser
  * holds a demand for the page that is less than ten minutes old.
  */
-export function demandedSince(context: DemandContext, page: string): number | null {
+export function readSignInDemand(context: DemandContext, page: string): number | null {
   const [since = "", signature = ""] = readCookie(context, cookies.signInDemand).split(".");
   const second = Number(since);
   if (!Number.isSafeInteger(second)) return null;
@@ -37,5 +37,5 @@ export function forgetSignInDemand(context: DemandContext): void {
 function signatureOf({ env, origin }: DemandContext, { page, since }: { page: string; since: number }): Buffer {
   // Signs the query in canonical form, because Remix re-encodes the query of a URL.
   const { pathname, searchParams } = new URL(page, origin);
-  return hmac(derivedKey(env, "sign-in demand"), `${since} ${pathname}?${searchParams}`);
+  return hmac(deriveServerKey(env, "sign-in demand"), `${since} ${pathname}?${searchParams}`);
 }

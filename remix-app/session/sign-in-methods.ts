@@ -40,7 +40,7 @@ export interface LinkedIdentity extends z.infer<typeof signInIdentity> {
 
 export type SignInMethods = z.infer<typeof signInMethods>;
 
-const ownProviders = ["email", "phone"];
+const builtInProviders = ["email", "phone"];
 
 /**
  * Returns the ways to sign in to an account: a password, passkeys, and identities, whether or not their provider is
@@ -61,14 +61,14 @@ export async function readSignInMethods(context: AppLoadContext, userId: string)
  * @throws Response 503 UNAVAILABLE
  */
 export async function listIdentities(context: AppLoadContext, user: User): Promise<LinkedIdentity[]> {
-  return withUnlinkable(context, await readSignInMethods(context, user.id));
+  return markUnlinkable(context, await readSignInMethods(context, user.id));
 }
 
 /**
  * Marks which identities can be unlinked: a password, a passkey or a confirmed identity of an enabled provider must
  * remain.
  */
-export function withUnlinkable(
+export function markUnlinkable(
   { env }: Pick<AppLoadContext, "env">,
   { password, passkeys, identities }: SignInMethods,
 ): LinkedIdentity[] {
@@ -77,11 +77,11 @@ export function withUnlinkable(
   const usable = Number(password) + passkeys + identities.filter(isUsable).length;
   return identities.map((linked) => ({
     ...linked,
-    unlinkable: !ownProviders.includes(linked.provider) && usable > (isUsable(linked) ? 1 : 0),
+    unlinkable: !builtInProviders.includes(linked.provider) && usable > (isUsable(linked) ? 1 : 0),
   }));
 }
 
-const unlinked = z.discriminatedUnion("outcome", [
+const unlinkResult = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.literal("unlinked"), provider: z.string(), email: z.string().nullable() }),
   z.object({ outcome: z.enum(["last_method", "not_unlinkable", "not_found"]) }),
 ]);
@@ -95,7 +95,7 @@ export async function unlinkIdentity(context: AppLoadContext, { user, id }: { us
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("unlink_identity", { subject_id: user.id, target_id: id, usable_providers: env.OAUTH_PROVIDERS });
-  const answer = unlinked.safeParse(data);
+  const answer = unlinkResult.safeParse(data);
   if (error || !answer.success) throw unavailable(context, error?.code ?? "answer");
   if (answer.data.outcome === "unlinked") {
     const { provider, email } = answer.data;

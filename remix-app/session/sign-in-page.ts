@@ -1,7 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
-import { detour, redirectTarget } from "../http/redirect-target.ts";
+import { addReturnUrl, redirectTarget } from "../http/redirect-target.ts";
 import { getUser } from "./user.ts";
 
 /** The maximum number of accounts in one browser. `private.add_account` has the same value. */
@@ -37,7 +37,7 @@ export function openAddAccount(
  */
 export function redirectToChooser({ session }: AppLoadContext, returnUrl: string): void {
   if (session.auth.status === "anonymous" && session.accounts.some(({ requiresReauth }) => !requiresReauth)) {
-    throw redirect(detour("/accounts", returnUrl || "/"));
+    throw redirect(addReturnUrl("/accounts", returnUrl || "/"));
   }
 }
 

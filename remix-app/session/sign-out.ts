@@ -6,7 +6,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
 import type { SignOutResponse } from "./account-operations.ts";
 import { settleAdditions } from "./addition-cookies.ts";
-import { switchAccount, withoutDevice } from "./switch-account.ts";
+import { explainMissingDevice, switchAccount } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
 export type SignOutResult =
@@ -36,11 +36,11 @@ const chooser = "/accounts";
 export async function signOutAccount(context: AppLoadContext, accountId: string): Promise<SignOutResult> {
   const { session } = context;
   const { device, auth, vault } = session;
-  if (!device) return { status: withoutDevice(context) };
+  if (!device) return { status: explainMissingDevice(context) };
   const { id, secret } = device.device;
   const answer = await vault
     .call("sign_out_account", { args: { device_id: id, secret, target_id: accountId }, schema: accountResult })
-    .catch(unavailable(context));
+    .catch(ignoreVaultOutage(context));
   if (answer === null) return { status: "unavailable" };
   if (answer.status === "unknown") return { status: "no_device" };
   if (answer.status === "no_account") return { status: "no_account" };
@@ -71,7 +71,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;
   const args = device && { device_id: device.id, secret: device.secret };
   const sessions = args
-    ? await vault.call("sign_out_device", { args, schema: deviceResult }).catch(unavailable(context))
+    ? await vault.call("sign_out_device", { args, schema: deviceResult }).catch(ignoreVaultOutage(context))
     : null;
   // If the vault is unreachable, the current session can be ended at the backend itself.
   const isRevoked = sessions !== null || (await revokeSession(context));
@@ -86,7 +86,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   return isRevoked;
 }
 
-function unavailable({ requestId }: AppLoadContext) {
+function ignoreVaultOutage({ requestId }: AppLoadContext) {
   return (error: unknown): null => {
     if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`warning request=${requestId} a sign-out was not finished: ${error.message}`);

@@ -37,7 +37,7 @@ export async function storeSignIn(context: AppLoadContext, signIn: SignIn): Prom
   const { session, inPlaceOf } = signIn;
   let status: SignInStatus;
   try {
-    status = await store(context, signIn);
+    status = await storeOnDevice(context, signIn);
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
     console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
@@ -52,7 +52,7 @@ export async function storeSignIn(context: AppLoadContext, signIn: SignIn): Prom
   throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
 }
 
-async function store(context: AppLoadContext, { inPlaceOf, ...signIn }: SignIn): Promise<SignInStatus> {
+async function storeOnDevice(context: AppLoadContext, { inPlaceOf, ...signIn }: SignIn): Promise<SignInStatus> {
   const device = context.session.deviceCookie;
   if (inPlaceOf !== undefined) {
     return device ? continueSession(context, { ...signIn, device, inPlaceOf }) : "unknown";

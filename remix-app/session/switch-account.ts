@@ -4,9 +4,9 @@ import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget, type TargetContext } from "../http/redirect-target.ts";
-import { type Device, type StoredSession, secretHash, successorOf } from "./cookies.ts";
+import { type Device, deriveSuccessor, type StoredSession, secretHash } from "./cookies.ts";
 import { refreshMarginSeconds } from "./refresh.ts";
-import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
+import { computeSessionTag, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts";
 
 /**
  * How long a switch waits for another switch in the same browser, and how often it polls. The wait is longer than the
@@ -15,7 +15,7 @@ import { tagOf, type VaultEntry, VaultUnavailable, vaultEntry } from "./vault.ts
 const switchWaitMs = 11_000;
 const leasePollMs = 60;
 /** The maximum number of attempts of one switch. A switch tries again if another request has rotated the session. */
-const maxAdoptions = 4;
+const maxSwitchAttempts = 4;
 
 /**
  * The result of a switch. `ended` means that the stored session has definitely ended and its entry is removed.
@@ -70,17 +70,17 @@ export async function switchAccount(
   { accountId, leaving }: SwitchOptions,
 ): Promise<SwitchOutcome> {
   const { device } = context.session;
-  if (!device) return { status: withoutDevice(context) };
+  if (!device) return { status: explainMissingDevice(context) };
   const lease = crypto.randomUUID();
   try {
-    const start = await begin(context, { device: device.device, accountId, lease });
+    const start = await acquireSwitchLease(context, { device: device.device, accountId, lease });
     if (start === "unavailable") return { status: "unavailable" };
     if (start.status === "unknown") return { status: "no_device" };
     if (start.status === "no_account") return { status: "no_account" };
     if (start.status === "active") return { status: "switched", lastRoute: start.lastRoute };
     let outcome: SwitchOutcome | undefined;
     try {
-      await saveOutgoing(context, leaving);
+      await saveOutgoingSession(context, leaving);
       outcome = await activate(context, { device: device.device, lease, start });
       return outcome;
     } finally {
@@ -95,7 +95,7 @@ export async function switchAccount(
 }
 
 /** Acquires the device's lease, waiting for another switch to release it. */
-async function begin(
+async function acquireSwitchLease(
   { session: { vault } }: AppLoadContext,
   { device, accountId, lease }: { device: Device; accountId: string; lease: string },
 ) {
@@ -126,23 +126,23 @@ async function releaseLease(
 }
 
 /** Saves the outgoing account's current session in the vault, unless another tab has already stored a newer session. */
-async function saveOutgoing({ session }: AppLoadContext, leaving: string | null): Promise<void> {
+async function saveOutgoingSession({ session }: AppLoadContext, leaving: string | null): Promise<void> {
   const { auth, device, vault, stored } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !stored) return;
   const { sub: userId, session_id: sessionId } = auth.claims;
-  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(stored, vault.keys) };
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: computeSessionTag(stored, vault.keys) };
   await vault.keep({ device: device.device, entry, session: stored, lastRoute: leaving });
 }
 
 async function activate(context: AppLoadContext, { device, lease, start }: Target): Promise<SwitchOutcome> {
   let { target: entry, lastRoute, usable } = start;
-  for (let tries = 0; tries < maxAdoptions; tries += 1) {
-    const session = await sessionOf(context, { device, entry, usable, rotated: tries > 0 });
+  for (let tries = 0; tries < maxSwitchAttempts; tries += 1) {
+    const session = await openTargetSession(context, { device, entry, usable, rotated: tries > 0 });
     if (session === "unavailable") return { status: "unavailable" };
     if (session === "over") {
       if (await context.session.vault.discard(device, { entry, listed: false })) return endedOutcome(context, entry);
       // Another request rotated the session first, so this continues with that session.
-      const again = await begin(context, { device, accountId: entry.userId, lease });
+      const again = await acquireSwitchLease(context, { device, accountId: entry.userId, lease });
       if (again === "unavailable" || again.status !== "begun") return { status: "unavailable" };
       ({ target: entry, lastRoute, usable } = again);
       continue;
@@ -159,7 +159,7 @@ async function activate(context: AppLoadContext, { device, lease, start }: Targe
  * Returns the target's session, refreshed at the identity backend. A session that another tab has just refreshed is
  * returned as it is.
  */
-async function sessionOf(
+async function openTargetSession(
   { session: { vault, refresh } }: AppLoadContext,
   { device, entry, usable, rotated }: { device: Device; entry: VaultEntry; usable: boolean; rotated: boolean },
 ): Promise<StoredSession | "over" | "unavailable"> {
@@ -177,7 +177,7 @@ async function storeAndActivate(
   { device, lease, entry, session }: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
 ) {
   const { userId, sessionId, tag: expectedTag } = entry;
-  const next = successorOf(device, vault.keys);
+  const next = deriveSuccessor(device, vault.keys);
   const answer = await vault.call("activate_account", {
     args: {
       switch: {
@@ -209,7 +209,7 @@ function endedOutcome({ session }: AppLoadContext, { userId }: VaultEntry): Swit
  * Returns the path at which to open an account: the first valid one of the caller's target, the account's last page and
  * the home page.
  */
-export function entryPath({
+export function chooseEntryPath({
   targetRoute,
   lastRoute,
   context,
@@ -226,7 +226,7 @@ export function entryPath({
  * Returns why a request has no device: it has no session, it carries a bearer token, or its cookie's session could not
  * be checked.
  */
-export function withoutDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
+export function explainMissingDevice({ session: { auth } }: AppLoadContext): "no_device" | "unavailable" {
   const none = auth.status === "anonymous" || (auth.status === "authenticated" && auth.via === "bearer");
   return none ? "no_device" : "unavailable";
 }
@@ -263,12 +263,12 @@ export function accountProblem(
 }
 
 /** Pages that lead to a sign-in. Ignores case, as the router does. */
-const entryPages = /^\/(login|add-account|auth)(\/|$)/i;
+const signInPagePattern = /^\/(login|add-account|auth)(\/|$)/i;
 
 /** Returns the path that a switch to the account reopens, or null if the path is not a page or leads to a sign-in. */
-export function lastRoute(input: unknown, context: TargetContext): string | null {
+export function parseLastRoute(input: unknown, context: TargetContext): string | null {
   const path = redirectTarget(input, { context, fallback: "" });
-  return path === "" || entryPages.test(pathnameOf(path)) ? null : path;
+  return path === "" || signInPagePattern.test(pathnameOf(path)) ? null : path;
 }
 
 function pathnameOf(path: string): string {

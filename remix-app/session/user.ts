@@ -2,9 +2,9 @@ import { type AppLoadContext, redirect } from "@remix-run/node";
 import type { PostgrestClient } from "@supabase/postgrest-js";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
-import { destinationOf, detour } from "../http/redirect-target.ts";
+import { addReturnUrl, getDestination } from "../http/redirect-target.ts";
 import { createDataClient } from "../supabase/data-api.ts";
-import { clearApprovalCookie, readApproval } from "./cookies.ts";
+import { clearApprovalCookie, readApprovalValidity } from "./cookies.ts";
 import { saveForm } from "./saved-form.ts";
 import type { SessionFacts } from "./session-state.ts";
 
@@ -32,7 +32,7 @@ export interface User {
 }
 
 /** A user whose data is read, and the session that reads it. */
-export type Reader = Pick<User, "id" | "sessionId" | "data">;
+export type UserDataReader = Pick<User, "id" | "sessionId" | "data">;
 
 /**
  * Returns the user of this request, or null. Removes a session from the browser if the database does not know it any
@@ -58,8 +58,8 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     avatarUrl: facts.user.avatarUrl,
     sessionId: claims.session_id,
     aal: facts.aal,
-    provenAt: provenAt(claims.amr, { enrolled: facts.hasVerifiedFactor }),
-    mfa: mfaOf(context, { facts, via: auth.via }),
+    provenAt: getLastProofTime(claims.amr, { enrolled: facts.hasVerifiedFactor }),
+    mfa: readMfaFacts(context, { facts, via: auth.via }),
     mustReplacePassword: facts.mustReplacePassword,
     infrastructureAdmin: facts.infrastructureAdmin,
   };
@@ -69,16 +69,19 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
  * Returns what a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer
  * token. A stale or insufficient cookie is cleared.
  */
-function mfaOf(context: AppLoadContext, { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" }): MfaFacts {
+function readMfaFacts(
+  context: AppLoadContext,
+  { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" },
+): MfaFacts {
   const mfa = mfaFactsOf(facts);
-  const approval = via === "cookie" ? readApproval(context, facts.sessionId) : "none";
+  const approval = via === "cookie" ? readApprovalValidity(context, facts.sessionId) : "none";
   const satisfied = mfa.satisfied && (!facts.policy.byApproval || approval === "valid");
   if (approval === "stale" || (approval === "valid" && !satisfied)) clearApprovalCookie(context);
   return { ...mfa, satisfied };
 }
 
 /** Returns the user's email or, without an email, their display name. */
-export function shownAs({ email, displayName }: Pick<User, "email" | "displayName">): string {
+export function getUserLabel({ email, displayName }: Pick<User, "email" | "displayName">): string {
   return email || displayName || "your account";
 }
 
@@ -111,19 +114,19 @@ export async function requireUser(
   const user = await getUser(context);
   if (user?.mfa.satisfied && (replacesPassword || !user.mustReplacePassword)) return user;
   const { requestId } = context;
-  const destination = destinationOf(request, context);
+  const destination = getDestination(request, context);
   if (user?.mfa.satisfied) {
-    if (takesPages(context, request)) throw redirect(replacePasswordPath(destination));
+    if (isPageRequest(context, request)) throw redirect(replacePasswordPath(destination));
     throw problem("FORBIDDEN", {
       requestId,
       detail: "This account’s password is too easy to guess. Change it at /reset-password first.",
     });
   }
-  if (!takesPages(context, request)) {
+  if (!isPageRequest(context, request)) {
     if (user) throw problem("MFA_REQUIRED", { requestId });
     throw problem("UNAUTHENTICATED", { requestId, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  throw redirect(user ? secondStepPath(user.mfa, destination) : detour("/login", destination));
+  throw redirect(user ? secondStepPath(user.mfa, destination) : addReturnUrl("/login", destination));
 }
 
 /**
@@ -141,10 +144,10 @@ export async function requireFreshUser(
 ): Promise<User> {
   const user = await requireUser(context, request, admission);
   if (isFresh(user)) return user;
-  if (takesPages(context, request)) {
-    const destination = destinationOf(request, context);
+  if (isPageRequest(context, request)) {
+    const destination = getDestination(request, context);
     if (keepsForm) await saveForm(context, { request, userId: user.id, page: destination });
-    throw redirect(detour("/step-up", destination));
+    throw redirect(addReturnUrl("/step-up", destination));
   }
   throw stepUpRequired(context);
 }
@@ -155,7 +158,7 @@ function stepUpRequired({ requestId }: AppLoadContext): Response {
 }
 
 /** Returns whether the caller is a browser that loads a page, so that it can be redirected to another page. */
-function takesPages({ surface }: AppLoadContext, request: Request): boolean {
+function isPageRequest({ surface }: AppLoadContext, request: Request): boolean {
   return surface === "page" && !request.headers.has("authorization");
 }
 
@@ -190,7 +193,7 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
  */
 export function secondStepPath({ enrolled, policy }: MfaFacts, destination: string): string {
   if (/^\/mfa(\/enroll|\/recovery|\/app)?(\?|$)/.test(destination)) return destination;
-  return detour(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
+  return addReturnUrl(enrolled || policy === "recovery_in_progress" ? "/mfa" : "/mfa/enroll", destination);
 }
 
 /**
@@ -209,7 +212,7 @@ const secondFactors: ReadonlySet<string> = new Set(["totp", "mfa/phone", "mfa/we
  * factor if one is enrolled, else a sign-in. Neither a refresh nor a removed factor counts.
  * @returns the beginning of 1970 if it never did
  */
-export function provenAt(amr: Claims["amr"], { enrolled }: { enrolled: boolean }): Date {
+export function getLastProofTime(amr: Claims["amr"], { enrolled }: { enrolled: boolean }): Date {
   const counting = amr.filter(({ method }) => secondFactors.has(method) === enrolled);
   return new Date(Math.max(0, ...counting.map(({ timestamp }) => timestamp)) * 1000);
 }

@@ -3,7 +3,7 @@ import { utcText } from "#shared/utc-time.ts";
 import type { Env } from "../config/env.server.ts";
 import { hmac, type KeyRing, openKeyRing } from "../crypto/derived-key.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type Device, type StoredSession, storedSession, successorOf } from "./cookies.ts";
+import { type Device, deriveSuccessor, type StoredSession, storedSession } from "./cookies.ts";
 
 /** The platform's keys for browsers' accounts, one per purpose. */
 export interface AccountKeys {
@@ -69,7 +69,7 @@ export async function sealSession(
   return {
     sealed: Buffer.concat([iv, new Uint8Array(sealed)]).toString("base64url"),
     keyId,
-    tag: tagOf(session, keys),
+    tag: computeSessionTag(session, keys),
   };
 }
 
@@ -99,7 +99,10 @@ export async function openSession(
 }
 
 /** Returns a keyed hash that identifies a session's refresh token. */
-export function tagOf({ refresh_token }: Pick<StoredSession, "refresh_token">, { tag }: AccountKeys): string {
+export function computeSessionTag(
+  { refresh_token }: Pick<StoredSession, "refresh_token">,
+  { tag }: AccountKeys,
+): string {
   return hmac(tag.current.key, refresh_token).toString("base64url").slice(0, tagCharacters);
 }
 
@@ -113,7 +116,7 @@ function importKey(key: Uint8Array<ArrayBuffer>, use: "encrypt" | "decrypt"): Pr
 }
 
 /** An account of a browser, as listed by the API. */
-export const account = z.object({
+export const accountSchema = z.object({
   id: z.uuid(),
   email: z.string().nullable(),
   displayName: z.string().nullable(),
@@ -125,7 +128,7 @@ export const account = z.object({
   addedAt: utcText,
 });
 
-export type Account = z.infer<typeof account>;
+export type Account = z.infer<typeof accountSchema>;
 
 /** A browser's device, as `private.device_state` returns it. */
 export const deviceView = z.object({
@@ -137,7 +140,7 @@ export const deviceView = z.object({
   old: z.boolean(),
   /** The active account and its live session, or null. */
   active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
-  accounts: z.array(account),
+  accounts: z.array(accountSchema),
 });
 
 export type DeviceView = z.infer<typeof deviceView>;
@@ -242,7 +245,7 @@ export async function openVault(env: Env): Promise<Vault> {
     if (result.status === "current") return device;
     // The response to an account switch was lost, so the browser still sends the previous secret. Retries with the next
     // secret.
-    return result.status === "previous" ? takeAdditions(successorOf(device, keys), added) : null;
+    return result.status === "previous" ? takeAdditions(deriveSuccessor(device, keys), added) : null;
   }
 
   return {

@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import { accessPath } from "./paths.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
@@ -29,7 +29,7 @@ export function AccessCard({
       lead={
         confirmedAt ? (
           <>
-            You last reviewed account access <Moment at={confirmedAt} />.
+            You last reviewed account access <RelativeTime at={confirmedAt} />.
           </>
         ) : (
           "Review everything that can open your account or act for it, and remove anything you don’t recognize."

@@ -4,7 +4,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { countText } from "../ui/count-text.ts";
 import { ErrorSummary } from "../ui/error-summary.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { accessPath } from "./paths.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
@@ -53,7 +53,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               Remove anything you don’t recognize. We’ve selected items added since{" "}
               {confirmedAt ? (
                 <>
-                  your last review (<Moment at={confirmedAt} />)
+                  your last review (<RelativeTime at={confirmedAt} />)
                 </>
               ) : (
                 "your account was created"
@@ -152,12 +152,12 @@ function WayLine({
           </p>
         ) : null}
         <p id={`${id}-facts`} className="text-muted">
-          {kinds[way.kind].verb} <Moment at={way.addedAt} />
+          {kindTexts[way.kind].verb} <RelativeTime at={way.addedAt} />
           {ownPassword ? " from this device" : describeOrigin(way)}
           {way.lastUsedAt && !current ? (
             <>
               {" · "}
-              {kinds[way.kind].used} <Moment at={way.lastUsedAt} />
+              {kindTexts[way.kind].used} <RelativeTime at={way.lastUsedAt} />
             </>
           ) : null}
         </p>
@@ -211,7 +211,7 @@ function OtherSessions({
   );
 }
 
-const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: string }> = {
+const kindTexts: Record<AccessWay["kind"], { noun: string; verb: string; used: string }> = {
   password: { noun: "Password", verb: "Set", used: "last used" },
   identity: { noun: "Account", verb: "Linked", used: "last used" },
   passkey: { noun: "Passkey", verb: "Added", used: "last used" },
@@ -227,7 +227,7 @@ const kinds: Record<AccessWay["kind"], { noun: string; verb: string; used: strin
 
 /** Returns a name such as "Passkey: Laptop", or the kind alone for an unnamed one. */
 function nameOf({ kind, name, provider }: AccessWay): string {
-  const noun = kind === "identity" && provider ? providerLabel(provider) : kinds[kind].noun;
+  const noun = kind === "identity" && provider ? providerLabel(provider) : kindTexts[kind].noun;
   return name && name !== noun ? `${noun}: ${name}` : noun;
 }
 

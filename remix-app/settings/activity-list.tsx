@@ -3,8 +3,8 @@ import type { ActivityEvent } from "../activity/list-events.ts";
 import { detailText, methodLabel } from "../activity/method-label.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Dotted } from "../ui/facts.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { DotSeparated } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 
 /** Lists account events: what happened, by which method, when and where. */
 export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
@@ -15,15 +15,15 @@ export function ActivityList({ events }: { events: readonly ActivityEvent[] }) {
           <div className="min-w-0">
             <p className="font-medium">{eventLabel(kind)}</p>
             <p className="text-muted">
-              <Dotted facts={[method && methodLabel(method), ...textsOf(details)]} />
+              <DotSeparated facts={[method && methodLabel(method), ...textsOf(details)]} />
             </p>
           </div>
           <div className="min-w-0 text-muted sm:text-right">
             <p>
-              <Moment at={createdAt} />
+              <RelativeTime at={createdAt} />
             </p>
             <p>
-              <Dotted facts={[device, place, ip]} />
+              <DotSeparated facts={[device, place, ip]} />
             </p>
           </div>
         </li>

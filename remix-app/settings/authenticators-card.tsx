@@ -1,7 +1,7 @@
 import { securityPath } from "../mfa/security-path.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
 
@@ -49,10 +49,10 @@ export function AuthenticatorsCard({
                   {name} {unconfirmed.includes(id) ? <UnconfirmedMark /> : null}
                 </p>
                 <p className="text-muted">
-                  Added <Moment at={createdAt} />
+                  Added <RelativeTime at={createdAt} />
                   {lastUsedAt ? (
                     <>
-                      {" · "}Last used <Moment at={lastUsedAt} />
+                      {" · "}Last used <RelativeTime at={lastUsedAt} />
                     </>
                   ) : null}
                 </p>

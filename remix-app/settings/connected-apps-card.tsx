@@ -1,11 +1,11 @@
 import type { ReactNode } from "react";
-import { rightOfToken, rightsOfSession } from "../apps/app-rights.ts";
+import { describeSessionRights, describeTokenRight } from "../apps/app-rights.ts";
 import type { AppAccess, ConnectedApp } from "../apps/connected-apps.ts";
-import { rightsOfScopes } from "../openid/client-rights.ts";
+import { describeScopeRights } from "../openid/client-rights.ts";
 import { useBrand } from "../ui/brand.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { connectedAppsPath } from "./paths.ts";
 
 /** Links to the page of connected apps. Lists no apps itself, so that only that page loads them. */
@@ -42,21 +42,21 @@ export function ConnectedAppCard({ app }: { app: ConnectedApp }) {
       }
     >
       <ul className="divide-y divide-line">
-        {session ? <SignedInLine access={session} rights={rightsOfSession(session)} /> : null}
-        {login ? <SignedInLine access={login} rights={rightsOfScopes(login, product)} /> : null}
+        {session ? <SignedInLine access={session} rights={describeSessionRights(session)} /> : null}
+        {login ? <SignedInLine access={login} rights={describeScopeRights(login, product)} /> : null}
         {consent && !login ? (
           <li className="py-3 first:pt-0 last:pb-0">
             <Rights
               title="You’re signed out. When you sign in again, this app can do this without asking you:"
-              rights={rightsOfScopes(consent, product)}
+              rights={describeScopeRights(consent, product)}
             />
             <p className="mt-1.5 text-muted">
-              Allowed <Moment at={consent.grantedAt} />
+              Allowed <RelativeTime at={consent.grantedAt} />
             </p>
           </li>
         ) : null}
         {tokens.map((token, index) => {
-          const right = rightOfToken(token);
+          const right = describeTokenRight(token);
           return (
             // Two workspaces may have one name, and those that are closed to somebody have none.
             // biome-ignore lint/suspicious/noArrayIndexKey: the page is sent once
@@ -116,14 +116,14 @@ function AccessLine({ access, what, ends, children }: AccessLineProps) {
     <li className="py-3 first:pt-0 last:pb-0">
       {children}
       <p className="mt-1.5 text-muted">
-        Connected <Moment at={connectedAt} />
+        Connected <RelativeTime at={connectedAt} />
         {renewedAt === connectedAt ? null : (
           <>
-            {" · "}Last renewed <Moment at={renewedAt} />
+            {" · "}Last renewed <RelativeTime at={renewedAt} />
           </>
         )}
         {` · ${what} expires `}
-        <Moment at={endsAt} /> {ends}
+        <RelativeTime at={endsAt} /> {ends}
       </p>
     </li>
   );

@@ -1,9 +1,9 @@
 import type { PendingEmailChange } from "../session/email-change.ts";
 import { AccountForm } from "../ui/account-form.tsx";
-import { Address } from "../ui/address.tsx";
+import { EmailAddress } from "../ui/address.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 
@@ -45,7 +45,7 @@ export function EmailCard({
       lead={
         email ? (
           <strong className="font-semibold text-ink">
-            <Address>{email}</Address>
+            <EmailAddress>{email}</EmailAddress>
           </strong>
         ) : (
           "No email yet"
@@ -74,9 +74,9 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
       <p>
         Changing to{" "}
         <strong className="font-semibold">
-          <Address>{change.newEmail}</Address>
+          <EmailAddress>{change.newEmail}</EmailAddress>
         </strong>
-        , requested <Moment at={change.sentAt} />.{" "}
+        , requested <RelativeTime at={change.sentAt} />.{" "}
         {change.email === null
           ? "To finish, open the link we sent:"
           : "To finish, open the link we sent to each address:"}
@@ -85,7 +85,7 @@ function PendingChange({ change, mailboxUrl }: { change: PendingEmailChange; mai
         {mailboxes.map(({ address, agreed }) => (
           <div key={address} className="flex flex-wrap gap-x-3">
             <dt className="min-w-0">
-              <Address>{address}</Address>
+              <EmailAddress>{address}</EmailAddress>
             </dt>
             <dd className={agreed ? "text-good" : "text-warn"}>{agreed ? "Confirmed" : "Not confirmed yet"}</dd>
           </div>

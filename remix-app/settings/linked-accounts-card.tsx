@@ -2,7 +2,7 @@ import type { LinkedIdentity } from "../session/sign-in-methods.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import { ProviderIcon } from "../ui/provider-buttons.tsx";
@@ -75,7 +75,7 @@ function IdentityLine({ identity, label }: { identity: LinkedIdentity; label: st
           {name} {unconfirmed ? <UnconfirmedMark /> : null}
         </p>
         <p className="text-muted text-small">
-          Linked <Moment at={createdAt} />
+          Linked <RelativeTime at={createdAt} />
         </p>
       </div>
       {unlinkable ? (

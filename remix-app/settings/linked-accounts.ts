@@ -1,9 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { configuredProviders, providerLabel } from "../config/oauth-providers.ts";
-import { pageOfAll } from "../http/list-page.ts";
+import { paginateInMemory } from "../http/list-page.ts";
 import { allowProviderPages } from "../oauth/begin-oauth.ts";
 import { failureText, type OAuthFailure, parseFailure } from "../oauth/failures.ts";
-import { type LinkedIdentity, type SignInMethods, withUnlinkable } from "../session/sign-in-methods.ts";
+import { type LinkedIdentity, markUnlinkable, type SignInMethods } from "../session/sign-in-methods.ts";
 import type { SettingsNotice } from "./settings-notice.ts";
 
 /** A provider, with the user's accounts there. */
@@ -31,11 +31,11 @@ export function linkedAccountsOf(
 ): LinkedAccounts {
   allowProviderPages(context);
   const offered = configuredProviders(context.env).map(({ name }): string => name);
-  const linked = withUnlinkable(context, methods).filter(
+  const linked = markUnlinkable(context, methods).filter(
     ({ provider }) => provider !== "email" && provider !== "phone",
   );
   const names = [...new Set([...offered, ...linked.map(({ provider }) => provider)])];
-  const { records: identities, nextCursor } = pageOfAll(
+  const { records: identities, nextCursor } = paginateInMemory(
     linked.toSorted((a, b) => names.indexOf(a.provider) - names.indexOf(b.provider)),
     { limit: maxIdentities, cursor, idOf: ({ id }) => id, requestId: context.requestId },
   );
@@ -56,16 +56,16 @@ export interface LinkNotice {
   text: string;
 }
 
-const card = "linked-accounts";
+const linkedAccountsCard = "linked-accounts";
 
 /** Returns the notice about the result of linking or unlinking an account at a provider. */
 export function linkNotice(provider: string, outcome: OAuthFailure | "linked" | "unlinked"): SettingsNotice {
-  return { card, done: `${provider}.${outcome}` };
+  return { card: linkedAccountsCard, done: `${provider}.${outcome}` };
 }
 
 /** Returns the text of a notice on this card, or null for another card's notice. */
 export function linkNoticeText(notice: SettingsNotice | null): LinkNotice | null {
-  if (notice?.card !== card) return null;
+  if (notice?.card !== linkedAccountsCard) return null;
   const [provider = "", outcome = ""] = notice.done.split(".");
   const label = providerLabel(provider);
   if (outcome === "linked") return { tone: "good", text: `Your ${label} account is linked. You can sign in with it.` };

@@ -5,7 +5,7 @@ import { PasskeySignals } from "../passkeys/passkey-signals.tsx";
 import type { Passkey } from "../passkeys/passkeys.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice, Notice } from "../ui/notice.tsx";
 import type { SettingsNotice } from "./settings-notice.ts";
 import { UnconfirmedMark } from "./unconfirmed-mark.tsx";
@@ -62,11 +62,11 @@ function PasskeyItem({ passkey, unconfirmed }: { passkey: Passkey; unconfirmed: 
         </p>
         <p className="text-muted text-small">
           {provider && provider !== name ? `${provider} · ` : null}
-          Added <Moment at={createdAt} />
+          Added <RelativeTime at={createdAt} />
           {device && device !== name ? ` from ${device}` : null} ·{" "}
           {lastUsedAt ? (
             <>
-              Last used <Moment at={lastUsedAt} />
+              Last used <RelativeTime at={lastUsedAt} />
             </>
           ) : (
             "Never used"

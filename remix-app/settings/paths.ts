@@ -2,7 +2,7 @@
 export const accessPath = "/settings/security/access";
 
 /** Returns the path of the access page, with a destination to continue to. */
-export function accessPathBefore(destination: string): string {
+export function buildAccessPath(destination: string): string {
   if (destination.startsWith(`${accessPath}?`)) return destination;
   return `${accessPath}?${new URLSearchParams({ returnUrl: destination })}`;
 }

@@ -1,6 +1,6 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 
 const fewCodes = 3;
@@ -28,7 +28,7 @@ export function RecoveryCodesCard({ left, createdAt }: { left: number; createdAt
           {left} codes left
           {createdAt ? (
             <span className="text-muted">
-              , created <Moment at={createdAt} />
+              , created <RelativeTime at={createdAt} />
             </span>
           ) : null}
         </p>

@@ -1,14 +1,14 @@
 import { Monitor, Smartphone } from "lucide-react";
 import { methodLabel } from "../activity/method-label.ts";
-import { detour } from "../http/redirect-target.ts";
+import { addReturnUrl } from "../http/redirect-target.ts";
 import { securityPath } from "../mfa/security-path.ts";
 import type { AccountSession } from "../session/account-sessions.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { countText } from "../ui/count-text.ts";
-import { Dotted } from "../ui/facts.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { DotSeparated } from "../ui/facts.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import { CardNotice } from "../ui/notice.tsx";
 import { PageNav } from "../ui/page-nav.tsx";
 import { accessPath } from "./paths.ts";
@@ -76,7 +76,7 @@ export function SessionsCard({
       ) : null}
       <p className="mt-4 text-muted">
         About to change security settings?{" "}
-        <a className="link" href={detour("/qr", securityPath)}>
+        <a className="link" href={addReturnUrl("/qr", securityPath)}>
           Confirm it’s you with your phone
         </a>
         .
@@ -99,7 +99,7 @@ function SessionLine({ session }: { session: AccountSession }) {
         </p>
         {place || ip ? (
           <p className="wrap-anywhere text-muted">
-            <Dotted facts={[place, ip]} />
+            <DotSeparated facts={[place, ip]} />
           </p>
         ) : null}
         <p className="text-muted">
@@ -107,10 +107,10 @@ function SessionLine({ session }: { session: AccountSession }) {
             "Active now"
           ) : (
             <>
-              Last active <Moment at={lastSeenAt} />
+              Last active <RelativeTime at={lastSeenAt} />
             </>
           )}
-          {" · "}Signed in <Moment at={createdAt} />
+          {" · "}Signed in <RelativeTime at={createdAt} />
           {how ? ` · ${how}` : ""}
         </p>
       </div>

@@ -11,7 +11,7 @@ export interface SettingsNotice {
   done: string;
 }
 
-const pattern = z
+const noticeSchema = z
   .string()
   .regex(/^[a-z-]{1,40}:[a-z_.-]{1,80}$/)
   .transform((value): SettingsNotice => {
@@ -29,5 +29,5 @@ export function takeNotice(context: CookieContext, { method }: Request): Setting
   const value = readCookie(context, cookies.notice);
   if (value === "" || method === "HEAD") return null;
   clearCookie(context, cookies.notice);
-  return pattern.safeParse(value).data ?? null;
+  return noticeSchema.safeParse(value).data ?? null;
 }

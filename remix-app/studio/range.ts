@@ -31,11 +31,11 @@ const defaultPreset: RangePreset = "30d";
 const maxRangeDays = 365;
 
 const dayMs = 24 * 60 * 60 * 1000;
-const date = z.iso.date();
+const dateSchema = z.iso.date();
 const presetSchema = z.enum(rangePresets);
 /** Other years have no data, and some exceed what databases and clocks can handle. */
-const years = /^2\d{3}-/;
-const daysOf = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
+const yearPattern = /^2\d{3}-/;
+const presetDays = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
  * Reads the range from a URL. `?range=` is a preset's name. `?from=` and `?to=` are the first and the last day. Without
@@ -58,8 +58,9 @@ export function dayAfter(midnight: string, days: number): string {
 }
 
 function faultOf(from: string, to: string): string | null {
-  if (!date.safeParse(from).success || !date.safeParse(to).success) return "Enter the first and the last day.";
-  if (!years.test(from) || !years.test(to)) return "Enter days from 2000 to 2999.";
+  if (!dateSchema.safeParse(from).success || !dateSchema.safeParse(to).success)
+    return "Enter the first and the last day.";
+  if (!yearPattern.test(from) || !yearPattern.test(to)) return "Enter days from 2000 to 2999.";
   const days = (Date.parse(to) - Date.parse(from)) / dayMs + 1;
   if (days < 1) return "The first day can’t be after the last.";
   return days > maxRangeDays ? `A range can have at most ${maxRangeDays} days.` : null;
@@ -77,7 +78,7 @@ function presetRange(preset: RangePreset, now: Date): Range {
     const [before, from, end] = [Date.UTC(year, month - 2), Date.UTC(year, month - 1), Date.UTC(year, month)];
     return rangeOf(preset, { from, to: end, previous: { from: before, to: from } });
   }
-  return rangeOf(preset, { from: to - daysOf[preset] * dayMs, to });
+  return rangeOf(preset, { from: to - presetDays[preset] * dayMs, to });
 }
 
 function rangeOf(
@@ -90,10 +91,10 @@ function rangeOf(
     previous?: Record<"from" | "to", number>;
   },
 ): Range {
-  return { ...instants({ from, to }), preset, previous: instants(previous), fault: null };
+  return { ...toIsoTimes({ from, to }), preset, previous: toIsoTimes(previous), fault: null };
 }
 
-function instants({ from, to }: Record<"from" | "to", number>): { from: string; to: string } {
+function toIsoTimes({ from, to }: Record<"from" | "to", number>): { from: string; to: string } {
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
 }
 
@@ -158,7 +159,7 @@ export function readWindowQuery(request: Request, { requestId }: { requestId: st
  * Requires a valid range or month for a file. A page can report an invalid one and show the default, but a file cannot.
  * @throws Response 400 INVALID_REQUEST if the URL has no valid range
  */
-export function rangeOfFile<Found extends Pick<Range, "fault"> | null>(
+export function requireValidRange<Found extends Pick<Range, "fault"> | null>(
   range: Found,
   { requestId }: { requestId: string },
 ): Found {
@@ -166,7 +167,7 @@ export function rangeOfFile<Found extends Pick<Range, "fault"> | null>(
   return range;
 }
 
-/** Reads the range in a file's URL. @throws Response like {@link rangeOfFile} */
+/** Reads the range in a file's URL. @throws Response like {@link requireValidRange} */
 export function readFileRange(request: Request, context: { requestId: string }): Range {
-  return rangeOfFile(readRange(new URL(request.url), { now: new Date() }), context);
+  return requireValidRange(readRange(new URL(request.url), { now: new Date() }), context);
 }

@@ -11,7 +11,7 @@ const challengeFailed: AuthFailure = {
   status: 403,
   message: "The check that you’re human failed or has expired. Complete it again.",
 };
-const unreachable: AuthFailure = {
+const unreachableFailure: AuthFailure = {
   status: 503,
   message: "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",
 };
@@ -21,10 +21,10 @@ const unreachable: AuthFailure = {
  * backend that did not answer. No credential was checked in these cases. Returns null for every other failure, which
  * the caller maps by its code. Never passes on the backend's own text.
  */
-export function generalFailure(error: AuthError): AuthFailure | null {
+export function mapGeneralError(error: AuthError): AuthFailure | null {
   if (error.status === 429) return rateLimited;
   if (error.code === "captcha_failed") return challengeFailed;
-  if (error.status === undefined || error.status === 0 || error.status >= 500) return unreachable;
+  if (error.status === undefined || error.status === 0 || error.status >= 500) return unreachableFailure;
   return null;
 }
 
@@ -41,14 +41,14 @@ const messages: Record<string, string> = {
  * Returns the message and status for any failure.
  * @param otherwise the message for an error about the account that has none of its own
  */
-export function authFailure(error: AuthError, otherwise: string): AuthFailure {
-  return generalFailure(error) ?? { status: 400, message: messages[error.code ?? ""] ?? otherwise };
+export function mapAuthError(error: AuthError, otherwise: string): AuthFailure {
+  return mapGeneralError(error) ?? { status: 400, message: messages[error.code ?? ""] ?? otherwise };
 }
 
 /**
  * Returns the failure of a call that sends an email, or null. The backend returns its rate limit per email only for
  * known emails, so that limit counts as a success.
  */
-export function mailFailure(error: AuthError | null): AuthFailure | null {
-  return error && error.code !== "over_email_send_rate_limit" ? generalFailure(error) : null;
+export function mapMailError(error: AuthError | null): AuthFailure | null {
+  return error && error.code !== "over_email_send_rate_limit" ? mapGeneralError(error) : null;
 }

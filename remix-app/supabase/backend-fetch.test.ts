@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { fetchWithin } from "./backend-fetch.ts";
+import { createFetchWithTimeout } from "./backend-fetch.ts";
 
 const closing: (() => void)[] = [];
 afterEach(() => {
@@ -21,7 +21,7 @@ async function startBackend(answer: (request: IncomingMessage, response: ServerR
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, connections: () => connections };
 }
 
-const generous = fetchWithin(10_000);
+const generous = createFetchWithTimeout(10_000);
 
 test("sends the method, headers and text, and returns the status, headers and text", async () => {
   const { url } = await startBackend(async (request, response) => {
@@ -55,7 +55,7 @@ test.each([
   ["within the body", (response: ServerResponse) => response.writeHead(200).write("[")],
 ])("fails if the backend stops %s", async (_, begin) => {
   const { url } = await startBackend((_, response) => void begin(response));
-  await expect(fetchWithin(100)(url)).rejects.toThrow();
+  await expect(createFetchWithTimeout(100)(url)).rejects.toThrow();
   await expect(generous(url, { signal: AbortSignal.timeout(100) })).rejects.toThrow();
 });
 

@@ -15,7 +15,7 @@ const withoutBody = new Set([204, 205, 304]);
  * and follows no redirect. It uses Node's HTTP client, because each call of Node's own fetch costs several times as
  * much CPU.
  */
-export function fetchWithin(timeoutMs: number): typeof globalThis.fetch {
+export function createFetchWithTimeout(timeoutMs: number): typeof globalThis.fetch {
   return async (input, { method = "GET", headers = {}, body, signal } = {}) => {
     if (input instanceof Request || (body && typeof body !== "string")) throw new TypeError("Pass a URL and a text.");
     const url = new URL(input);

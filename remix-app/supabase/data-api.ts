@@ -5,7 +5,7 @@ import type { z } from "zod";
 import { approvalProofHeader } from "#shared/claims.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
-import { fetchWithin } from "./backend-fetch.ts";
+import { createFetchWithTimeout } from "./backend-fetch.ts";
 
 /** The timeout of one call to the Data API. */
 const dataTimeoutMs = 3_000;
@@ -20,7 +20,7 @@ export const policyTimeoutMs = 1_900;
  */
 const noRetry = { retry: false };
 
-const fetchData = /* @__PURE__ */ fetchWithin(dataTimeoutMs);
+const fetchData = /* @__PURE__ */ createFetchWithTimeout(dataTimeoutMs);
 
 type ServiceEnv = Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">;
 
@@ -43,7 +43,7 @@ export function createServiceClient(
   const client = createClient(env.SUPABASE_URL, env.SUPABASE_SECRET_KEY, {
     auth: { persistSession: false, autoRefreshToken: false, detectSessionInUrl: false },
     db: noRetry,
-    global: { fetch: fetchWithin(timeoutMs) },
+    global: { fetch: createFetchWithTimeout(timeoutMs) },
   });
   clients.set(timeoutMs, client);
   return client;

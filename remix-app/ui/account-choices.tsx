@@ -1,6 +1,6 @@
 import { Check } from "lucide-react";
-import { detour } from "../http/redirect-target.ts";
-import { Address } from "./address.tsx";
+import { addReturnUrl } from "../http/redirect-target.ts";
+import { EmailAddress } from "./address.tsx";
 import { Notice } from "./notice.tsx";
 
 /** An account of this browser, as shown in lists. */
@@ -35,16 +35,16 @@ export function AccountChoices({
         <li key={account.id}>
           {account.requiresReauth ? (
             <a href={signInAgainPath(account, returnUrl)} className={row}>
-              <Initial account={account} />
-              <Names account={account} note="Signed out" />
+              <AccountInitial account={account} />
+              <AccountNames account={account} note="Signed out" />
             </a>
           ) : (
             <form method="post" action="/accounts">
               <input type="hidden" name="accountId" value={account.id} />
               <input type="hidden" name="returnUrl" value={returnUrl} />
               <button type="submit" className={row}>
-                <Initial account={account} />
-                <Names account={account} verb={verb} />
+                <AccountInitial account={account} />
+                <AccountNames account={account} verb={verb} />
                 {account.active ? <ActiveMark /> : null}
               </button>
             </form>
@@ -66,7 +66,7 @@ export function ActiveMark() {
 
 /** Returns the path of the page where a person signs in again to a listed account. */
 export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: string): string {
-  const page = detour("/add-account", returnUrl || "/");
+  const page = addReturnUrl("/add-account", returnUrl || "/");
   return `${page}${page.includes("?") ? "&" : "?"}${new URLSearchParams({ account: id })}`;
 }
 
@@ -74,19 +74,19 @@ export function signInAgainPath({ id }: Pick<ListedAccount, "id">, returnUrl: st
  * Says that another account is signed in to this browser, and what continuing does.
  * @param props.other the other account's masked email, if it is known
  */
-export function AlsoSignedIn({ visitor, other }: { visitor: string; other: string | null | undefined }) {
+export function OtherAccountNotice({ visitor, other }: { visitor: string; other: string | null | undefined }) {
   return (
     <Notice tone="warn">
       You’re signed in as{" "}
       <strong className="font-semibold">
-        <Address whole>{visitor}</Address>
+        <EmailAddress whole>{visitor}</EmailAddress>
       </strong>
       . If you continue, you’ll also be signed in{" "}
       {other ? (
         <>
           as{" "}
           <strong className="font-semibold">
-            <Address whole>{other}</Address>
+            <EmailAddress whole>{other}</EmailAddress>
           </strong>
         </>
       ) : (
@@ -98,19 +98,19 @@ export function AlsoSignedIn({ visitor, other }: { visitor: string; other: strin
 }
 
 /** Shows an account's first letter in place of a picture. */
-export function Initial({ account }: { account: Pick<ListedAccount, "email" | "displayName"> }) {
+export function AccountInitial({ account }: { account: Pick<ListedAccount, "email" | "displayName"> }) {
   return (
     <span
       aria-hidden="true"
       className="grid size-7 shrink-0 place-items-center overflow-hidden rounded-full bg-accent-soft font-semibold text-accent text-small uppercase"
     >
-      {initialOf(account.displayName ?? account.email ?? "")}
+      {getInitial(account.displayName ?? account.email ?? "")}
     </span>
   );
 }
 
 /** Shows an account's email, further notes and, if the account has one, its name. */
-export function Names({
+export function AccountNames({
   account: { email, displayName },
   verb,
   note,
@@ -124,7 +124,7 @@ export function Names({
       {verb ? <span className="sr-only">{verb} </span> : null}
       {displayName ? <bdi className="block break-words font-medium">{displayName}</bdi> : null}
       <span className={`block ${displayName ? "text-muted" : "font-medium"}`}>
-        {email ? <Address whole>{email}</Address> : null}
+        {email ? <EmailAddress whole>{email}</EmailAddress> : null}
       </span>
       {note ? <span className="block text-muted text-small">{note}</span> : null}
     </span>
@@ -139,7 +139,7 @@ const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 const plainFirst = /^[!-~](?![^ -~])/;
 
 /** Returns the first letter of a name, as a grapheme instead of a code point. */
-export function initialOf(name: string): string {
+export function getInitial(name: string): string {
   const trimmed = name.trim();
   if (plainFirst.test(trimmed)) return trimmed.charAt(0);
   const [first] = graphemes.segment(trimmed);

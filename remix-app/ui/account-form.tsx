@@ -9,14 +9,14 @@ import { useSite } from "./site.ts";
 export function AccountForm({ children, ...form }: Omit<ComponentPropsWithoutRef<"form">, "method">) {
   return (
     <form {...form} method="post">
-      <PageAccount />
+      <PageAccountField />
       {children}
     </form>
   );
 }
 
 /** Renders a hidden field with the page's account. AccountForm already includes this field. */
-export function PageAccount() {
+export function PageAccountField() {
   const account = useSite()?.account;
   return account ? <input type="hidden" name={pageAccountField} value={account} /> : null;
 }

@@ -1,6 +1,6 @@
 import { useLocation } from "@remix-run/react";
 import { ChevronDown, Plus } from "lucide-react";
-import { ActiveMark, Initial, type ListedAccount, Names, signInAgainPath } from "./account-choices.tsx";
+import { AccountInitial, AccountNames, ActiveMark, type ListedAccount, signInAgainPath } from "./account-choices.tsx";
 import { AccountForm } from "./account-form.tsx";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
@@ -28,7 +28,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         {...{ popovertarget: menuId }}
         className="flex h-9 min-w-0 cursor-pointer items-center gap-2 rounded-button pr-1.5 pl-1 hover:bg-sunken"
       >
-        <Initial account={user} />
+        <AccountInitial account={user} />
         <span className="hidden max-w-48 truncate font-medium sm:block">{user.displayName ?? user.email}</span>
         <span className="sr-only">Account menu</span>
         <ChevronDown aria-hidden="true" className="size-4 shrink-0 text-muted" />
@@ -41,8 +41,8 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
         <div className={part}>
           <ul aria-label="Accounts">
             <li className="flex items-center gap-2.5 px-2.5 py-1.5" aria-current="true">
-              <Initial account={user} />
-              <Names account={user} />
+              <AccountInitial account={user} />
+              <AccountNames account={user} />
               <ActiveMark />
             </li>
             {others.map((account) => (
@@ -105,8 +105,8 @@ function OtherAccount({ account, here }: { account: ListedAccount; here: string 
   if (account.requiresReauth) {
     return (
       <a href={signInAgainPath(account, "/")} className="menu-item">
-        <Initial account={account} />
-        <Names account={account} note="Signed out" />
+        <AccountInitial account={account} />
+        <AccountNames account={account} note="Signed out" />
       </a>
     );
   }
@@ -115,8 +115,8 @@ function OtherAccount({ account, here }: { account: ListedAccount; here: string 
       <input type="hidden" name="accountId" value={account.id} />
       <input type="hidden" name="currentRoute" value={here} />
       <button type="submit" className="menu-item">
-        <Initial account={account} />
-        <Names account={account} verb="Switch to" />
+        <AccountInitial account={account} />
+        <AccountNames account={account} verb="Switch to" />
       </button>
     </form>
   );

@@ -15,7 +15,7 @@ const hyphens = /(?<=@[^\s@]*)([^\s@-]-+[^\s@-])/;
  * its dots, and elsewhere only if necessary.
  * @param props.whole keeps the domain on one line if it fits
  */
-export function Address({ children, whole = false }: { children: string; whole?: boolean }) {
+export function EmailAddress({ children, whole = false }: { children: string; whole?: boolean }) {
   const parts: ReactNode[] = whole ? children.split(breaksBeforeDomain).map(withWholeHyphens) : children.split(breaks);
   return (
     <span className="wrap-anywhere">

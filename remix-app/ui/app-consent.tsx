@@ -1,6 +1,6 @@
-import { detour } from "../http/redirect-target.ts";
+import { addReturnUrl } from "../http/redirect-target.ts";
 import { AccountChoices, type ListedAccount } from "./account-choices.tsx";
-import { Address } from "./address.tsx";
+import { EmailAddress } from "./address.tsx";
 import { Button, ButtonLink } from "./button.tsx";
 import { EntryPage } from "./entry-page.tsx";
 import { ErrorSummary } from "./error-summary.tsx";
@@ -56,12 +56,12 @@ export function AppConsent(props: AppConsentProps) {
       <form method="post" {...target}>
         <input type="hidden" name="accountId" value={account.id} />
         <Button className="w-full">
-          <Address whole>{`Continue as ${account.email}`}</Address>
+          <EmailAddress whole>{`Continue as ${account.email}`}</EmailAddress>
         </Button>
       </form>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
       <div className="space-y-1">
-        <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
+        <ButtonLink href={addReturnUrl("/add-account", here)} variant="quiet" className="w-full">
           Use another account
         </ButtonLink>
         {tellsApp ? (

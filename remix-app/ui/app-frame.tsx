@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { AccountMenu } from "./account-menu.tsx";
 import { InlineScript } from "./inline-script.tsx";
-import { Mark } from "./mark.tsx";
+import { BrandMark } from "./mark.tsx";
 import { PageFooter } from "./page-footer.tsx";
 import { SectionLink } from "./section-link.tsx";
 import { useSite } from "./site.ts";
@@ -44,10 +44,10 @@ export function AppFrame({ nav, children }: { nav?: ReactNode; children: ReactNo
         <div className="flex h-14 items-center gap-4 px-4 sm:gap-8">
           <a href="/" className="inline-flex items-center rounded-button">
             <span className="sr-only sm:not-sr-only sm:inline-flex">
-              <Mark />
+              <BrandMark />
             </span>
             <span aria-hidden="true" className="inline-flex sm:hidden">
-              <Mark nameless />
+              <BrandMark nameless />
             </span>
           </a>
           <nav aria-label="Sections" className="flex flex-1 gap-1">

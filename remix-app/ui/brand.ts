@@ -23,7 +23,7 @@ export function useBrand(): PageBrand {
 }
 
 /** Returns the brand that the server has written into the document, for {@link BrandContext} in the browser. */
-export function brandOfDocument({ documentElement }: Document): PageBrand {
+export function readDocumentBrand({ documentElement }: Document): PageBrand {
   return JSON.parse(documentElement.dataset.brand ?? "{}");
 }
 
@@ -38,7 +38,7 @@ export function pageTitle<Loader = unknown>(
   title: string | ((data: MetaArgs<Loader>["data"]) => string),
 ): MetaFunction<Loader> {
   return ({ data, matches }) => [
-    { title: withName(typeof title === "string" ? title : title(data), matches[0]?.data) },
+    { title: appendProductName(typeof title === "string" ? title : title(data), matches[0]?.data) },
   ];
 }
 
@@ -46,7 +46,7 @@ export function pageTitle<Loader = unknown>(
  * Appends the product's name to a title.
  * @param site the root loader's data; undefined if the loader failed
  */
-export function withName(title: string, site: unknown): string {
+export function appendProductName(title: string, site: unknown): string {
   const name = (site as { brand?: PageBrand } | undefined)?.brand?.name;
   return name ? `${title} · ${name}` : title;
 }

@@ -46,7 +46,7 @@ export function CodeBlock({
 /**
  * Shows a text with a copy button. One click on the text selects all of it. Long texts break before slashes.
  */
-export function Copyable({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
+export function CopyableText({ label, text, shown = text }: { label: string; text: string; shown?: string }) {
   return (
     <div className="space-y-1.5">
       <div className="flex items-center justify-between gap-4">

@@ -1,6 +1,6 @@
 import { AccountForm } from "./account-form.tsx";
 import { Button } from "./button.tsx";
-import { Copyable } from "./code-block.tsx";
+import { CopyableText } from "./code-block.tsx";
 import { CodeField, type FormField } from "./field.tsx";
 
 export interface CodeFieldsProps {
@@ -72,7 +72,7 @@ export function EnrollmentForm({ formId, enrollment, code }: EnrollmentFormProps
         <li>Enter the 6-digit code the app shows.</li>
       </ol>
       <QrCodeImage {...qrCode} label="QR code for your authenticator app" />
-      <Copyable label="Key" text={secret} shown={secret.match(/.{1,4}/g)?.join(" ") ?? secret} />
+      <CopyableText label="Key" text={secret} shown={secret.match(/.{1,4}/g)?.join(" ") ?? secret} />
       <p>
         Is your authenticator app on this device?{" "}
         <a className="link" href={uri}>

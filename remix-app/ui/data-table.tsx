@@ -54,8 +54,8 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
       <thead className={head}>
         <tr className={headRow}>
           {columns.map((column, index) => (
-            <th key={keyOf(column)} scope="col" className={classes[index]} title={column.fullLabel}>
-              {headOf(column)}
+            <th key={getColumnKey(column)} scope="col" className={classes[index]} title={column.fullLabel}>
+              {renderHead(column)}
             </th>
           ))}
         </tr>
@@ -70,13 +70,13 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
                 {below.length > 0 ? (
                   <span className="below">
                     {below.map(({ label, index }) => (
-                      <span key={index}>{labelled(label, others[index])}</span>
+                      <span key={index}>{renderLabelled(label, others[index])}</span>
                     ))}
                   </span>
                 ) : null}
               </th>
               {others.map((cell, index) => (
-                <td key={keyOf(columns[index + 1])} className={classes[index + 1]}>
+                <td key={getColumnKey(columns[index + 1])} className={classes[index + 1]}>
                   {cell}
                 </td>
               ))}
@@ -88,11 +88,11 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
   );
 }
 
-function keyOf(column: Pick<DataColumn<never>, "label" | "fullLabel"> | undefined): string | undefined {
+function getColumnKey(column: Pick<DataColumn<never>, "label" | "fullLabel"> | undefined): string | undefined {
   return column?.fullLabel ?? column?.label;
 }
 
-function headOf({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLabel">): ReactNode {
+function renderHead({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLabel">): ReactNode {
   if (!fullLabel) return label;
   return (
     <>
@@ -109,7 +109,7 @@ function classOf({ numeric, small }: DataColumn<never>, index: number): string |
 }
 
 /** Joins label and value into one text if possible, because each text node takes as long to render as an element. */
-function labelled(label: string, value: ReactNode): ReactNode {
+function renderLabelled(label: string, value: ReactNode): ReactNode {
   if (typeof value === "string" || typeof value === "number") return `${label} ${value}`;
   return (
     <>

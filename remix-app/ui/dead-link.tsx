@@ -10,33 +10,33 @@ interface Words {
   newLinkFirst?: boolean;
 }
 
-const notOurs: Words = {
+const unsupportedLink: Words = {
   title: "This link can’t sign you in",
   lead: "We don’t use sign-in links. Sign in as usual, or set a password if you don’t have one.",
   way: { href: "/forgot-password", label: "Set a password" },
 };
-const dead: Words = {
+const expiredLink: Words = {
   title: "This link no longer works",
   lead: "It has expired or was already used. If you’ve already confirmed your email, sign in.",
   way: { href: "/signup/check-mail", label: "Get a new link" },
 };
-const byType: Record<string, Words> = {
-  magiclink: notOurs,
-  email: notOurs,
+const textsByLinkType: Record<string, Words> = {
+  magiclink: unsupportedLink,
+  email: unsupportedLink,
   recovery: {
-    ...dead,
+    ...expiredLink,
     lead: "It has expired or was already used. Get a new one to reset your password.",
-    way: { href: "/forgot-password", label: dead.way.label },
+    way: { href: "/forgot-password", label: expiredLink.way.label },
     newLinkFirst: true,
   },
   email_change: {
-    ...dead,
+    ...expiredLink,
     lead: "It has expired or was already used. Your email settings show whether the change is complete.",
     way: { href: "/settings/profile#email", label: "Go to email settings" },
     newLinkFirst: true,
   },
   invite: {
-    ...dead,
+    ...expiredLink,
     lead: "This invitation has expired, was already used, or was replaced by a newer one. If you’ve already accepted it, sign in. Otherwise ask for a new invitation.",
     way: { href: "/signup", label: "Create an account" },
   },
@@ -44,7 +44,8 @@ const byType: Record<string, Words> = {
 
 /** Says that an emailed link no longer works. The suggested next step depends on the link's type. */
 export function DeadLink({ type }: { type: string | null }) {
-  const { title, lead, way, newLinkFirst } = (type && Object.hasOwn(byType, type) && byType[type]) || dead;
+  const { title, lead, way, newLinkFirst } =
+    (type && Object.hasOwn(textsByLinkType, type) && textsByLinkType[type]) || expiredLink;
   const ways = [{ href: "/login", label: "Sign in" }, way];
   return (
     <EntryPage title={title} lead={lead}>

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Mark } from "./mark.tsx";
+import { BrandMark } from "./mark.tsx";
 import { FooterLinks } from "./page-footer.tsx";
 import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
@@ -19,7 +19,7 @@ export function EntryPage({ title, lead, themeSwitch = true, children }: EntryPa
     <div className="mx-auto flex min-h-dvh w-full max-w-108 flex-col px-4">
       <header className="pt-10 pb-8 sm:pt-20">
         <a href="/" className="inline-block rounded-button">
-          <Mark />
+          <BrandMark />
         </a>
       </header>
       <main className="flex-1 space-y-6">

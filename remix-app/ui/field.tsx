@@ -29,7 +29,7 @@ export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described
 const controlClass = "block w-full min-w-0 rounded-card border bg-surface px-3 text-ink";
 const largeText = "text-large sm:text-body";
 
-/** Renders the text above a control, linked to it by {@link describes}. */
+/** Renders the text above a control, linked to it by {@link getControlAttributes}. */
 function Description({ id, label, hint, error, aside }: Described & { id: string }) {
   return (
     <>
@@ -53,7 +53,7 @@ function Description({ id, label, hint, error, aside }: Described & { id: string
   );
 }
 
-function describes(id: string, { hint, error }: Omit<Described, "label">) {
+function getControlAttributes(id: string, { hint, error }: Omit<Described, "label">) {
   return {
     id,
     "aria-invalid": error ? true : undefined,
@@ -72,7 +72,7 @@ export function Field({ field, label, hint, error = field?.errors?.[0], aside, t
           name={field?.name}
           defaultValue={field?.initialValue}
           {...input}
-          {...describes(id, { hint, error })}
+          {...getControlAttributes(id, { hint, error })}
           className={`${controlClass} h-10 placeholder:text-muted ${largeText} ${error ? "border-bad" : "border-edge"} ${trailing ? "pr-18" : ""}`}
         />
         {trailing}
@@ -151,7 +151,7 @@ export function TextArea({ label, hint, error, mono = false, ...textarea }: Text
       <textarea
         rows={3}
         {...textarea}
-        {...describes(name, { hint, error })}
+        {...getControlAttributes(name, { hint, error })}
         className={`${controlClass} py-2 placeholder:text-muted ${mono ? "font-mono text-small" : largeText} ${error ? "border-bad" : "border-edge"}`}
       />
     </div>
@@ -179,7 +179,7 @@ export function Select({
       )}
       <select
         {...select}
-        {...describes(selectId, { hint, error })}
+        {...getControlAttributes(selectId, { hint, error })}
         className={`${controlClass} h-10 cursor-pointer ${error ? "border-bad" : "border-edge"} ${largeText}`}
       />
     </div>
@@ -196,7 +196,7 @@ export function CheckBox({
     <div className="flex gap-2.5">
       <input
         {...input}
-        {...describes(name, { hint })}
+        {...getControlAttributes(name, { hint })}
         type="checkbox"
         className="mt-0.5 size-4 shrink-0 cursor-pointer accent-accent"
       />

@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import {
   columnDecimals,
-  exactUsd,
   formatCount,
   formatCredits,
+  formatExactUsd,
   formatMs,
   formatShortCount,
   formatUsd,
-  formatUsdOf,
+  formatUsdPart,
 } from "./format-amount.ts";
 
 test.each([
@@ -35,7 +35,7 @@ test.each([
   ["1204.5", "$1,204.50"],
   ["999999999999.000001", "$999,999,999,999.000001"],
 ])("the exact text of the amount %s is %s", (amount, text) => {
-  expect(exactUsd(amount)).toBe(text);
+  expect(formatExactUsd(amount)).toBe(text);
 });
 
 test.each([
@@ -45,7 +45,7 @@ test.each([
   ["5.001", "5", "$5.001"],
   ["4.994", "5", "$4.99"],
 ])("the part %s of the amount %s is displayed as %s", (part, whole, text) => {
-  expect(formatUsdOf(part, whole)).toBe(text);
+  expect(formatUsdPart(part, whole)).toBe(text);
 });
 
 test("credits are formatted like amounts in dollars, but without a currency symbol", () => {

@@ -19,16 +19,16 @@ export function formatUsd(amount: string, decimals?: number): string {
  * @param part exact decimal string
  * @param whole exact decimal string
  */
-export function formatUsdOf(part: string, whole: string): string {
+export function formatUsdPart(part: string, whole: string): string {
   const alike = formatUsd(part) === formatUsd(whole) && Number(part) !== Number(whole);
-  return alike ? exactUsd(part) : formatUsd(part);
+  return alike ? formatExactUsd(part) : formatUsd(part);
 }
 
 /**
  * Formats dollars exactly, with thousands separators and at least two decimals.
  * @param amount exact decimal string
  */
-export function exactUsd(amount: string): string {
+export function formatExactUsd(amount: string): string {
   const [whole = "", cents = ""] = amount.replace("-", "").split(".");
   return `${amount.startsWith("-") ? "−" : ""}$${counts.format(BigInt(whole))}.${cents.padEnd(2, "0")}`;
 }
@@ -37,7 +37,7 @@ export function exactUsd(amount: string): string {
  * Formats credits exactly, with thousands separators: "11,385.105".
  * @param amount exact decimal string
  */
-export function exactCredits(amount: string): string {
+export function formatExactCredits(amount: string): string {
   const [whole = "", fraction] = amount.replace("-", "").split(".");
   return `${amount.startsWith("-") ? "−" : ""}${counts.format(BigInt(whole))}${fraction === undefined ? "" : `.${fraction}`}`;
 }
@@ -50,10 +50,10 @@ export function formatCredits(amount: string, decimals?: number): string {
   const value = Number(amount);
   if (decimals !== undefined) {
     const least = 10 ** -decimals;
-    if (value === 0 || Math.abs(value) >= least / 2) return withMinus(fixedAmounts(decimals).format(value));
+    if (value === 0 || Math.abs(value) >= least / 2) return typesetMinus(fixedAmounts(decimals).format(value));
     return `${value < 0 ? ">−" : "<"}${fixedAmounts(decimals).format(least)}`;
   }
-  return withMinus((value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value));
+  return typesetMinus((value !== 0 && Math.abs(value) < 0.0995 ? smallAmounts : amounts).format(value));
 }
 
 /**
@@ -65,7 +65,7 @@ export function formatMoney({ amount, currency }: { amount: string; currency: st
 }
 
 /** Replaces a number's hyphen with a minus sign (U+2212). */
-export function withMinus(number: string): string {
+export function typesetMinus(number: string): string {
   return number.replace("-", "−");
 }
 
@@ -77,13 +77,13 @@ const shortCounts = new Intl.NumberFormat("en", { notation: "compact", maximumFr
 
 /** The maximum number of decimals in a column. An amount that would round to 0 is shown as less than 0.000001. */
 const maxDecimals = 6;
-const fixed = new Map<number, Intl.NumberFormat>();
+const fixedFormats = new Map<number, Intl.NumberFormat>();
 
 function fixedAmounts(decimals: number): Intl.NumberFormat {
   const format =
-    fixed.get(decimals) ??
+    fixedFormats.get(decimals) ??
     new Intl.NumberFormat("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  fixed.set(decimals, format);
+  fixedFormats.set(decimals, format);
   return format;
 }
 
@@ -128,15 +128,15 @@ const decimal = /^-?\d+(\.\d+)?$/;
 export const amountText = z.string().regex(decimal);
 
 /** Converts the amounts of an API response from exact strings to JSON numbers with the same digits. */
-export function exactAmounts(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(exactAmounts);
+export function convertAmountsToJsonNumbers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(convertAmountsToJsonNumbers);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [
       name,
       typeof member === "string" && amountName.test(name) && decimal.test(member)
         ? jsonNumber(member)
-        : exactAmounts(member),
+        : convertAmountsToJsonNumbers(member),
     ]),
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { initialOf } from "./account-choices.tsx";
+import { getInitial } from "./account-choices.tsx";
 
 test.each([
   ["Ada", "A"],
@@ -11,5 +11,5 @@ test.each([
   ["محمد", "م"],
   ["", "?"],
 ])("the initial of %s is %s", (name, initial) => {
-  expect(initialOf(name)).toBe(initial);
+  expect(getInitial(name)).toBe(initial);
 });

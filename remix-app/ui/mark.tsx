@@ -1,7 +1,7 @@
 import { gatePath, useBrand } from "./brand.ts";
 
 /** Shows the product's mark, and its name by default. */
-export function Mark({ nameless = false }: { nameless?: boolean }) {
+export function BrandMark({ nameless = false }: { nameless?: boolean }) {
   const { name, mark } = useBrand();
   return (
     <span className="inline-flex items-center gap-2 font-semibold text-large tracking-tight">

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { momentInWords } from "./moment.tsx";
+import { formatRelativeTime } from "./moment.tsx";
 
 const now = "2026-03-01T12:00:00Z";
 const minute = 60;
@@ -23,5 +23,5 @@ test.each([
   [hour - 1, "in 1 hour"],
   [7 * day - 5, "in 7 days"],
 ])('the moment %s seconds from now is displayed as "%s"', (seconds, words) => {
-  expect(momentInWords({ at: new Date(Date.parse(now) + seconds * 1000).toISOString(), now })).toBe(words);
+  expect(formatRelativeTime({ at: new Date(Date.parse(now) + seconds * 1000).toISOString(), now })).toBe(words);
 });

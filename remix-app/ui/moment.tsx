@@ -8,13 +8,13 @@ const units = [
   ["minute", 60],
 ] as const;
 // Uses numbers, because "yesterday" could mean less than 24 hours ago.
-const relative = new Intl.RelativeTimeFormat("en");
+const relativeTimeFormat = new Intl.RelativeTimeFormat("en");
 
 /** Shows a time relative to when the page is sent, with the exact time on hover. @param props.at RFC 3339 */
-export function Moment({ at }: { at: string }) {
+export function RelativeTime({ at }: { at: string }) {
   return (
     <time dateTime={at} title={exactTimeText(at)}>
-      {momentInWords({ at, now: new Date().toISOString() })}
+      {formatRelativeTime({ at, now: new Date().toISOString() })}
     </time>
   );
 }
@@ -29,7 +29,7 @@ export function ExactTime({ at }: { at: string }) {
 }
 
 /** Shows a day in UTC. @param props.at the day, or its start as RFC 3339 */
-export function Day({ at }: { at: string }) {
+export function UtcDay({ at }: { at: string }) {
   const day = at.slice(0, 10);
   return (
     <time dateTime={day} title={`${dayText(day)}, UTC`} className="whitespace-nowrap">
@@ -42,7 +42,7 @@ export function Day({ at }: { at: string }) {
  * Describes the distance between two times in the largest unit that fits. Shows a distance that rounds to 60 minutes as
  * an hour, and a distance that rounds to 24 hours as a day.
  */
-export function momentInWords({ at, now }: { at: string; now: string }): string {
+export function formatRelativeTime({ at, now }: { at: string; now: string }): string {
   const seconds = (Date.parse(at) - Date.parse(now)) / 1000;
   const distance = Math.abs(seconds);
   const filled = units.findIndex(([, size]) => distance >= size);
@@ -53,5 +53,5 @@ export function momentInWords({ at, now }: { at: string; now: string }): string 
   const [above = unit, sizeAbove = size] = unit === "minute" || unit === "hour" ? (units[filled - 1] ?? []) : [];
   const sign = Math.sign(seconds);
   const full = above !== unit && rounded * size >= sizeAbove;
-  return full ? relative.format(sign, above) : relative.format(sign * rounded, unit);
+  return full ? relativeTimeFormat.format(sign, above) : relativeTimeFormat.format(sign * rounded, unit);
 }

@@ -1,4 +1,4 @@
-import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./format-amount.ts";
+import { formatCredits, formatExactUsd, formatUsd, formatUsdPart, typesetMinus } from "./format-amount.ts";
 
 /**
  * Shows dollars, with the exact amount on hover and for assistive technology.
@@ -10,8 +10,8 @@ import { exactUsd, formatCredits, formatUsd, formatUsdOf, withMinus } from "./fo
 export function Usd(props: { amount: string | null; of?: string; decimals?: number; isUnknown?: boolean }) {
   const { amount, of, decimals, isUnknown = false } = props;
   if (isUnknown && amount !== null) return noAmount("Unknown");
-  const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdOf(amount, of));
-  return amountOf({ short, exact: amount && exactUsd(amount) });
+  const short = amount && (of === undefined ? formatUsd(amount, decimals) : formatUsdPart(amount, of));
+  return renderAmount({ short, exact: amount && formatExactUsd(amount) });
 }
 
 /**
@@ -20,10 +20,10 @@ export function Usd(props: { amount: string | null; of?: string; decimals?: numb
  * @param props.decimals the number of decimals of all amounts in the column
  */
 export function Credits({ amount, decimals }: { amount: string | null; decimals?: number }) {
-  return amountOf({ short: amount && formatCredits(amount, decimals), exact: amount && withMinus(amount) });
+  return renderAmount({ short: amount && formatCredits(amount, decimals), exact: amount && typesetMinus(amount) });
 }
 
-function amountOf({ short, exact }: { short: string | null; exact: string | null }) {
+function renderAmount({ short, exact }: { short: string | null; exact: string | null }) {
   if (short === null || exact === null) return noAmount("Not shown");
   return (
     <>

@@ -35,7 +35,7 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
               <span className="sr-only">Continue with </span>
               {label}
             </span>
-            {isLastUsed ? <LastUsed /> : null}
+            {isLastUsed ? <LastUsedBadge /> : null}
           </Button>
         );
       })}
@@ -44,7 +44,7 @@ export function ProviderButtons({ providers, lastUsed, returnUrl, intent }: Prov
 }
 
 /** Marks the sign-in method last used in this browser. */
-export function LastUsed() {
+export function LastUsedBadge() {
   return <span className="rounded-full bg-accent-soft px-2 py-0.5 font-medium text-accent text-small">Last used</span>;
 }
 
@@ -82,7 +82,7 @@ export function ProviderIcon({ provider }: { provider: string }) {
  * Shows the provider buttons and the page's own sign-in methods. The buttons come first if the last sign-in in this
  * browser was with a provider.
  */
-export function WaysIn({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
+export function SignInMethods({ children, ...offered }: ProviderButtonsProps & { children: ReactNode }) {
   if (offered.providers.length === 0) return children;
   const buttons = <ProviderButtons {...offered} />;
   if (children === null) return buttons;

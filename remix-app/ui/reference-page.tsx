@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { Mark } from "./mark.tsx";
+import { BrandMark } from "./mark.tsx";
 import { PageFooter } from "./page-footer.tsx";
 import { useSite } from "./site.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
@@ -33,7 +33,7 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
       <header className="border-line border-b bg-surface">
         <div className="mx-auto flex h-14 w-full max-w-5xl items-center justify-between gap-4 px-4">
           <a href="/" className="inline-flex items-center rounded-button">
-            <Mark />
+            <BrandMark />
           </a>
           <ThemeSwitch current={site?.theme ?? "system"} />
         </div>

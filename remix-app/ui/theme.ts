@@ -6,11 +6,11 @@ const themes = ["system", "light", "dark"] as const;
 export const themeSchema = z.enum(themes);
 export type Theme = z.infer<typeof themeSchema>;
 
-const keptTheme = themeSchema.catch("system");
+const savedThemeSchema = themeSchema.catch("system");
 
 /** Returns the chosen appearance, or `system` if none was chosen. */
 export function readTheme(context: CookieContext): Theme {
-  return keptTheme.parse(readCookie(context, cookies.theme));
+  return savedThemeSchema.parse(readCookie(context, cookies.theme));
 }
 
 export function writeTheme(context: CookieContext, theme: Theme): void {

@@ -1,5 +1,5 @@
 import { ChevronRight } from "lucide-react";
-import { initialOf } from "./account-choices.tsx";
+import { getInitial } from "./account-choices.tsx";
 
 export interface WorkspaceListItem {
   id: string;
@@ -26,7 +26,7 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               aria-hidden="true"
               className="grid size-8 shrink-0 place-items-center overflow-hidden rounded-button bg-accent-soft font-semibold text-accent uppercase"
             >
-              {initialOf(name)}
+              {getInitial(name)}
             </span>
             <span className="min-w-0 flex-1">
               <bdi className="block break-words text-left font-medium">{name}</bdi>

@@ -1,5 +1,5 @@
 import { ChevronsUpDown } from "lucide-react";
-import { initialOf } from "./account-choices.tsx";
+import { getInitial } from "./account-choices.tsx";
 
 interface Choice {
   id: string;
@@ -43,7 +43,7 @@ function Tile({ name }: { name: string }) {
       aria-hidden="true"
       className="grid size-6 shrink-0 place-items-center overflow-hidden rounded-button bg-accent-soft font-semibold text-accent text-small uppercase"
     >
-      {initialOf(name)}
+      {getInitial(name)}
     </span>
   );
 }

@@ -1,6 +1,6 @@
 import { globSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { activitySentence } from "./audit-log.ts";
+import { formatLogEntry } from "./audit-log.ts";
 
 const line = {
   actor: "Ada",
@@ -30,7 +30,7 @@ test("finds workspace activity actions in the SQL schema files", () => {
 });
 
 test.each([...new Set([...written, ...composed])])("has a label for the activity action %s", (action) => {
-  const sentence = activitySentence({ ...line, action });
+  const sentence = formatLogEntry({ ...line, action });
   expect(sentence).toContain("Nightly");
   expect(sentence).not.toContain(action);
   expect(sentence).not.toContain(action.replaceAll(/[._]/g, " "));
@@ -38,13 +38,13 @@ test.each([...new Set([...written, ...composed])])("has a label for the activity
 
 test("an activity entry without an actor is attributed to the system or to a former member", () => {
   const deleted = { ...line, actor: null, action: "workspace.deleted" };
-  expect(activitySentence(deleted)).toBe("A former member deleted the workspace “Nightly”");
-  expect(activitySentence({ ...deleted, actorId: null })).toBe("System deleted the workspace “Nightly”");
+  expect(formatLogEntry(deleted)).toBe("A former member deleted the workspace “Nightly”");
+  expect(formatLogEntry({ ...deleted, actorId: null })).toBe("System deleted the workspace “Nightly”");
 });
 
 test("an activity entry names what changed about a workspace", () => {
   const changed = (after: Record<string, string>) =>
-    activitySentence({
+    formatLogEntry({
       ...line,
       action: "workspace.changed",
       details: { before: { name: "Nightly", plan: "free" }, after: { name: "Nightly", plan: "free", ...after } },
@@ -58,20 +58,20 @@ test("an activity entry names what changed about a workspace", () => {
 
 test("an activity entry says that a member left, or names who removed the member", () => {
   const left = { ...line, subject: "Ada", action: "member.left" };
-  expect(activitySentence({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");
-  expect(activitySentence({ ...left, actor: "Grace" })).toBe("Grace removed Ada");
-  expect(activitySentence({ ...left, actor: null, actorId: null })).toBe("System removed Ada");
+  expect(formatLogEntry({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");
+  expect(formatLogEntry({ ...left, actor: "Grace" })).toBe("Grace removed Ada");
+  expect(formatLogEntry({ ...left, actor: null, actorId: null })).toBe("System removed Ada");
 });
 
 test("an activity entry names the member whose role changed, and the new role", () => {
   const changed = { ...line, action: "member.role_changed", details: { before: "viewer", after: "admin" } };
-  expect(activitySentence(changed)).toBe("Ada changed the role of Nightly to “Admin”");
-  expect(activitySentence({ ...changed, subjectId: line.actorId })).toBe("Ada changed their own role to “Admin”");
+  expect(formatLogEntry(changed)).toBe("Ada changed the role of Nightly to “Admin”");
+  expect(formatLogEntry({ ...changed, subjectId: line.actorId })).toBe("Ada changed their own role to “Admin”");
 });
 
 test("an activity entry names the provider and the file of imported costs", () => {
   const details = { provider: "gcp", file: "january.csv" };
   const imported = { ...line, action: "provider_costs.imported", subject: "gcp january.csv" };
-  expect(activitySentence({ ...imported, details })).toBe("Ada imported gcp costs from “january.csv”");
-  expect(activitySentence(imported)).toBe("Ada imported provider costs: gcp january.csv");
+  expect(formatLogEntry({ ...imported, details })).toBe("Ada imported gcp costs from “january.csv”");
+  expect(formatLogEntry(imported)).toBe("Ada imported provider costs: gcp january.csv");
 });

@@ -90,7 +90,7 @@ type ShownEntry = Omit<LogEntry, "id" | "at"> & {
 };
 
 /** Formats a log entry as a sentence, even if this version does not know the action. */
-export function activitySentence(entry: ShownEntry): string {
+export function formatLogEntry(entry: ShownEntry): string {
   const { action, actor, actorId, subjectId } = entry;
   const by = actor ?? (actorId ? "A former member" : "System");
   const subject = entry.subject ?? "a former member";

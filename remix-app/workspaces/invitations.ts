@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import { pageOf, positionOf, readCursor, writeCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 
@@ -36,7 +36,7 @@ export interface OpenInvitation {
 }
 
 /** Returns the token's hash, which the database stores instead of the token. Only the email contains the token. */
-function hashOf(token: string): string {
+function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
@@ -54,7 +54,7 @@ export async function listInvitations(
     invitedBy,
   }: { workspaceId: string; requestId: string; limit: number; cursor: string | null; invitedBy?: string },
 ): Promise<{ invitations: OpenInvitation[]; nextCursor: string | null }> {
-  const before = positionOf(cursor, { read: readCursor, requestId });
+  const before = parseCursor(cursor, { read: readCursor, requestId });
   let query = data
     .from("workspace_invitations")
     .select("id, email, created_at, expires_at, role:workspace_roles!inner(name)")
@@ -70,7 +70,7 @@ export async function listInvitations(
   }
   const { data: rows, error } = await query;
   if (error) throw workspaceProblem(error, { requestId });
-  const { records, nextCursor } = pageOf(z.array(openRow).parse(rows), {
+  const { records, nextCursor } = buildPage(z.array(openRow).parse(rows), {
     limit,
     cursorOf: ({ created_at, id }) => writeCursor({ createdAt: created_at, id }),
   });
@@ -98,7 +98,7 @@ export async function createInvitation(
     workspace_id: workspaceId,
     email: email.toLowerCase(),
     role_id: roleId,
-    token_hash: `\\x${hashOf(token)}`,
+    token_hash: `\\x${hashToken(token)}`,
   });
   return error ? { error } : { token };
 }
@@ -123,7 +123,7 @@ export async function previewInvitation(
   { data }: User,
   { token, requestId }: { token: string; requestId: string },
 ): Promise<InvitationPreview | null> {
-  const { data: found, error } = await data.rpc("workspace_invitation", { token_hash: hashOf(token) });
+  const { data: found, error } = await data.rpc("workspace_invitation", { token_hash: hashToken(token) });
   if (error) throw workspaceProblem(error, { requestId });
   return found === null ? null : preview.parse(found);
 }
@@ -136,6 +136,6 @@ export async function acceptInvitation(
   { data }: User,
   token: string,
 ): Promise<{ workspaceId: string } | { error: PostgrestError }> {
-  const { data: workspaceId, error } = await data.rpc("accept_workspace_invitation", { token_hash: hashOf(token) });
+  const { data: workspaceId, error } = await data.rpc("accept_workspace_invitation", { token_hash: hashToken(token) });
   return error ? { error } : { workspaceId: z.uuid().parse(workspaceId) };
 }

@@ -2,7 +2,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { Field, Select } from "../ui/field.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import { roleLabel } from "./roles.ts";
 
@@ -82,8 +82,8 @@ export function InvitationList({
             <div className="min-w-0">
               <p className="wrap-anywhere">{email}</p>
               <p className="text-muted text-small">
-                {roleLabel(role)} · Sent <Moment at={sentAt} /> ·{" "}
-                {Date.parse(expiresAt) > Date.now() ? "Expires" : "Expired"} <Moment at={expiresAt} />
+                {roleLabel(role)} · Sent <RelativeTime at={sentAt} /> ·{" "}
+                {Date.parse(expiresAt) > Date.now() ? "Expires" : "Expired"} <RelativeTime at={expiresAt} />
               </p>
             </div>
             <AccountForm action={here}>

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
-import type { Reader } from "../session/user.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import type { UserDataReader } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 
 const rows = z.array(
@@ -24,19 +24,19 @@ export interface WorkspacePageQuery {
 /**
  * Returns the position at which a page of workspaces begins. @throws Response 400 INVALID_REQUEST for an invalid cursor
  */
-export function workspacePosition(
+export function readWorkspacePosition(
   { cursor }: WorkspacePageQuery,
   { requestId }: { requestId: string },
 ): string[] | null {
-  return positionOf(cursor, { read: readWorkspaceCursor, requestId });
+  return parseCursor(cursor, { read: readWorkspaceCursor, requestId });
 }
 
 /** Returns the first `limit` of the given workspaces, and the cursor of the next page if there are more. */
-export function workspacePage<Found extends { id: string; name: string; personal: boolean }>(
+export function paginateWorkspaces<Found extends { id: string; name: string; personal: boolean }>(
   found: readonly Found[],
   { limit }: WorkspacePageQuery,
 ): { workspaces: Found[]; nextCursor: string | null } {
-  const { records, nextCursor } = pageOf(found, {
+  const { records, nextCursor } = buildPage(found, {
     limit,
     cursorOf: ({ id, name, personal }) => writeKeyCursor([String(personal), name, id]),
   });
@@ -58,11 +58,11 @@ function readWorkspaceCursor(cursor: string): string[] | null {
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listWorkspaces(
-  { data }: Reader,
+  { data }: UserDataReader,
   { requestId, ...query }: WorkspacePageQuery & { requestId: string },
 ): Promise<{ workspaces: Workspace[]; nextCursor: string | null }> {
-  const after = workspacePosition(query, { requestId });
+  const after = readWorkspacePosition(query, { requestId });
   const { data: found, error } = await data.rpc("list_workspaces", { after, page_size: query.limit + 1 });
   if (error) throw workspaceProblem(error, { requestId });
-  return workspacePage(rows.parse(found), query);
+  return paginateWorkspaces(rows.parse(found), query);
 }

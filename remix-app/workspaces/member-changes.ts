@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { guardAttempt, waitInWords } from "../abuse/attempts.ts";
+import { formatWait, guardAttempt } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import { emailSchema } from "../session/credentials.ts";
 import type { User } from "../session/user.ts";
@@ -28,16 +28,17 @@ export interface MemberOutcome {
   leftWorkspace: boolean;
 }
 
-const stillOpen = "There’s already a pending invitation for this email. Withdraw it, or send another in a few minutes.";
+const pendingInvitationMessage =
+  "There’s already a pending invitation for this email. Withdraw it, or send another in a few minutes.";
 
-const done = (message: string): MemberOutcome => ({
+const createSuccess = (message: string): MemberOutcome => ({
   done: message,
   failed: null,
   aboutEmail: false,
   status: 200,
   leftWorkspace: false,
 });
-const failed = (message: string, status: MemberOutcome["status"] = 409): MemberOutcome => ({
+const createFailure = (message: string, status: MemberOutcome["status"] = 409): MemberOutcome => ({
   done: null,
   failed: message,
   aboutEmail: false,
@@ -75,42 +76,47 @@ export async function applyMemberChange(
       // Counts this email toward the limits of the caller's IP address and of the recipient. The database limits the
       // inviter.
       const attempt = await guardAttempt(context, { action: "mail", email: change.email });
-      if (!attempt.admitted) return failed(attempt.message, attempt.status);
+      if (!attempt.admitted) return createFailure(attempt.message, attempt.status);
       const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
       if ("error" in created) {
         await attempt.settle("void");
-        if (created.error.code === "23505") return { ...failed(stillOpen), aboutEmail: true };
+        if (created.error.code === "23505") return { ...createFailure(pendingInvitationMessage), aboutEmail: true };
         if (created.error.code === "PT409")
-          return failed("There are too many pending invitations. Withdraw one you don’t need first.");
+          return createFailure("There are too many pending invitations. Withdraw one you don’t need first.");
         if (created.error.code === "PT429") {
           const seconds = Number(created.error.details);
           context.retryAfter(seconds);
-          return failed(`You’ve sent too many invitations. You can send the next one in ${waitInWords(seconds)}.`, 429);
+          return createFailure(
+            `You’ve sent too many invitations. You can send the next one in ${formatWait(seconds)}.`,
+            429,
+          );
         }
         throw refused(created.error);
       }
       const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
       await attempt.settle(sent ? "succeeded" : "void");
-      if (!sent) return failed(`We couldn’t send the email to ${change.email}. Try again in a moment.`, 503);
-      return done(`We sent an invitation to ${change.email}.`);
+      if (!sent) return createFailure(`We couldn’t send the email to ${change.email}. Try again in a moment.`, 503);
+      return createSuccess(`We sent an invitation to ${change.email}.`);
     }
     case "withdraw": {
       const error = await withdrawInvitation(user, { workspaceId, invitationId: change.invitationId });
-      if (error?.code === "PT404") return failed("This invitation was already accepted or withdrawn.");
+      if (error?.code === "PT404") return createFailure("This invitation was already accepted or withdrawn.");
       if (error) throw refused(error);
-      return done("Invitation withdrawn.");
+      return createSuccess("Invitation withdrawn.");
     }
     case "change_role": {
       const error = await changeRole(user, { workspaceId, userId: change.userId, roleId: change.roleId });
-      if (error?.code === "PT409") return failed("A workspace needs an owner. Transfer ownership in Settings first.");
+      if (error?.code === "PT409")
+        return createFailure("A workspace needs an owner. Transfer ownership in Settings first.");
       if (error) throw refused(error);
-      return done("Role changed.");
+      return createSuccess("Role changed.");
     }
     case "remove": {
       const error = await removeMember(user, { workspaceId, userId: change.userId, keyIds: change.keyIds });
-      if (error?.code === "PT409") return failed("A workspace needs an owner. Transfer ownership in Settings first.");
+      if (error?.code === "PT409")
+        return createFailure("A workspace needs an owner. Transfer ownership in Settings first.");
       if (error) throw refused(error);
-      return { ...done("Member removed."), leftWorkspace: change.userId === user.id };
+      return { ...createSuccess("Member removed."), leftWorkspace: change.userId === user.id };
     }
   }
 }

@@ -1,9 +1,9 @@
 import { AccountForm } from "../ui/account-form.tsx";
-import { Address } from "../ui/address.tsx";
+import { EmailAddress } from "../ui/address.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { Select } from "../ui/field.tsx";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
 
@@ -13,7 +13,7 @@ type Roles = readonly { id: string; name: string }[];
  * The maximum number of roles to offer next to each member. With more roles, the selects would make up most of the
  * page.
  */
-const rolesBesideMember = 6;
+const maxInlineRoles = 6;
 
 export interface MemberListProps {
   /** One page of members. */
@@ -49,18 +49,18 @@ export function MemberList({ members, me, manages, assignable, here, ask }: Memb
               </p>
               {email ? (
                 <p className="wrap-anywhere text-muted">
-                  <Address>{email}</Address>
+                  <EmailAddress>{email}</EmailAddress>
                 </p>
               ) : null}
               <p className="text-muted text-small">
-                {roleLabel(role)} · Joined <Moment at={joinedAt} />
+                {roleLabel(role)} · Joined <RelativeTime at={joinedAt} />
               </p>
             </div>
             <div className="flex flex-wrap items-end gap-2">
-              {mayChange && !self && assignable.length <= rolesBesideMember ? (
+              {mayChange && !self && assignable.length <= maxInlineRoles ? (
                 <RoleChoice member={member} assignable={assignable} here={here} />
               ) : null}
-              {mayChange && !self && assignable.length > rolesBesideMember ? (
+              {mayChange && !self && assignable.length > maxInlineRoles ? (
                 <ButtonLink href={ask({ change: userId })} aria-label={`Change the role of ${name}`}>
                   Change role
                 </ButtonLink>

@@ -1,6 +1,6 @@
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
@@ -37,10 +37,10 @@ export interface Member {
 
 export type Role = z.infer<typeof roleRow>;
 
-type Place = { workspaceId: string; requestId: string };
+type WorkspaceParams = { workspaceId: string; requestId: string };
 
 /** Filters for a workspace's members. Selects all members if no filter is set. */
-interface MemberQuery extends Place {
+interface MemberQuery extends WorkspaceParams {
   limit: number;
   cursor?: string | null;
   /** Part of a name, or of an email that the caller may see, case-insensitive. */
@@ -70,11 +70,11 @@ export async function listMembers(
     search,
     of_role: roleId ?? null,
     member_id: userId ?? null,
-    after: positionOf(cursor, { read: readMemberCursor, requestId }),
+    after: parseCursor(cursor, { read: readMemberCursor, requestId }),
     page_size: limit + 1,
   });
   if (error) throw workspaceProblem(error, { requestId });
-  const { records, nextCursor } = pageOf(z.array(memberRow).parse(rows), {
+  const { records, nextCursor } = buildPage(z.array(memberRow).parse(rows), {
     limit,
     cursorOf: ({ is_owner, sorts_as, user_id }) => writeKeyCursor([String(is_owner), sorts_as, user_id]),
   });
@@ -95,7 +95,7 @@ export async function listMembers(
  */
 export async function getMember(
   user: User,
-  { userId, ...place }: Place & { userId: string | null },
+  { userId, ...place }: WorkspaceParams & { userId: string | null },
 ): Promise<Member | null> {
   if (!idPart.safeParse(userId).success || userId === null) return null;
   return (await listMembers(user, { ...place, userId, limit: 1 })).members[0] ?? null;
@@ -104,9 +104,9 @@ export async function getMember(
 const nameRow = z.object({ user_id: z.uuid(), profile: z.object({ display_name: z.string() }).nullable() });
 
 /** Returns the names of the given people who are members, by user id. */
-export async function namesOfMembers(
+export async function listMemberNames(
   { data }: User,
-  { workspaceId, requestId, userIds }: Place & { userIds: readonly string[] },
+  { workspaceId, requestId, userIds }: WorkspaceParams & { userIds: readonly string[] },
 ): Promise<Map<string, string>> {
   const { data: rows, error } = await data
     .from("workspace_members")
@@ -123,7 +123,7 @@ export async function namesOfMembers(
 }
 
 /** Returns a workspace's roles, from the widest to the narrowest. */
-export async function listRoles({ data }: User, { workspaceId, requestId }: Place): Promise<Role[]> {
+export async function listRoles({ data }: User, { workspaceId, requestId }: WorkspaceParams): Promise<Role[]> {
   const { data: rows, error } = await data
     .from("workspace_roles")
     .select("id, name, is_owner, permissions")
@@ -140,7 +140,7 @@ const countedRole = roleRow.extend({
 /** Returns a workspace's roles like {@link listRoles}, each with its number of members. */
 export async function listCountedRoles(
   { data }: User,
-  { workspaceId, requestId }: Place,
+  { workspaceId, requestId }: WorkspaceParams,
 ): Promise<z.infer<typeof countedRole>[]> {
   const { data: rows, error } = await data.rpc("list_workspace_roles", { workspace_id: workspaceId });
   if (error) throw workspaceProblem(error, { requestId });

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { requireFormAccount } from "../http/form.ts";
 import { problem } from "../http/problem.ts";
-import { type Reader, requireUser, type User } from "../session/user.ts";
+import { requireUser, type User, type UserDataReader } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { permissionWords } from "./roles.ts";
 
@@ -64,7 +64,7 @@ type WorkspaceAnswer = z.output<typeof workspaceAnswer>;
  */
 export async function getWorkspace(
   context: AppLoadContext,
-  { user, workspaceId }: { user: Reader; workspaceId: string },
+  { user, workspaceId }: { user: UserDataReader; workspaceId: string },
 ): Promise<WorkspaceAccess | null> {
   const known = await readWithSession(context, { workspaceId, withFrame: false });
   const read = known === undefined ? await readWorkspace(context, { user, workspaceId, withFrame: false }) : known;
@@ -89,7 +89,7 @@ async function readWithSession(
 
 async function readWorkspace(
   { requestId }: AppLoadContext,
-  { user, workspaceId, withFrame }: ReadQuery & { user: Reader },
+  { user, workspaceId, withFrame }: ReadQuery & { user: UserDataReader },
 ): Promise<WorkspaceAnswer> {
   if (!anyId.safeParse(workspaceId).success) return null;
   const args = { workspace_id: workspaceId, with_frame: withFrame };
@@ -99,7 +99,7 @@ async function readWorkspace(
 }
 
 /** A request with the workspace id in its URL. */
-type AskedWorkspace = { request: Request; params: { workspaceId?: string | undefined } };
+type WorkspaceRequest = { request: Request; params: { workspaceId?: string | undefined } };
 
 export interface FoundWorkspace {
   user: User;
@@ -114,7 +114,7 @@ export interface FoundWorkspace {
  * @throws Response like requireUser; 404 NOT_FOUND if the user is not a member, 409 if the form is from another
  * account's page
  */
-export async function requireWorkspace(context: AppLoadContext, asked: AskedWorkspace): Promise<FoundWorkspace> {
+export async function requireWorkspace(context: AppLoadContext, asked: WorkspaceRequest): Promise<FoundWorkspace> {
   const { user, workspace } = await readForRequest(context, { ...asked, withFrame: false });
   return { user, workspace, member: { userId: user.id, workspaceId: workspace.id } };
 }
@@ -123,13 +123,13 @@ export async function requireWorkspace(context: AppLoadContext, asked: AskedWork
  * Returns a workspace with what surrounds the content of its pages.
  * @throws Response like {@link requireWorkspace}
  */
-export function requireWorkspaceFrame(context: AppLoadContext, asked: AskedWorkspace) {
+export function requireWorkspaceFrame(context: AppLoadContext, asked: WorkspaceRequest) {
   return readForRequest(context, { ...asked, withFrame: true });
 }
 
 async function readForRequest(
   context: AppLoadContext,
-  { request, params, withFrame }: AskedWorkspace & { withFrame: boolean },
+  { request, params, withFrame }: WorkspaceRequest & { withFrame: boolean },
 ) {
   const user = await requireUser(context, request);
   const { workspaceId = "" } = params;
@@ -166,7 +166,7 @@ function readOnce(
  */
 export async function requirePermission(
   context: AppLoadContext,
-  options: AskedWorkspace & { permission: WorkspacePermission },
+  options: WorkspaceRequest & { permission: WorkspacePermission },
 ): Promise<FoundWorkspace> {
   const found = await requireWorkspace(context, options);
   if (found.workspace.permissions.includes(options.permission)) return found;

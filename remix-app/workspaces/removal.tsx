@@ -2,7 +2,7 @@ import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { ConfirmCard } from "../ui/confirm-card.tsx";
 import { countText } from "../ui/count-text.ts";
-import { Moment } from "../ui/moment.tsx";
+import { RelativeTime } from "../ui/moment.tsx";
 import type { OpenInvitation } from "./invitations.ts";
 import type { Member } from "./members.ts";
 import { roleLabel } from "./roles.ts";
@@ -108,7 +108,7 @@ function KeysToRevoke({ count, keys, self, workspaceId }: MemberKeys & { self: b
                 <span className="font-mono text-small">ttr_ai_{lookup}…</span> ·{" "}
                 {lastUsedAt ? (
                   <>
-                    last used <Moment at={lastUsedAt} />
+                    last used <RelativeTime at={lastUsedAt} />
                   </>
                 ) : (
                   "never used"

@@ -64,7 +64,7 @@ export interface ListedRole extends Role {
   editable: boolean;
 }
 
-function holders(count: number): string {
+function formatHolderCount(count: number): string {
   if (count === 0) return "Not assigned";
   return count === 1 ? "Assigned to 1 person" : `Assigned to ${countText(count)} people`;
 }
@@ -85,7 +85,7 @@ export function RoleList({ roles, path }: { roles: ListedRole[]; path: string })
                 ? "All permissions, plus transferring ownership"
                 : permissions.map((one) => permissionWords[one].name).join(" · ") || "Can see who’s in the workspace"}
             </p>
-            <p className="text-muted text-small">{holders(members)}</p>
+            <p className="text-muted text-small">{formatHolderCount(members)}</p>
           </div>
           {editable ? (
             <ButtonLink href={`${path}/${id}`} aria-label={`Edit ${name}`}>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { workspacePermissions } from "./permission.ts";
-import { assignableRoles, mayDefine, roleLabel } from "./roles.ts";
+import { assignableRoles, canEditRole, roleLabel } from "./roles.ts";
 
 const roles = [
   { id: "1", name: "owner", is_owner: true, permissions: [] },
@@ -19,8 +19,8 @@ test("members other than the owner can assign roles with no more permissions tha
 });
 
 test("members who manage members can define roles within their own permissions, but never the owner role", () => {
-  const definable = (access: Parameters<typeof mayDefine>[1]) =>
-    roles.filter((role) => mayDefine(role, access)).map(({ name }) => name);
+  const definable = (access: Parameters<typeof canEditRole>[1]) =>
+    roles.filter((role) => canEditRole(role, access)).map(({ name }) => name);
   expect(definable({ isOwner: true, permissions: workspacePermissions })).toEqual(["keys", "viewer"]);
   expect(definable({ isOwner: false, permissions: ["manage_members"] })).toEqual(["viewer"]);
   expect(definable({ isOwner: false, permissions: ["manage_ai_keys"] })).toEqual([]);

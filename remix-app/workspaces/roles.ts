@@ -8,15 +8,15 @@ type Access = Pick<WorkspaceAccess, "isOwner" | "permissions">;
  * security enforces the same rule. The owner's role is transferred on the settings page instead, after a fresh sign-in.
  */
 export function assignableRoles(roles: readonly Role[], access: Access): { id: string; name: string }[] {
-  return roles.filter((role) => withinReach(role, access)).map(({ id, name }) => ({ id, name }));
+  return roles.filter((role) => canAssignRole(role, access)).map(({ id, name }) => ({ id, name }));
 }
 
 /**
  * Returns whether a member may change or delete a role. The member must manage members and be able to assign the role,
  * see {@link assignableRoles}.
  */
-export function mayDefine(role: Role, access: Access): boolean {
-  return access.permissions.includes("manage_members") && withinReach(role, access);
+export function canEditRole(role: Role, access: Access): boolean {
+  return access.permissions.includes("manage_members") && canAssignRole(role, access);
 }
 
 /** Capitalizes a role's name for display, because built-in roles are stored in lower case. */
@@ -24,7 +24,7 @@ export function roleLabel(name: string): string {
   return name.slice(0, 1).toUpperCase() + name.slice(1);
 }
 
-function withinReach(role: Role, { isOwner, permissions }: Access): boolean {
+function canAssignRole(role: Role, { isOwner, permissions }: Access): boolean {
   return !role.is_owner && (isOwner || role.permissions.every((one) => permissions.includes(one)));
 }
 

@@ -22,8 +22,8 @@ export interface SettingsOutcome {
   gone: boolean;
 }
 
-const done = (message: string): SettingsOutcome => ({ done: message, failed: null, gone: false });
-const failed = (field: string, message: string): SettingsOutcome => ({
+const createSuccess = (message: string): SettingsOutcome => ({ done: message, failed: null, gone: false });
+const createFailure = (field: string, message: string): SettingsOutcome => ({
   done: null,
   failed: { field, message },
   gone: false,
@@ -42,7 +42,7 @@ export async function applySettingsChange(
   switch (change.intent) {
     case "rename": {
       const name = workspaceNameSchema.safeParse(change.name);
-      if (!name.success) return failed("name", name.error.issues[0]?.message ?? "Enter a name.");
+      if (!name.success) return createFailure("name", name.error.issues[0]?.message ?? "Enter a name.");
       const error = await renameWorkspace(user, { workspaceId: workspace.id, name: name.data });
       // Row-level security refused the change.
       if (error?.code === "PT404") {
@@ -52,21 +52,21 @@ export async function applySettingsChange(
         });
       }
       if (error) throw workspaceProblem(error, { requestId });
-      return done("Name changed.");
+      return createSuccess("Name changed.");
     }
     case "transfer": {
       const error = await transferOwnership(user, { workspaceId: workspace.id, userId: change.userId });
-      if (error?.code === "PT404") return failed("heir", "They’re no longer a member. Choose someone else.");
+      if (error?.code === "PT404") return createFailure("heir", "They’re no longer a member. Choose someone else.");
       if (error) throw workspaceProblem(error, { requestId });
       const details = { workspace: workspace.name };
       await recordEvent(context, { userId: user.id, kind: "workspace_handed_over", details });
-      return done("Ownership transferred. You’re now an admin.");
+      return createSuccess("Ownership transferred. You’re now an admin.");
     }
     case "delete": {
       const typed = collapseWhitespace(change.confirmation);
       // A name without visible characters can exist in the database but cannot be typed.
       if (typed === "" || typed !== collapseWhitespace(workspace.name)) {
-        return failed("confirmation", "This doesn’t match the workspace’s name. Nothing was deleted.");
+        return createFailure("confirmation", "This doesn’t match the workspace’s name. Nothing was deleted.");
       }
       const error = await deleteWorkspace(user, workspace.id);
       if (error) throw workspaceProblem(error, { requestId });

@@ -4,10 +4,15 @@ import { problem } from "../http/problem.ts";
 import { type Caller, callAsApp, workspaceIdOrUnknown } from "../satellites/app-caller.ts";
 import { renameWorkspace, workspaceNameSchema } from "./create-workspace.ts";
 import { workspaceProblem } from "./failures.ts";
-import { listWorkspaces, type WorkspacePageQuery, workspacePage, workspacePosition } from "./list-workspaces.ts";
+import {
+  listWorkspaces,
+  paginateWorkspaces,
+  readWorkspacePosition,
+  type WorkspacePageQuery,
+} from "./list-workspaces.ts";
 import { getWorkspace, workspacePermissions } from "./permission.ts";
 
-const listed = z.object({
+const workspaceListItem = z.object({
   id: z.uuid(),
   name: z.string(),
   planId: z.string(),
@@ -15,11 +20,11 @@ const listed = z.object({
   role: z.string(),
 });
 export const workspaceList = z.object({
-  workspaces: z.array(listed),
+  workspaces: z.array(workspaceListItem),
   /** The cursor of the next page, or null at the end. */
   nextCursor: z.string().nullable(),
 });
-export const workspaceShown = listed.extend({ permissions: z.array(z.enum(workspacePermissions)) });
+export const workspaceShown = workspaceListItem.extend({ permissions: z.array(z.enum(workspacePermissions)) });
 
 /** A workspace as the central API returns it to a member. */
 export type ApiWorkspace = z.infer<typeof workspaceShown>;
@@ -36,10 +41,10 @@ export async function listApiWorkspaces(
 ): Promise<z.infer<typeof workspaceList>> {
   const { requestId } = context;
   if (caller.kind === "user") return workspaceList.parse(await listWorkspaces(caller.user, { ...query, requestId }));
-  const args = { after: workspacePosition(query, context), page_size: query.limit + 1 };
+  const args = { after: readWorkspacePosition(query, context), page_size: query.limit + 1 };
   const schema = workspaceList.pick({ workspaces: true });
   const { workspaces } = await callAsApp(context, { caller, name: "list_workspaces_by_app_session", args, schema });
-  return workspacePage(workspaces, query);
+  return paginateWorkspaces(workspaces, query);
 }
 
 /**

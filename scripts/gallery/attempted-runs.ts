@@ -1,6 +1,6 @@
 import type pg from "pg";
 import type { Attempt } from "#shared/attempt.ts";
-import { type ChargedCall, costOfCalls } from "#shared/call-price.ts";
+import { type ChargedCall, computeRunCost } from "#shared/call-price.ts";
 
 const rejected: Attempt = {
   route: 1,
@@ -131,7 +131,7 @@ export async function addAttemptedRuns(
       reasoning_tokens: 400,
       fee_requests: 2,
       served_tier: "priority",
-      ...costOfCalls({ routes, credits_per_usd: "10000" }, calls),
+      ...computeRunCost({ routes, credits_per_usd: "10000" }, calls),
       first_byte_ms: 610,
       latency_ms: 9_410,
       steps: [

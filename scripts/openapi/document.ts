@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { Answer, Credential, Operation } from "../../supabase/functions/_shared/operation.ts";
+import type { Credential, Operation, OperationAnswer } from "../../supabase/functions/_shared/operation.ts";
 import { explain, fieldWords } from "./field-words.ts";
 import { type JsonSchema, jsonSchemaOf } from "./schema.ts";
 
@@ -120,7 +120,7 @@ function answersOf({ id, answers }: Operation, schemas: Record<string, JsonSchem
 
 function answerOf(
   id: string,
-  { description, schema, contentTypes = [], headers = {} }: Answer,
+  { description, schema, contentTypes = [], headers = {} }: OperationAnswer,
   schemas: Record<string, JsonSchema>,
 ): object {
   const json = schema && component(`${capital(id)}Answer`, jsonSchemaOf(schema, "output"), schemas);

@@ -2,7 +2,12 @@ import { type ProblemCode, problems as problemCodes } from "../../remix-app/http
 import { problemSchema } from "../../remix-app/http/problem-schema.ts";
 import { anthropicErrors } from "../../supabase/functions/_gateway/http/anthropic-errors.ts";
 import { errorSchema, messagesErrorSchema } from "../../supabase/functions/_gateway/http/error-schema.ts";
-import { type ErrorCode, GatewayError, isErrorCode, statusOf } from "../../supabase/functions/_gateway/http/errors.ts";
+import {
+  type ErrorCode,
+  GatewayError,
+  getErrorStatus,
+  isErrorCode,
+} from "../../supabase/functions/_gateway/http/errors.ts";
 import type { ErrorStyle } from "./document.ts";
 
 /** The web server's errors as RFC 9457 problems. */
@@ -50,5 +55,5 @@ export const gatewayStyle: ErrorStyle = {
 export const messagesStyle: ErrorStyle = {
   ...gatewayStyle,
   component: { name: "MessagesError", schema: messagesErrorSchema },
-  statusOf: (code) => statusOf(new GatewayError(code as ErrorCode), anthropicErrors),
+  statusOf: (code) => getErrorStatus(new GatewayError(code as ErrorCode), anthropicErrors),
 };

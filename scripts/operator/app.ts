@@ -1,6 +1,6 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
-import { hashOf, newOpaqueToken } from "../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea, newOpaqueToken } from "../../remix-app/apps/opaque-tokens.ts";
 import { defaultName } from "../../remix-app/config/brand.ts";
 import { helpWhereAsked } from "../help.ts";
 import { type AppCommand, readAppCommand, usage } from "./apps/command.ts";
@@ -70,7 +70,7 @@ async function run(command: AppCommand): Promise<void> {
         kind: command.kind,
         origins: command.origins,
         scopes: command.scopes,
-        secret_hash: hashOf(secret),
+        secret_hash: hashToBytea(secret),
         reason: command.reason,
       });
       const { name, reason, logoutUrl, resourceUrl } = command;
@@ -82,7 +82,7 @@ async function run(command: AppCommand): Promise<void> {
     case "add-client": {
       const { verb: _, ...asked } = command;
       const secret = command.isPublic ? null : newOpaqueToken("");
-      await changeClients("add_openid_client", { ...asked, secretHash: secret && hashOf(secret) });
+      await changeClients("add_openid_client", { ...asked, secretHash: secret && hashToBytea(secret) });
       console.log(
         secret === null
           ? `${command.name} is registered as a public client: it has no secret, and proves itself by PKCE.`
@@ -113,7 +113,7 @@ async function run(command: AppCommand): Promise<void> {
     case "rotate-secret": {
       const secret = newOpaqueToken("");
       const { name, overlapSeconds, reason } = command;
-      const rotation = { app_name: name, secret_hash: hashOf(secret), overlap_seconds: overlapSeconds, reason };
+      const rotation = { app_name: name, secret_hash: hashToBytea(secret), overlap_seconds: overlapSeconds, reason };
       const endsAt = await call("rotate_app_secret", rotation);
       if (endsAt === null) throw unknown(name);
       console.log(`The secrets before end at ${endsAt}. The new one, shown this once:\n\n  APP_SECRET=${secret}\n`);

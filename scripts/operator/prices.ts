@@ -2,7 +2,7 @@ import { readFile, stat } from "node:fs/promises";
 import { createClient } from "@supabase/supabase-js";
 import { downloadPrices } from "../../remix-app/admin/prices/download.ts";
 import { proposePrices, routePricesSchema } from "../../remix-app/admin/prices/proposal.ts";
-import { maxSourceBytes, maxSourceText, readPriceSources } from "../../remix-app/admin/prices/read-source.ts";
+import { maxSourceBytes, maxSourceSizeText, readPriceSources } from "../../remix-app/admin/prices/read-source.ts";
 import { namesFromSettings } from "../../remix-app/admin/prices/source-names.ts";
 import { helpWhereAsked } from "../help.ts";
 import { type PricesCommand, readPricesCommand, usage } from "./prices/command.ts";
@@ -35,6 +35,6 @@ async function read(place: string): Promise<string> {
   const { size } = await stat(place).catch(() => {
     throw new Error(`${place} cannot be read. Give a file, or a URL that begins with https://.`);
   });
-  if (size > maxSourceBytes) throw new Error(`${place} has more than ${maxSourceText}: this isn’t a price file.`);
+  if (size > maxSourceBytes) throw new Error(`${place} has more than ${maxSourceSizeText}: this isn’t a price file.`);
   return readFile(place, "utf8");
 }

@@ -1,5 +1,5 @@
 import type pg from "pg";
-import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea } from "../../remix-app/apps/opaque-tokens.ts";
 import { demoAppSecret, type Secrets } from "./secrets.ts";
 
 /** The satellite that runs alongside the platform. */
@@ -63,7 +63,7 @@ async function ensureApp(client: pg.Client, app: App): Promise<{ id: string; mad
   const id = known.rows[0]?.id ?? "";
   await client.query("insert into private.app_secrets (app_id, secret_hash) values ($1, $2) on conflict do nothing", [
     id,
-    hashOf(app.secret),
+    hashToBytea(app.secret),
   ]);
   return { id, made: inserted.rowCount === 1 };
 }

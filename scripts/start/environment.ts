@@ -5,7 +5,7 @@ import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import { denoPackages } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { z } from "zod";
 import { brandAccent, brandName } from "../../remix-app/config/brand.ts";
-import { wholeNumber } from "../../remix-app/config/env.server.ts";
+import { createWholeNumberSchema } from "../../remix-app/config/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 
@@ -18,7 +18,7 @@ const databaseUrl = z.url({ protocol: /^postgres(ql)?$/, error: "must be a URL t
 const schema = z.object({
   NODE_ENV: z.enum(["development", "test", "production"], "must be development, test or production").optional(),
   BASE_URL: url.optional(),
-  PORT: wholeNumber(1, 65_535).optional(),
+  PORT: createWholeNumberSchema(1, 65_535).optional(),
   PARENT_DOMAIN: z.string().optional(),
   BRAND_NAME: brandName.optional(),
   BRAND_ACCENT: brandAccent.optional(),
@@ -34,7 +34,7 @@ const schema = z.object({
     .string()
     .refine((folder) => existsSync(folder), "names a folder that is not there: install Postgres, or remove the line")
     .optional(),
-  AI_MEMORY_LIMIT_MB: wholeNumber(256, 65_536).optional(),
+  AI_MEMORY_LIMIT_MB: createWholeNumberSchema(256, 65_536).optional(),
   LOCAL_BOT_CHALLENGE: z.enum(["on", "off"], "must be on or off").optional(),
   LOCAL_DENO: z.enum(denoPackages, `must be ${denoPackages.join(" or ")}`).optional(),
   LOCAL_RESPONSE_LOOP: z.enum(["deno", "hosted"], "must be deno or hosted").optional(),

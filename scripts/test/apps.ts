@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { createClient } from "@supabase/supabase-js";
-import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea } from "../../remix-app/apps/opaque-tokens.ts";
 import { basicAuthorization } from "../../remix-app/http/authorization.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { insertAccount, query } from "./people.ts";
@@ -72,7 +72,7 @@ export async function createApp(options: {
     kind,
     origins,
     scopes,
-    secret_hash: hashOf(secret),
+    secret_hash: hashToBytea(secret),
     reason: "test",
   });
   if (registered.error) throw registered.error;

@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from "node:crypto";
-import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea } from "../../remix-app/apps/opaque-tokens.ts";
 import { query } from "./people.ts";
 
 /** An OpenID client registered for the device grant. A public client has no secret. */
@@ -41,7 +41,7 @@ export async function createDeviceClient({
        insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null
      )
      select id from app`,
-    [name, displayName, scopes, isPublic, allowsDeviceGrant, secret && hashOf(secret)],
+    [name, displayName, scopes, isPublic, allowsDeviceGrant, secret && hashToBytea(secret)],
   );
   if (!app) throw new Error("no client was made");
   return { id: app.id, name, secret };
@@ -69,7 +69,7 @@ export async function askFromDevice(
     `insert into private.device_authorizations
        (device_code_hash, user_code, app_id, scopes, ip, user_agent, place, expires_at)
      values ($1::bytea, $2, $3, $4, $5, $6, jsonb_build_object('name', $7::text), now() + interval '10 minutes')`,
-    [hashOf(request.deviceCode), request.userCode, client.id, scopes, address, userAgent, place],
+    [hashToBytea(request.deviceCode), request.userCode, client.id, scopes, address, userAgent, place],
   );
   return request;
 }
@@ -91,7 +91,7 @@ export async function signInOnDevice(
      )
      insert into private.openid_tokens (grant_id, scopes, access_hash, access_expires_at)
      select id, $3, $4::bytea, now() + interval '1 hour' from login`,
-    [appId, person.id, scopes, hashOf(token)],
+    [appId, person.id, scopes, hashToBytea(token)],
   );
   return token;
 }
@@ -110,6 +110,6 @@ export async function passSincePoll({ deviceCode }: Pick<DeviceRequest, "deviceC
   await query(
     `update private.device_authorizations
      set polled_at = polled_at - make_interval(secs => $2) where device_code_hash = $1::bytea`,
-    [hashOf(deviceCode), seconds],
+    [hashToBytea(deviceCode), seconds],
   );
 }

@@ -3,7 +3,7 @@ import path from "node:path";
 import { createClient } from "@supabase/supabase-js";
 import { decodeJwt, importJWK, type JWTPayload, SignJWT } from "jose";
 import { z } from "zod";
-import { claimsOfIssued } from "#shared/claims.ts";
+import { decodeIssuedClaims } from "#shared/claims.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { createCookieJar } from "../../remix-app/http/cookies.ts";
 import {
@@ -78,7 +78,7 @@ export function openTestVault(): Promise<Vault> {
 export async function keepSession(session: StoredSession, { origin = base } = {}): Promise<string> {
   const vault = await openTestVault();
   const device = newDevice();
-  const { sub: userId, session_id: sessionId } = claimsOfIssued(session.access_token);
+  const { sub: userId, session_id: sessionId } = decodeIssuedClaims(session.access_token);
   const { sealed, keyId, tag } = await vault.seal(device, { userId, session });
   await vault.call("sign_in_account", {
     args: {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import * as oauth from "oauth4webapi";
-import { hashOf } from "../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea } from "../../remix-app/apps/opaque-tokens.ts";
 import type { Browser } from "../../remix-app/testing/browser.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
 import { query } from "./people.ts";
@@ -58,7 +58,7 @@ export async function createOpenidClient({
      )
      insert into private.app_secrets (app_id, secret_hash) select id, $6::bytea from app where $6 is not null`,
     [
-      ...[name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashOf(secret), displayName],
+      ...[name, scopes, isPublic, redirectUris, postLogoutRedirectUris, secret && hashToBytea(secret), displayName],
       ...[requiresPkce, claimsInIdToken],
     ],
   );

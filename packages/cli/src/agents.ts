@@ -12,15 +12,15 @@ import { withLock } from "./private-files.ts";
 import type { Connection, Login, Store } from "./store.ts";
 import { chooseWorkspace } from "./workspaces.ts";
 
-const connected = z.union([
+const connectResponseSchema = z.union([
   z.object({ state: z.literal("connected"), connection: z.object({ id: z.string() }) }),
   z.object({ state: z.literal("requested") }),
 ]);
-const listed = z.object({
+const connectionListSchema = z.object({
   connections: z.array(z.object({ id: z.string(), state: z.enum(["connected", "revoked"]) })),
 });
 /** The key is printed for an agent, and the address is written into its configuration. */
-const issued = z.object({
+const issuedKeySchema = z.object({
   secret: z.string().regex(/^ttr_ai_[\w-]{1,256}$/),
   expiresAt: z.iso.datetime({ offset: true }),
   gatewayUrl: z.string().refine(isSafeAddress),
@@ -71,7 +71,12 @@ export function connect(
     const token = login.accessToken;
     const agents = agentsUrl(login, workspace.id);
     const host = hostname().slice(0, 64) || "computer";
-    const answer = await callApi(agents, { token, method: "POST", body: { tool, host }, schema: connected });
+    const answer = await callApi(agents, {
+      token,
+      method: "POST",
+      body: { tool, host },
+      schema: connectResponseSchema,
+    });
     if (answer.state === "requested") {
       const page = `${login.url}/workspaces/${workspace.id}/ai/keys`;
       throw new Failure(
@@ -79,7 +84,11 @@ export function connect(
         `You can’t create API keys in ${workspace.name}. A member who manages them has your request at ${page}. Run this again once it is approved.`,
       );
     }
-    const key = await callApi(`${agents}/${answer.connection.id}/keys`, { token, method: "POST", schema: issued });
+    const key = await callApi(`${agents}/${answer.connection.id}/keys`, {
+      token,
+      method: "POST",
+      schema: issuedKeySchema,
+    });
     const offered = usableModels(
       tool,
       await callApi(`${key.gatewayUrl}/v1/models`, { token: key.secret, schema: models }),
@@ -105,7 +114,7 @@ export function connect(
     await store.writeConnection(tool, connection);
     const facts = {
       gatewayUrl: key.gatewayUrl,
-      helper: helperOf(tool),
+      helper: buildTokenCommand(tool),
       keyFile: store.keyFile(tool),
       model,
       models: offered,
@@ -113,7 +122,7 @@ export function connect(
     const { isChanged, ...configuration } = await configure(tool, { facts, previous: connection.configuration });
     await store.writeConnection(tool, { ...connection, configuration });
     if (previous && previous.url === login.url && previous.connectionId !== connection.connectionId) {
-      await revoke(login, previous).catch(() => {});
+      await revokeConnection(login, previous).catch(() => {});
     }
     return { workspaceName: workspace.name, file: configuration.file, isChanged, models: names };
   });
@@ -129,7 +138,7 @@ export function readToken(store: Store, requestedTool: Tool | undefined): Promis
     const connections = await store.readConnections();
     const tool = requestedTool ?? onlyTool(Object.keys(connections) as Tool[]);
     const connection = connections[tool];
-    if (!connection) throw notConnected(tool);
+    if (!connection) throw createNotConnectedFailure(tool);
     const key = await store.readKey(tool);
     const remainingMs = connection.keyExpiresAt - Date.now();
     try {
@@ -162,9 +171,9 @@ export function usableModels(tool: Tool, { data }: z.input<typeof models>): Agen
 export function disconnect(store: Store, tool: Tool): Promise<{ isRevoked: boolean }> {
   return withLock(store.folder, async () => {
     const connection = (await store.readConnections())[tool];
-    if (!connection) throw notConnected(tool);
+    if (!connection) throw createNotConnectedFailure(tool);
     const isRevoked = await requireLogin(store)
-      .then((login) => revoke(login, connection))
+      .then((login) => revokeConnection(login, connection))
       .then(
         () => true,
         () => false,
@@ -182,7 +191,7 @@ async function requireConnected(
 ): Promise<void> {
   const { connections } = await callApi(agentsUrl(login, connection.workspaceId), {
     token: login.accessToken,
-    schema: listed,
+    schema: connectionListSchema,
   });
   const found = connections.find(({ id }) => id === connection.connectionId);
   if (found?.state === "connected" && connection.url === login.url) return;
@@ -198,13 +207,13 @@ async function renew(
   { tool, connection, login }: { tool: Tool; connection: Connection; login: Login },
 ): Promise<string> {
   const url = `${agentsUrl(login, connection.workspaceId)}/${connection.connectionId}/keys`;
-  const key = await callApi(url, { token: login.accessToken, method: "POST", schema: issued });
+  const key = await callApi(url, { token: login.accessToken, method: "POST", schema: issuedKeySchema });
   await store.writeKey(tool, key.secret);
   await store.writeConnection(tool, { ...connection, keyExpiresAt: Date.parse(key.expiresAt) });
   return key.secret;
 }
 
-async function revoke(login: Login, { workspaceId, connectionId }: Connection): Promise<void> {
+async function revokeConnection(login: Login, { workspaceId, connectionId }: Connection): Promise<void> {
   const url = `${agentsUrl(login, workspaceId)}/${connectionId}`;
   await callApi(url, { token: login.accessToken, method: "DELETE", schema: z.unknown() });
 }
@@ -213,7 +222,7 @@ function agentsUrl({ url }: Login, workspaceId: string): string {
   return `${url}/api/v1/workspaces/${workspaceId}/ai/agents`;
 }
 
-function helperOf(tool: Tool): [string, ...string[]] {
+function buildTokenCommand(tool: Tool): [string, ...string[]] {
   // The package has main.js, the checkout main.ts.
   const main = new URL(`./main${extname(import.meta.url)}`, import.meta.url);
   return [process.execPath, fileURLToPath(main), "token", tool];
@@ -226,6 +235,6 @@ function onlyTool(connectedTools: readonly Tool[]): Tool {
   return only;
 }
 
-function notConnected(tool: Tool): Failure {
+function createNotConnectedFailure(tool: Tool): Failure {
   return new Failure("refused", `${toolNames[tool]} isn’t connected. Run: gatehouse connect ${tool}`);
 }

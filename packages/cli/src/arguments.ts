@@ -68,11 +68,11 @@ export function readCommand(argv: readonly string[]): Command {
       if (name !== undefined) throw new Misuse(`${verb} takes no argument: ${name}`);
       return verb === "login" ? { verb, url, clientId: clientId ?? defaultClientId } : { verb };
     case "connect":
-      return { verb, tool: toolOf(name), workspace, model };
+      return { verb, tool: parseTool(name), workspace, model };
     case "disconnect":
-      return { verb, tool: toolOf(name) };
+      return { verb, tool: parseTool(name) };
     case "token":
-      return { verb, tool: name === undefined ? undefined : toolOf(name) };
+      return { verb, tool: name === undefined ? undefined : parseTool(name) };
     default:
       throw new Misuse(`Unknown command: ${verb}`);
   }
@@ -96,7 +96,7 @@ function parse(argv: readonly string[]) {
   }
 }
 
-function toolOf(name: string | undefined): Tool {
+function parseTool(name: string | undefined): Tool {
   const tool = tools.find((one) => one === name);
   if (tool) return tool;
   throw new Misuse(name === undefined ? "Name a coding agent." : `Unknown coding agent: ${name}`);

@@ -23,7 +23,7 @@ export async function configure(
   const { file } = settings;
   const source = (await readText(file)) ?? "";
   const previousUndo = previous?.file === file ? previous.undo : undefined;
-  const { text, undo } = withFileName(file, () => {
+  const { text, undo } = addFileNameToErrors(file, () => {
     if (settings.format === "json") {
       return applyJsonEdits(source, {
         edits: settings.edits,
@@ -52,7 +52,7 @@ export async function unconfigure({ file, undo }: Configuration): Promise<void> 
   const source = await readText(file);
   if (source === null) return;
   const [json, toml] = [jsonUndo.safeParse(undo).data, tomlUndo.safeParse(undo).data];
-  const text = withFileName(file, () =>
+  const text = addFileNameToErrors(file, () =>
     json ? undoJsonEdits(source, json) : toml ? undoTomlEdits(source, toml) : source,
   );
   if (text !== source) await writeText(file, text);
@@ -62,7 +62,7 @@ function optionalPrevious<Undo>(previous: Undo | undefined): { previous?: Undo }
   return previous === undefined ? {} : { previous };
 }
 
-function withFileName<Result>(file: string, work: () => Result): Result {
+function addFileNameToErrors<Result>(file: string, work: () => Result): Result {
   try {
     return work();
   } catch (error) {

@@ -12,6 +12,6 @@ export class Failure extends Error {
 }
 
 /** Creates the failure of a command that requires a sign-in. */
-export function signedOut(message = "You’re not signed in."): Failure {
+export function createSignedOutFailure(message = "You’re not signed in."): Failure {
   return new Failure("signed-out", `${message} Run: gatehouse login`);
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { connect } from "./agents.ts";
 import { signIn, signOut } from "./login.ts";
-import { printable } from "./printable.ts";
+import { escapeUnprintable } from "./printable.ts";
 import { Store } from "./store.ts";
 import { chooseWorkspace } from "./workspaces.ts";
 
@@ -100,7 +100,7 @@ test.for([
   ["a\u202eb\u200bc", "a\\u202eb\\u200bc"],
   ["Größe 東京 🙂", "Größe 東京 🙂"],
 ] as const)("prints the name %j harmlessly", ([text, shown]) => {
-  expect(printable(text)).toBe(shown);
+  expect(escapeUnprintable(text)).toBe(shown);
 });
 
 test("stops reading workspaces after a hundred pages", async () => {

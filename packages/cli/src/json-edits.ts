@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
-import { endOfBlank, type JsonMember, type JsonNode, parseJson } from "./json-syntax.ts";
+import { type JsonMember, type JsonNode, parseJson, skipBlanksAndComments } from "./json-syntax.ts";
 
 /** A value to set at a path of object keys. */
 export interface JsonEdit {
@@ -33,12 +33,12 @@ export function applyJsonEdits(
   // Earlier edits are undone first, so that a value of ours is never recorded as one of the user's.
   let text = undoJsonEdits(source, previous);
   const undo = edits.map(({ path, value }) => {
-    const before = find(text, path);
-    const existing = path.findIndex((_, depth) => !find(text, path.slice(0, depth + 1)));
+    const before = findNode(text, path);
+    const existing = path.findIndex((_, depth) => !findNode(text, path.slice(0, depth + 1)));
     text = setMember(text, { path, value });
     return { path: [...path], value, existing, ...(before !== undefined && { before: before.value }) };
   });
-  const unchanged = edits.every(({ path, value }) => isDeepStrictEqual(find(source, path)?.value, value));
+  const unchanged = edits.every(({ path, value }) => isDeepStrictEqual(findNode(source, path)?.value, value));
   return { text: unchanged && previous.length === edits.length ? source : text, undo };
 }
 
@@ -49,7 +49,7 @@ export function applyJsonEdits(
 export function undoJsonEdits(source: string, undo: JsonUndo): string {
   let text = source;
   for (const step of [...undo].reverse()) {
-    const found = find(text, step.path);
+    const found = findNode(text, step.path);
     if (!found || !isDeepStrictEqual(found.value, step.value)) continue;
     text = "before" in step ? setMember(text, { path: step.path, value: step.before }) : removeMember(text, step);
   }
@@ -62,7 +62,7 @@ function rootOf(source: string): JsonNode {
   return root;
 }
 
-function find(source: string, path: readonly string[]): JsonNode | undefined {
+function findNode(source: string, path: readonly string[]): JsonNode | undefined {
   return path.reduce<JsonNode | undefined>((node, key) => memberOf(node, key)?.node, rootOf(source));
 }
 
@@ -104,15 +104,15 @@ function insertMember(
     return `${comments}${line}${member}\n${indent.repeat(depth - 1)}${text.slice(parent.end - 1)}`;
   }
   const { end } = last.node;
-  const comma = end + matchAt(/\s*,/y, { text, at: end });
-  const place = comma + matchAt(/[ \t]*(?:\/\/[^\n]*|\/\*[^\n]*\*\/[ \t]*)(?=\r?\n)/y, { text, at: comma });
+  const comma = end + getMatchLength(/\s*,/y, { text, at: end });
+  const place = comma + getMatchLength(/[ \t]*(?:\/\/[^\n]*|\/\*[^\n]*\*\/[ \t]*)(?=\r?\n)/y, { text, at: comma });
   const hasComma = comma > end;
   const before = `${text.slice(0, end)}${hasComma ? "" : ","}${text.slice(end, place)}`;
   return `${before}${line}${member}${hasComma ? "," : ""}${text.slice(place)}`;
 }
 
 /** Returns the length of the match of a sticky pattern at a position. */
-function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): number {
+function getMatchLength(pattern: RegExp, { text, at }: { text: string; at: number }): number {
   pattern.lastIndex = at;
   return pattern.exec(text)?.[0].length ?? 0;
 }
@@ -121,7 +121,7 @@ function matchAt(pattern: RegExp, { text, at }: { text: string; at: number }): n
  * Removes a member and its comma. Also removes each enclosing object that the edit created, if nothing else is in it.
  */
 function removeMember(source: string, { path, existing }: { path: readonly string[]; existing: number }): string {
-  const parent = find(source, path.slice(0, -1));
+  const parent = findNode(source, path.slice(0, -1));
   const members = parent?.members ?? [];
   const place = members.findLastIndex(({ key }) => key === path.at(-1));
   const member = members[place];
@@ -136,23 +136,23 @@ function removeMember(source: string, { path, existing }: { path: readonly strin
   // Keeps a line break, so that the text that follows does not become part of a line comment.
   const needsBreak = /\/\/[^\n]*$/.test(before) && !/^[ \t]*\r?\n/.test(rest);
   const remaining = needsBreak ? source.slice(0, member.start) + rest.trimStart() : before + rest;
-  if (members.length === 1) return isBlankObject(remaining, parent.start) ? emptyObject(source, parent) : remaining;
+  if (members.length === 1) return isBlankObject(remaining, parent.start) ? clearObject(source, parent) : remaining;
   const dangling = previous && comma === undefined ? commaAfter(source, previous.node.end) : undefined;
   return dangling === undefined ? remaining : remaining.slice(0, dangling) + remaining.slice(dangling + 1);
 }
 
 /** Returns the position of the comma after a member, skipping blanks and comments; undefined if there is none. */
 function commaAfter(text: string, end: number): number | undefined {
-  const at = endOfBlank(text, end);
+  const at = skipBlanksAndComments(text, end);
   return text[at] === "," ? at : undefined;
 }
 
-function emptyObject(text: string, { start, end }: JsonNode): string {
+function clearObject(text: string, { start, end }: JsonNode): string {
   return `${text.slice(0, start)}{}${text.slice(end)}`;
 }
 
 function isBlankObject(text: string, start: number): boolean {
-  return matchAt(/\{\s*\}/y, { text, at: start }) > 0;
+  return getMatchLength(/\{\s*\}/y, { text, at: start }) > 0;
 }
 
 function serialize(value: unknown, { text, depth }: { text: string; depth: number }): string {

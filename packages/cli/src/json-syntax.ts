@@ -14,15 +14,15 @@ export interface JsonMember {
   node: JsonNode;
 }
 
-const blank = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
-const text = /"(?:[^"\\\n]|\\.)*"/y;
+const blankPattern = /(?:\s|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
+const stringPattern = /"(?:[^"\\\n]|\\.)*"/y;
 const literal = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
 /** Returns the end of the blanks and comments that begin at a position. */
-export function endOfBlank(source: string, at: number): number {
-  blank.lastIndex = at;
-  blank.exec(source);
-  return Math.max(at, blank.lastIndex);
+export function skipBlanksAndComments(source: string, at: number): number {
+  blankPattern.lastIndex = at;
+  blankPattern.exec(source);
+  return Math.max(at, blankPattern.lastIndex);
 }
 
 /**
@@ -33,7 +33,7 @@ export function parseJson(source: string): JsonNode {
   let at = 0;
 
   function skip(): void {
-    at = endOfBlank(source, at);
+    at = skipBlanksAndComments(source, at);
   }
 
   function take(pattern: RegExp): string {
@@ -65,7 +65,7 @@ export function parseJson(source: string): JsonNode {
       const members: JsonMember[] = [];
       list("}", () => {
         const start = at;
-        const key = JSON.parse(take(text)) as string;
+        const key = JSON.parse(take(stringPattern)) as string;
         skip();
         if (source[at++] !== ":") throw new SyntaxError(`expected : at ${at}`);
         members.push({ key, start, node: node() });
@@ -78,7 +78,7 @@ export function parseJson(source: string): JsonNode {
       list("]", () => items.push(node().value));
       return { start, end: at, value: items, members: null };
     }
-    const value: unknown = JSON.parse(take(source[at] === '"' ? text : literal));
+    const value: unknown = JSON.parse(take(source[at] === '"' ? stringPattern : literal));
     return { start, end: at, value, members: null };
   }
 

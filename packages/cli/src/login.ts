@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { Failure, signedOut } from "./failure.ts";
+import { createSignedOutFailure, Failure } from "./failure.ts";
 import { callApi, isSafeAddress, postForm, readPlatformUrl } from "./platform.ts";
 import { withLock } from "./private-files.ts";
 import type { Login, Store } from "./store.ts";
@@ -11,12 +11,12 @@ const refreshBeforeMs = 60_000;
 
 /** Bounds for the platform's polling interval and for the lifetime of a code. */
 const [minIntervalSeconds, maxIntervalSeconds, maxLifetimeSeconds] = [1, 60, 3_600];
-const address = z.string().refine(isSafeAddress);
-const device = z.object({
+const safeUrlSchema = z.string().refine(isSafeAddress);
+const deviceAuthorizationSchema = z.object({
   device_code: z.string(),
   user_code: z.string(),
-  verification_uri: address,
-  verification_uri_complete: address.optional(),
+  verification_uri: safeUrlSchema,
+  verification_uri_complete: safeUrlSchema.optional(),
   expires_in: z.number().transform((seconds) => Math.min(seconds, maxLifetimeSeconds)),
   interval: z
     .number()
@@ -43,7 +43,7 @@ export async function signIn(
   const url = readPlatformUrl(address);
   const authorization = await postForm(`${url}/oauth/device_authorization`, {
     form: { client_id: clientId, scope: requestedScopes },
-    schema: device,
+    schema: deviceAuthorizationSchema,
   });
   if ("error" in authorization) throw refusedClient(authorization.error, { url, clientId });
   const { answer } = authorization;
@@ -69,14 +69,14 @@ async function pollForTokens({
 }: {
   url: string;
   clientId: string;
-  authorization: z.output<typeof device>;
+  authorization: z.output<typeof deviceAuthorizationSchema>;
 }): Promise<Omit<Login, "account">> {
   const deadline = Date.now() + authorization.expires_in * 1000;
   let intervalMs = authorization.interval * 1000;
   while (Date.now() < deadline) {
     await delay(intervalMs);
-    const polled = await poll(url, { clientId, deviceCode: authorization.device_code });
-    if ("answer" in polled) return loginOf(polled.answer, { url, clientId });
+    const polled = await requestDeviceTokens(url, { clientId, deviceCode: authorization.device_code });
+    if ("answer" in polled) return buildLogin(polled.answer, { url, clientId });
     // RFC 8628 section 3.5: slow down by 5 seconds, also after a connection that timed out.
     if (polled.error === "slow_down" || polled.error === "unreachable") intervalMs += 5000;
     else if (polled.error === "access_denied") throw new Failure("refused", "The sign-in was denied.");
@@ -85,7 +85,7 @@ async function pollForTokens({
   throw new Failure("refused", "The code expired before it was approved. Run gatehouse login again.");
 }
 
-async function poll(url: string, { clientId, deviceCode }: { clientId: string; deviceCode: string }) {
+async function requestDeviceTokens(url: string, { clientId, deviceCode }: { clientId: string; deviceCode: string }) {
   const grant = "urn:ietf:params:oauth:grant-type:device_code";
   try {
     return await postForm(`${url}/oauth/token`, {
@@ -104,7 +104,7 @@ async function poll(url: string, { clientId, deviceCode }: { clientId: string; d
  */
 export async function requireLogin(store: Store): Promise<Login> {
   const login = await store.readLogin();
-  if (!login) throw signedOut();
+  if (!login) throw createSignedOutFailure();
   if (login.accessExpiresAt - Date.now() > refreshBeforeMs) return login;
   const { url, clientId, refreshToken } = login;
   const refreshed = await postForm(`${url}/oauth/token`, {
@@ -114,9 +114,9 @@ export async function requireLogin(store: Store): Promise<Login> {
   if ("error" in refreshed) {
     if (refreshed.error !== "invalid_grant") throw refusedClient(refreshed.error, { url, clientId });
     await store.deleteLogin();
-    throw signedOut("Your sign-in has ended.");
+    throw createSignedOutFailure("Your sign-in has ended.");
   }
-  const renewed = { ...login, ...loginOf(refreshed.answer, { url, clientId }) };
+  const renewed = { ...login, ...buildLogin(refreshed.answer, { url, clientId }) };
   await store.writeLogin(renewed);
   return renewed;
 }
@@ -128,7 +128,7 @@ export async function requireLogin(store: Store): Promise<Login> {
  */
 export async function signOut(store: Store): Promise<Login & { fault: string | null }> {
   const login = await store.readLogin();
-  if (!login) throw signedOut();
+  if (!login) throw createSignedOutFailure();
   const fault = await revoke(login).then(
     () => null,
     (error: unknown) => {
@@ -146,7 +146,7 @@ async function revoke({ url, clientId, refreshToken }: Login): Promise<void> {
   if ("error" in revoked) throw refusedClient(revoked.error, { url, clientId });
 }
 
-function loginOf(
+function buildLogin(
   { access_token, refresh_token, expires_in }: z.output<typeof tokens>,
   { url, clientId }: { url: string; clientId: string },
 ): Omit<Login, "account"> {

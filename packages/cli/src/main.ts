@@ -5,7 +5,7 @@ import { connect, disconnect, readToken } from "./agents.ts";
 import { type Command, Misuse, readCommand, toolNames, usage } from "./arguments.ts";
 import { Failure } from "./failure.ts";
 import { signIn, signOut } from "./login.ts";
-import { printable } from "./printable.ts";
+import { escapeUnprintable } from "./printable.ts";
 import { withLock } from "./private-files.ts";
 import { describeStatus } from "./status.ts";
 import { Store } from "./store.ts";
@@ -19,7 +19,7 @@ try {
   await run(readCommand(process.argv.slice(2)));
 } catch (error) {
   if (!(error instanceof Failure)) throw error;
-  console.error(printable(`gatehouse: ${error.message}`));
+  console.error(escapeUnprintable(`gatehouse: ${error.message}`));
   if (error instanceof Misuse) console.error(`\n${usage}`);
   process.exitCode = error.kind === "usage" ? 2 : 1;
 }
@@ -73,5 +73,5 @@ async function run(command: Command): Promise<void> {
 
 /** Prints a line. Names come from the platform, so a control character in them never reaches the terminal. */
 function print(text: string): void {
-  console.log(printable(text));
+  console.log(escapeUnprintable(text));
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Failure, signedOut } from "./failure.ts";
+import { createSignedOutFailure, Failure } from "./failure.ts";
 
 const requestTimeoutMs = 15_000;
 
@@ -51,11 +51,11 @@ export async function postForm<Schema extends z.ZodType>(
   url: string,
   { form, schema }: { form: Record<string, string>; schema: Schema },
 ): Promise<{ answer: z.output<Schema> } | { error: string }> {
-  const response = await send(url, { method: "POST", body: new URLSearchParams(form) });
+  const response = await sendRequest(url, { method: "POST", body: new URLSearchParams(form) });
   const body = await readJson(response);
   if (response.ok) return { answer: parseAnswer(url, schema, body) };
   const { data } = oauthError.safeParse(body);
-  if (response.status >= 500 || response.status === 429 || !data) throw unavailable(url);
+  if (response.status >= 500 || response.status === 429 || !data) throw createUnavailableFailure(url);
   return { error: data.error };
 }
 
@@ -67,20 +67,20 @@ export async function callApi<Schema extends z.ZodType>(
   url: string,
   { token, method = "GET", body, schema }: { token: string; method?: string; body?: object; schema: Schema },
 ): Promise<z.output<Schema>> {
-  const response = await send(url, {
+  const response = await sendRequest(url, {
     method,
     headers: { Authorization: `Bearer ${token}`, ...(body && { "Content-Type": "application/json" }) },
     ...(body && { body: JSON.stringify(body) }),
   });
   const answer = response.status === 204 ? null : await readJson(response);
   if (response.ok) return parseAnswer(url, schema, answer);
-  if (response.status >= 500 || response.status === 429) throw unavailable(url);
-  if (response.status === 401) throw signedOut("Your sign-in has ended.");
+  if (response.status >= 500 || response.status === 429) throw createUnavailableFailure(url);
+  if (response.status === 401) throw createSignedOutFailure("Your sign-in has ended.");
   const detail = problem.safeParse(answer).data?.detail ?? `${new URL(url).host} refused this (${response.status}).`;
   throw new Failure(response.status === 410 ? "gone" : "refused", detail);
 }
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+async function sendRequest(url: string, init: RequestInit): Promise<Response> {
   if (!isSafeAddress(url)) throw new Failure("refused", `This address is refused, because it isn’t https: ${url}`);
   try {
     // Redirects are refused, since a redirect would carry the token elsewhere.
@@ -104,6 +104,6 @@ function parseAnswer<Schema extends z.ZodType>(url: string, schema: Schema, body
   throw new Failure("refused", `${new URL(url).host} gave an answer that this version doesn’t understand.`);
 }
 
-function unavailable(url: string): Failure {
+function createUnavailableFailure(url: string): Failure {
   return new Failure("unreachable", `${new URL(url).host} is unavailable right now. Try again in a moment.`);
 }

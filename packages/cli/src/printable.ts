@@ -5,6 +5,6 @@
 const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029]/gu;
 
 /** Returns text that a terminal shows as it is, on one line: each unprintable character becomes its code, such as \\u001b. */
-export function printable(text: string): string {
+export function escapeUnprintable(text: string): string {
   return text.replaceAll(unprintable, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

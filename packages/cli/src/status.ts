@@ -4,13 +4,13 @@ import { Failure } from "./failure.ts";
 import { callApi } from "./platform.ts";
 import type { Connection, Store } from "./store.ts";
 
-const described = z.object({
+const keyDetailsSchema = z.object({
   budgets: z.array(
     z.object({ scope: z.string(), limitUsd: z.number().nullable(), remainingUsd: z.number().nullable() }),
   ),
   spent: z.object({ costUsd: z.number().nullable() }),
 });
-type Described = z.infer<typeof described>;
+type KeyDetails = z.infer<typeof keyDetailsSchema>;
 
 /** Describes the sign-in and each connected agent, one line for each. */
 export async function describeStatus(store: Store, now = Date.now()): Promise<string[]> {
@@ -19,20 +19,20 @@ export async function describeStatus(store: Store, now = Date.now()): Promise<st
   const signedIn = login ? `Signed in to ${login.url} as ${login.account}.` : "Not signed in. Run: gatehouse login";
   if (connections.length === 0) return [signedIn, "No agent is connected. Run: gatehouse connect claude"];
   const lines = connections.map(async ([tool, connection]) => {
-    const facts = await factsOf(connection, { key: await store.readKey(tool), tool, now });
+    const facts = await describeConnection(connection, { key: await store.readKey(tool), tool, now });
     return `${toolNames[tool]} in ${connection.workspaceName}: ${facts}`;
   });
   return [signedIn, ...(await Promise.all(lines))];
 }
 
-async function factsOf(
+async function describeConnection(
   { gatewayUrl, keyExpiresAt }: Connection,
   { key, tool, now }: { key: string | null; tool: Tool; now: number },
 ): Promise<string> {
   if (!key) return `no key. Run: gatehouse connect ${tool}`;
   if (keyExpiresAt <= now) return "the key has expired; the next call gets a new one.";
   try {
-    const answer = await callApi(`${gatewayUrl}/v1/key`, { token: key, schema: described });
+    const answer = await callApi(`${gatewayUrl}/v1/key`, { token: key, schema: keyDetailsSchema });
     return `${[...describeSpending(answer), `key expires in ${durationText(keyExpiresAt - now)}`].join("; ")}.`;
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
@@ -42,7 +42,7 @@ async function factsOf(
 }
 
 /** Describes the costs of this UTC month and the remaining budgets. Amounts are null if the workspace hides them. */
-export function describeSpending({ spent, budgets }: Described): string[] {
+export function describeSpending({ spent, budgets }: KeyDetails): string[] {
   const remaining = budgets.flatMap(({ scope, limitUsd, remainingUsd }) =>
     limitUsd === null || remainingUsd === null
       ? []

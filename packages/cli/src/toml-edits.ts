@@ -7,8 +7,8 @@ export interface TomlEdits {
 }
 
 /** What was written, and what it replaced: null if nothing was there. Texts are whole lines. */
-const replaced = z.record(z.string(), z.object({ written: z.string(), before: z.string().nullable() }));
-export const tomlUndo = z.object({ values: replaced, tables: replaced });
+const replacedEntriesSchema = z.record(z.string(), z.object({ written: z.string(), before: z.string().nullable() }));
+export const tomlUndo = z.object({ values: replacedEntriesSchema, tables: replacedEntriesSchema });
 export type TomlUndo = z.infer<typeof tomlUndo>;
 
 const noUndo: TomlUndo = { values: {}, tables: {} };
@@ -65,7 +65,7 @@ export function undoTomlEdits(source: string, { values, tables }: TomlUndo): str
  * Returns whether the file defines a table by a dotted key or an inline table, which a separate header cannot extend.
  */
 export function hasInlineTable(source: string, name: string): boolean {
-  const { values, tables } = spansOf(source);
+  const { values, tables } = findSpans(source);
   const around = tables.filter((table) => name.startsWith(`${table.name}.`));
   const keys = [
     ...values,
@@ -74,20 +74,20 @@ export function hasInlineTable(source: string, name: string): boolean {
   return keys.some(({ name: key }) => key === name || key.startsWith(`${name}.`));
 }
 
-type Place = { kind: "values" | "tables"; name: string };
+type EntryKey = { kind: "values" | "tables"; name: string };
 
-function read(text: string, { kind, name }: Place): string | null {
-  const span = spansOf(text)[kind].find((one) => one.name === name);
+function read(text: string, { kind, name }: EntryKey): string | null {
+  const span = findSpans(text)[kind].find((one) => one.name === name);
   return span ? linesOf(text).slice(span.start, span.end).join("") : null;
 }
 
 /** Replaces the lines of a value or a table, or adds them: values at the beginning, tables at the end. */
 function replace(
   text: string,
-  { kind, name, written }: Place & { written: string },
+  { kind, name, written }: EntryKey & { written: string },
 ): { text: string; before: string | null } {
   const lines = linesOf(text);
-  const span = spansOf(text)[kind].find((one) => one.name === name);
+  const span = findSpans(text)[kind].find((one) => one.name === name);
   if (span) {
     const before = lines.splice(span.start, span.end - span.start, ...(written ? [written] : [])).join("");
     // Also removes the blank line that was added above the table.
@@ -112,7 +112,7 @@ const headerLine = new RegExp(`^\\s*\\[\\[?\\s*(${dottedKey})\\s*\\]\\]?\\s*(?:#
 const keyLine = new RegExp(`^\\s*(${dottedKey})\\s*=`);
 
 /** Finds the top-level values and tables. A line inside a multi-line string or array is never a header or key. */
-function spansOf(text: string): { values: Span[]; tables: Table[] } {
+function findSpans(text: string): { values: Span[]; tables: Table[] } {
   const values: Span[] = [];
   const tables: Table[] = [];
   let table: Table | null = null;
@@ -134,7 +134,7 @@ function spansOf(text: string): { values: Span[]; tables: Table[] } {
       const last = values.at(-1);
       if (last) last.end = index + 1;
     }
-    if (!header) open = stateAfter(line, open);
+    if (!header) open = findOpenDelimiters(line, open);
   }
   return { values, tables };
 }
@@ -146,7 +146,7 @@ function plainName(name: string): string {
 }
 
 /** Returns what is still open after a line: the quotation marks of a multi-line string, or brackets. */
-function stateAfter(line: string, open: string): string {
+function findOpenDelimiters(line: string, open: string): string {
   let state = open;
   for (let at = 0; at < line.length; ) {
     const rest = line.slice(at);

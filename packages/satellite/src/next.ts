@@ -7,7 +7,7 @@ import type { SatelliteUser } from "./sessions.ts";
 /** Headers that pass a page its own path and method, because Next does not. */
 const pathHeader = "x-gatehouse-path";
 const methodHeader = "x-gatehouse-method";
-const shared = Symbol.for("@gatehouse/satellite/next");
+const sharedSatelliteKey = Symbol.for("@gatehouse/satellite/next");
 
 export interface NextSatellite {
   /** Answers the sign-in endpoints and refreshes the session. Call it in `proxy.ts`. */
@@ -29,9 +29,9 @@ export function createSatellite(options?: SatelliteOptions): NextSatellite {
    * Returns one instance per process. Next bundles the proxy and the pages separately, and both need the same cache.
    */
   function core(): Satellite {
-    const held = globalThis as { [shared]?: Satellite };
-    held[shared] ??= createCore(options);
-    return held[shared];
+    const held = globalThis as { [sharedSatelliteKey]?: Satellite };
+    held[sharedSatelliteKey] ??= createCore(options);
+    return held[sharedSatelliteKey];
   }
 
   async function current(): Promise<{ request: Request; path: string }> {

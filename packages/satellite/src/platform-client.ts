@@ -6,7 +6,7 @@ const callTimeoutMs = 5_000;
  * How long repeated refreshes of a token return the first refresh's result. Equals the platform's grace period for a
  * replaced token.
  */
-const refreshKeptMs = 30_000;
+const refreshResultCacheMs = 30_000;
 
 /** A session token and when it expires, as an RFC 3339 time. */
 export interface IssuedSession {
@@ -83,7 +83,7 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
     if (!response.ok) throw new PlatformUnavailableError(`The platform answered ${path} with ${response.status}.`);
     if (response.status === 204) return null;
     const text = await response.json().catch(() => undefined);
-    return text === undefined ? unexpected(path) : text;
+    return text === undefined ? throwUnexpectedResponse(path) : text;
   }
 
   async function refresh(token: string): Promise<IssuedSession | null> {
@@ -98,7 +98,7 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
       const answer = await ask(path, { token });
       if (answer === undefined || answer === null) return null;
       const { userId, appSession, centralSession } = objectOf(answer, path);
-      if (typeof userId !== "string") return unexpected(path);
+      if (typeof userId !== "string") return throwUnexpectedResponse(path);
       return {
         userId,
         appSession: issuedOf(appSession, path),
@@ -110,7 +110,7 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
       const answer = await ask(path, { token, preview: true });
       if (answer === undefined || answer === null) return null;
       const { userId, name, email } = objectOf(answer, path);
-      if (typeof userId !== "string") return unexpected(path);
+      if (typeof userId !== "string") return throwUnexpectedResponse(path);
       return { userId, name: textOf(name), email: textOf(email) };
     },
     async introspect(token) {
@@ -119,7 +119,7 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
       if (answer === undefined) return { active: false };
       const { active, sub, exp, sid, name, email } = objectOf(answer, path);
       if (active === false) return { active };
-      if (active !== true || typeof sub !== "string" || typeof exp !== "number") return unexpected(path);
+      if (active !== true || typeof sub !== "string" || typeof exp !== "number") return throwUnexpectedResponse(path);
       return {
         active,
         sub,
@@ -135,7 +135,7 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
       const known = refreshes.get(token);
       if (known) return known.result;
       const result = refresh(token);
-      refreshes.set(token, { result, keptUntil: now + refreshKeptMs });
+      refreshes.set(token, { result, keptUntil: now + refreshResultCacheMs });
       result.catch(() => refreshes.delete(token));
       return result;
     },
@@ -150,17 +150,19 @@ export function createPlatformClient({ appName, appSecret, platformApiUrl }: Set
   };
 }
 
-function unexpected(path: string): never {
+function throwUnexpectedResponse(path: string): never {
   throw new PlatformUnavailableError(`The platform sent an unexpected answer to ${path}.`);
 }
 
 function objectOf(value: unknown, path: string): Json {
-  return typeof value === "object" && value !== null ? (value as Json) : unexpected(path);
+  return typeof value === "object" && value !== null ? (value as Json) : throwUnexpectedResponse(path);
 }
 
 function issuedOf(value: unknown, path: string): IssuedSession {
   const { token, expiresAt } = objectOf(value, path);
-  return typeof token === "string" && typeof expiresAt === "string" ? { token, expiresAt } : unexpected(path);
+  return typeof token === "string" && typeof expiresAt === "string"
+    ? { token, expiresAt }
+    : throwUnexpectedResponse(path);
 }
 
 const textOf = (value: unknown): string | null => (typeof value === "string" ? value : null);

@@ -87,7 +87,7 @@ export function createResource(options: ResourceOptions = {}): Resource {
       scope: scopes.join(" "),
     };
     const challenge = Object.entries(parameters).map(([name, value]) => `${name}="${value}"`);
-    return answer(status, error ? { error: error.code, error_description: error.description } : {}, {
+    return createJsonResponse(status, error ? { error: error.code, error_description: error.description } : {}, {
       "WWW-Authenticate": `Bearer ${challenge.join(", ")}`,
     });
   }
@@ -114,7 +114,7 @@ export function createResource(options: ResourceOptions = {}): Resource {
       const { pathname } = new URL(request.url);
       if (pathname !== path && pathname !== metadataPath) return null;
       if (request.method !== "GET" && request.method !== "HEAD") {
-        return answer(405, {}, { Allow: "GET, HEAD" });
+        return createJsonResponse(405, {}, { Allow: "GET, HEAD" });
       }
       const metadata = {
         resource: resourceUrl,
@@ -123,7 +123,10 @@ export function createResource(options: ResourceOptions = {}): Resource {
         bearer_methods_supported: ["header"],
       };
       // Clients in a browser read it from their own origin.
-      return answer(200, metadata, { "Access-Control-Allow-Origin": "*", "Cache-Control": "public, max-age=300" });
+      return createJsonResponse(200, metadata, {
+        "Access-Control-Allow-Origin": "*",
+        "Cache-Control": "public, max-age=300",
+      });
     },
     async authenticate(request) {
       const authorization = request.headers.get("authorization");
@@ -141,13 +144,13 @@ export function createResource(options: ResourceOptions = {}): Resource {
         if (error instanceof InvalidTokenError) return refuse(401, invalid);
         if (!(error instanceof PlatformUnavailableError || error instanceof AppRejectedError)) throw error;
         settings.log(`error ${error.message}`);
-        return answer(503, {}, { "Retry-After": "5" });
+        return createJsonResponse(503, {}, { "Retry-After": "5" });
       }
     },
   };
 }
 
-function answer(status: number, body: object, headers: Record<string, string>): Response {
+function createJsonResponse(status: number, body: object, headers: Record<string, string>): Response {
   return new Response(JSON.stringify(body), {
     status,
     headers: { "Content-Type": "application/json", "Cache-Control": "no-store", ...headers },

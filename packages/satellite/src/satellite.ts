@@ -8,7 +8,13 @@ import { createLogoutTokenVerifier, LogoutTokenError } from "./logout-token.ts";
 import { readSettings, type SatelliteOptions } from "./options.ts";
 import { createPlatformClient } from "./platform-client.ts";
 import { returnPath } from "./return-path.ts";
-import { isUnavailable, openRequestSession, pageOf, type RequestSession, type SatelliteUser } from "./sessions.ts";
+import {
+  getPageAfterSignIn,
+  isUnavailable,
+  openRequestSession,
+  type RequestSession,
+  type SatelliteUser,
+} from "./sessions.ts";
 import { confirmPage, expiredPage, signingInPage } from "./verify-page.ts";
 
 export interface Satellite {
@@ -181,7 +187,7 @@ export function createSatellite(options: SatelliteOptions = {}): Satellite {
       }
     },
     getUser: (request) => sessionOf(request).user(),
-    requireUser: (request) => sessionOf(request).requireUser(safePath(pageOf(request))),
+    requireUser: (request) => sessionOf(request).requireUser(safePath(getPageAfterSignIn(request))),
     central: (request) => createCentralApi((path, init) => sessionOf(request).centralFetch(path, init)),
     signOut: (request) => sessionOf(request).signOut(),
     commit,

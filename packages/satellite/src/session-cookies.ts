@@ -10,7 +10,7 @@ const stateMaxAgeSeconds = 10 * 60;
 /** Matches every token that the platform issues. The platform answers longer texts and NUL with 400. */
 const tokenShape = /^[\x21-\x7e]{1,4096}$/;
 
-export interface HeldSessions {
+export interface SessionTokens {
   app?: string;
   central?: string;
 }
@@ -18,7 +18,7 @@ export interface HeldSessions {
 /** The sessions and the sign-in state that one browser holds in cookies. */
 export interface SessionCookies {
   /** Returns the browser's session tokens, or none if they don't match their seal or can't be the platform's. */
-  read(): Promise<HeldSessions>;
+  read(): Promise<SessionTokens>;
   /** Sets new tokens. A session that is left out keeps its token. */
   keep(sessions: { app?: IssuedSession | null; central?: IssuedSession | null }): Promise<void>;
   /** Sets the tokens of a new sign-in, replacing any earlier ones. */

@@ -143,7 +143,7 @@ export function openRequestSession(
         }
       }
       cookies.forget();
-      throw new SignInRequiredError(startSignIn(pageOf(request)));
+      throw new SignInRequiredError(startSignIn(getPageAfterSignIn(request)));
     },
     startSignIn,
   };
@@ -152,7 +152,7 @@ export function openRequestSession(
 /**
  * Returns the page to open after a sign-in, which is the request's own URL unless the request was a form submission.
  */
-export function pageOf(request: Request): string {
+export function getPageAfterSignIn(request: Request): string {
   const { pathname, search } = new URL(request.url);
   return request.method === "GET" || request.method === "HEAD" ? `${pathname}${search}` : "/";
 }

@@ -27,7 +27,7 @@ export function createTokenVerifier({ platformUrl, platformApiUrl }: Pick<Settin
     try {
       return (await jwtVerify(token, keys, { ...expected, issuer: platformUrl, algorithms: ["RS256"] })).payload;
     } catch (error) {
-      const isInvalid = error instanceof errors.JOSEError && !isOutage(error);
+      const isInvalid = error instanceof errors.JOSEError && !isKeyLoadingError(error);
       if (isInvalid) throw new InvalidTokenError(error.message);
       throw new PlatformUnavailableError(`The platform's keys are unavailable: ${String(error)}`);
     }
@@ -38,6 +38,6 @@ export function createTokenVerifier({ platformUrl, platformApiUrl }: Pick<Settin
  * Returns whether the error means that the keys could not be loaded. Other errors mean that a key or the token is
  * invalid.
  */
-function isOutage(error: errors.JOSEError): boolean {
+function isKeyLoadingError(error: errors.JOSEError): boolean {
   return error instanceof errors.JWKSTimeout || error.code === "ERR_JOSE_GENERIC";
 }

@@ -6,7 +6,7 @@ import {
   requestPublic,
 } from "../../http/public-request.ts";
 import { UnreadablePrices } from "./price-source.ts";
-import { maxSourceBytes, maxSourceText } from "./read-source.ts";
+import { maxSourceBytes, maxSourceSizeText } from "./read-source.ts";
 
 const timeoutMs = 20_000;
 const maxRedirects = 3;
@@ -23,7 +23,7 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
   const signal = AbortSignal.timeout(limitMs);
   let next = url;
   for (let redirects = 0; redirects <= maxRedirects; redirects += 1) {
-    const address = checkAddress(next);
+    const address = parsePriceFileUrl(next);
     try {
       const headers = { accept: "application/json" };
       const response = await requestPublic(address, { ...connection, headers, allowLoopback: false, signal });
@@ -46,7 +46,7 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
       }
       return (await readResponse(response, { maxBytes })).toString();
     } catch (error) {
-      throw failure(error, { host: address.host, signal });
+      throw toUnreadablePrices(error, { host: address.host, signal });
     }
   }
   throw new UnreadablePrices(
@@ -55,20 +55,20 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
 }
 
 /** @throws UnreadablePrices for a URL that is not https or has credentials */
-function checkAddress(text: string): URL {
+function parsePriceFileUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== "https:") throw new UnreadablePrices("The URL of a price file must begin with https://.");
   if (url.username || url.password) throw new UnreadablePrices("The URL of a price file must not contain credentials.");
   return url;
 }
 
-function failure(error: unknown, { host, signal }: { host: string; signal: AbortSignal }): UnreadablePrices {
+function toUnreadablePrices(error: unknown, { host, signal }: { host: string; signal: AbortSignal }): UnreadablePrices {
   if (error instanceof UnreadablePrices) return error;
   if (error instanceof PrivateAddress) {
     return new UnreadablePrices(`${error.message}. Download the file and use that.`);
   }
   if (error instanceof ResponseTooLarge) {
-    return new UnreadablePrices(`${host} sent more than ${maxSourceText}: this isn’t a price file.`);
+    return new UnreadablePrices(`${host} sent more than ${maxSourceSizeText}: this isn’t a price file.`);
   }
   const reason = signal.aborted ? "didn’t answer in time" : "couldn’t be reached";
   return new UnreadablePrices(`${host} ${reason}. Try again, or download the file and use that.`);

@@ -1,6 +1,6 @@
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { count } from "../labels.ts";
+import { formatQuantity } from "../labels.ts";
 import { stepPath } from "../model-scope.ts";
 import { limitsQuery, limitsText } from "./limits.ts";
 import type { Proposal } from "./proposal.ts";
@@ -15,16 +15,19 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
       <div className="space-y-4">
         <ul className="list-disc space-y-1 pl-5">
           <li>
-            {count(differences, "price")} to review: a source states a different amount, or there is no price yet.
+            {formatQuantity(differences, "price")} to review: a source states a different amount, or there is no price
+            yet.
           </li>
-          <li>{count(same, "price")} without a difference.</li>
+          <li>{formatQuantity(same, "price")} without a difference.</li>
           {differences > shown ? (
             <li>The first {shown} are below. Apply what you choose, then compare again for the others.</li>
           ) : null}
         </ul>
         {missing.length > 0 ? (
           <details>
-            <summary className="cursor-pointer font-medium">{count(missing.length, "route")} not in the files</summary>
+            <summary className="cursor-pointer font-medium">
+              {formatQuantity(missing.length, "route")} not in the files
+            </summary>
             <p className="text-muted text-small">
               If the files use another name for a provider, enter it under Providers and compare again.
             </p>
@@ -40,7 +43,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {unpriced.length > 0 ? (
           <details>
             <summary className="cursor-pointer font-medium">
-              {count(unpriced.length, "route")} with charges that prices here don’t support
+              {formatQuantity(unpriced.length, "route")} with charges that prices here don’t support
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {unpriced.map(({ model, providerId, source, fields }) => (
@@ -54,7 +57,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
         {limits.length > 0 ? (
           <details open>
             <summary className="cursor-pointer font-medium">
-              {count(limits.length, "model")} whose limits can be completed from the files
+              {formatQuantity(limits.length, "model")} whose limits can be completed from the files
             </summary>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {limits.map((proposed) => (

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import {
-  exactOffer,
+  createExactOffer,
   isRecord,
   isTierSize,
   type Offer,
@@ -16,7 +16,7 @@ import {
 // `litellm_core_utils/llm_cost_calc/utils.py` says what a tier costs if it has no field of its own.
 
 /** Fields in USD per token. */
-const classes: Readonly<Record<string, PriceClass>> = {
+const priceClassByField: Readonly<Record<string, PriceClass>> = {
   input_cost_per_token: "inputUsd",
   cache_read_input_token_cost: "cachedInputUsd",
   cache_creation_input_token_cost: "cacheWriteUsd",
@@ -31,7 +31,7 @@ const classes: Readonly<Record<string, PriceClass>> = {
  * Fields that have no price class of their own, with the class in which our prices count them. A field matters only if
  * its amount differs from the price of that class.
  */
-const chargedAs: Readonly<Record<string, PriceClass>> = {
+const chargedClassByField: Readonly<Record<string, PriceClass>> = {
   output_cost_per_reasoning_token: "outputUsd",
   input_cost_per_token_cache_hit: "cachedInputUsd",
   cache_read_input_audio_token_cost: "cachedInputUsd",
@@ -49,9 +49,9 @@ const serviceTiers = ["priority", "flex", "ultrafast", "balanced"];
 const suffixes = new RegExp(
   `^(.+?)(?:_(${serviceTiers.join("|")}))?(?:_above_(\\d+)(k?)_tokens)?(?:_(${serviceTiers.join("|")}))?$`,
 );
-const isCharge = /cost|pricing|multiplier/;
+const chargeFieldPattern = /cost|pricing|multiplier/;
 /** Matches batch prices, which are ignored because the gateway makes no batch calls. */
-const isBatch = /_batches$/;
+const batchFieldPattern = /_batches$/;
 
 const searchFees = z.record(z.string(), z.instanceof(JsonNumber));
 
@@ -82,27 +82,28 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
   const rest: { name: string; like?: { aboveTokens: number; serviceTier: string; as: PriceClass }; amount: string }[] =
     [];
   for (const [name, value] of Object.entries(data)) {
-    if (!isCharge.test(name) || isBatch.test(name) || name === searchField || value === null) continue;
+    if (!chargeFieldPattern.test(name) || batchFieldPattern.test(name) || name === searchField || value === null)
+      continue;
     const [, field = "", first, size, k, last] = suffixes.exec(name) ?? [];
     const serviceTier = first ?? last ?? "default";
     const aboveTokens = Number(size ?? 0) * (k ? 1_000 : 1);
-    const asClass = Object.hasOwn(classes, field) ? classes[field] : undefined;
+    const asClass = Object.hasOwn(priceClassByField, field) ? priceClassByField[field] : undefined;
     const isTier = !(first && last) && (size === undefined || isTierSize(aboveTokens));
     if (asClass && value instanceof JsonNumber && isTier) {
       const key = `${serviceTier} ${aboveTokens}`;
       const tier = tiers.get(key) ?? { serviceTier, aboveTokens, offers: {} };
-      tier.offers[asClass] = oneOf(exactOffer(value, 6), tier.offers[asClass]);
+      tier.offers[asClass] = mergeSpellings(createExactOffer(value, 6), tier.offers[asClass]);
       tiers.set(key, tier);
       continue;
     }
-    const as = Object.hasOwn(chargedAs, field) ? chargedAs[field] : undefined;
-    const amount = value instanceof JsonNumber ? (exactOffer(value, 6).usd ?? value.text) : "";
+    const as = Object.hasOwn(chargedClassByField, field) ? chargedClassByField[field] : undefined;
+    const amount = value instanceof JsonNumber ? (createExactOffer(value, 6).usd ?? value.text) : "";
     // A charge without a price class is ignored if it is free.
     if (!as && amount === "0") continue;
     rest.push({ name, amount, ...(as && { like: { aboveTokens, serviceTier, as } }) });
   }
   const fee = readSearchFee(data);
-  const filled = [...tiers.values()].map((tier) => fill(tier, { tiers, fee }));
+  const filled = [...tiers.values()].map((tier) => fillMissingPrices(tier, { tiers, fee }));
   const unpriced = rest.flatMap(({ name, like, amount }) => {
     const same = filled.find((tier) => like?.serviceTier === tier.serviceTier && like.aboveTokens === tier.aboveTokens);
     return like && same?.offers[like.as]?.usd === amount ? [] : [name];
@@ -114,7 +115,7 @@ function readRecord(data: Record<string, unknown>): Pick<SourceModel, "tiers" | 
  * Merges two spellings of a field, such as `…_above_200k_tokens_flex` and `…_flex_above_200k_tokens`, which may state
  * different amounts.
  */
-function oneOf(offer: Offer, other: Offer = offer): Offer {
+function mergeSpellings(offer: Offer, other: Offer = offer): Offer {
   return other.usd === offer.usd
     ? offer
     : { usd: null, note: `Stated twice (${other.usd} and ${offer.usd}), so it can’t be applied` };
@@ -124,7 +125,10 @@ function oneOf(offer: Offer, other: Offer = offer): Offer {
  * Fills in a tier's missing prices from the default service tier with the same token threshold, then from the tiers
  * without a threshold.
  */
-function fill(tier: SourceTier, { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined }) {
+function fillMissingPrices(
+  tier: SourceTier,
+  { tiers, fee }: { tiers: ReadonlyMap<string, SourceTier>; fee: Offer | undefined },
+) {
   const { serviceTier, aboveTokens } = tier;
   const others = [`default ${aboveTokens}`, `${serviceTier} 0`, "default 0"].flatMap((key) => tiers.get(key) ?? []);
   const offers: SourceTier["offers"] = {};
@@ -141,7 +145,7 @@ const searchField = "search_context_cost_per_query";
 /** Reads the fee per search. The fee can be applied only if it is the same for all context sizes of the search. */
 function readSearchFee(data: Record<string, unknown>): Offer | undefined {
   const { success, data: fees } = searchFees.safeParse(data[searchField]);
-  const offers = success ? Object.values(fees).map((fee) => exactOffer(fee)) : [];
+  const offers = success ? Object.values(fees).map((fee) => createExactOffer(fee)) : [];
   const [offer] = offers;
   if (!offer) return undefined;
   if (offers.some(({ usd }) => usd !== offer.usd))

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import {
-  exactOffer,
+  createExactOffer,
   isRecord,
   isTierSize,
   type PriceClass,
@@ -15,7 +15,7 @@ import {
 // models.dev's api.json: providers with their models, and costs in USD per million tokens. Its README ("Schema
 // Reference") and packages/core/src/schema.ts name the fields.
 
-const classes: readonly (readonly [string, PriceClass])[] = [
+const priceClassFields: readonly (readonly [string, PriceClass])[] = [
   ["input", "inputUsd"],
   ["cache_read", "cachedInputUsd"],
   ["cache_write", "cacheWriteUsd"],
@@ -23,7 +23,13 @@ const classes: readonly (readonly [string, PriceClass])[] = [
   ["input_audio", "audioInputUsd"],
   ["output_audio", "audioOutputUsd"],
 ];
-const knownFields = new Set([...classes.map(([name]) => name), "reasoning", "context_over_200k", "tiers", "tier"]);
+const knownFields = new Set([
+  ...priceClassFields.map(([name]) => name),
+  "reasoning",
+  "context_over_200k",
+  "tiers",
+  "tier",
+]);
 
 const amounts = z.record(z.string(), z.unknown());
 const cost = z.looseObject({
@@ -104,12 +110,13 @@ function readTier(
   { serviceTier, aboveTokens }: Pick<SourceTier, "serviceTier" | "aboveTokens">,
 ): { tier: SourceTier; unpriced: string[] } {
   const offers: SourceTier["offers"] = {};
-  for (const [name, asClass] of classes) {
+  for (const [name, asClass] of priceClassFields) {
     const value = from[name];
-    if (value instanceof JsonNumber) offers[asClass] = exactOffer(value);
+    if (value instanceof JsonNumber) offers[asClass] = createExactOffer(value);
   }
   const { reasoning } = from;
-  const hasOtherReasoningPrice = reasoning instanceof JsonNumber && exactOffer(reasoning).usd !== offers.outputUsd?.usd;
+  const hasOtherReasoningPrice =
+    reasoning instanceof JsonNumber && createExactOffer(reasoning).usd !== offers.outputUsd?.usd;
   const others = Object.keys(from).filter((name) => !knownFields.has(name));
   return {
     tier: { serviceTier, aboveTokens, offers },

@@ -85,7 +85,7 @@ const maxNumberLength = 100;
  * Multiplies an amount in USD by a power of ten, exactly. An amount with too many decimals gets a note instead of being
  * rounded.
  */
-export function exactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
+export function createExactOffer({ text }: JsonNumber, powerOfTen = 0): Offer {
   const decimal = text.length <= maxNumberLength ? readDecimalText(text) : null;
   if (decimal === null) return { usd: null, note: `${text.slice(0, 40)} isn’t a price` };
   const factor = { units: 10n ** BigInt(powerOfTen), scale: 0 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { limitsQuery, readProposedLimits } from "./limits.ts";
 import type { PriceClass, PriceSource, SourceModel } from "./price-source.ts";
-import { compare, currentUsd, fallbackText, proposePrices, type RoutePrices } from "./proposal.ts";
+import { compareWithSources, currentUsd, fallbackText, proposePrices, type RoutePrices } from "./proposal.ts";
 import { namesFromSettings, readNames } from "./source-names.ts";
 
 type Amounts = Partial<Record<PriceClass, string>>;
@@ -78,7 +78,7 @@ describe("a price comparison", () => {
       [liteLlm(model([stated(one)])), modelsDev(model([stated(other)]))],
     );
     const [found] = [...differences, ...same];
-    expect(found && compare(found, name)).toBe(expected);
+    expect(found && compareWithSources(found, name)).toBe(expected);
   });
 
   test("price rows that match all sources are listed separately from rows that differ", () => {
@@ -94,7 +94,7 @@ describe("a price comparison", () => {
     const both = propose([route([price()])], [liteLlm(marked), modelsDev(model([stated(base)]))]);
     expect(both.differences).toEqual([]);
     const [alone] = propose([route([price()])], [liteLlm(marked)]).same;
-    expect(alone && compare(alone, "inputUsd")).toBe("no usable price");
+    expect(alone && compareWithSources(alone, "inputUsd")).toBe("no usable price");
   });
 
   test("a price proposal shows no current price once the last price has ended, and reports whether a later price is scheduled", () => {

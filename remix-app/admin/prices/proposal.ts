@@ -12,18 +12,21 @@ import {
   type SourceTier,
   serviceTierName,
 } from "./price-source.ts";
-import { sourceNames, tierIncludesItsSize } from "./source-names.ts";
+import { findSourceNames, isTierThresholdInclusive } from "./source-names.ts";
 
 /** An amount that fits a price column, with at most twelve digits and six decimals. */
-const amount = z.string().regex(/^\d{1,12}(\.\d{1,6})?$/);
+const amountUsdSchema = z.string().regex(/^\d{1,12}(\.\d{1,6})?$/);
 const amounts = z.object(
-  Object.fromEntries(priceClasses.map((name) => [name, amount.nullable()])) as Record<
+  Object.fromEntries(priceClasses.map((name) => [name, amountUsdSchema.nullable()])) as Record<
     PriceClass,
-    z.ZodNullable<typeof amount>
+    z.ZodNullable<typeof amountUsdSchema>
   >,
 );
-const offers = z.partialRecord(z.enum(priceClasses), z.object({ usd: amount.nullable(), note: z.string().optional() }));
-const tokens = z.number().int().min(0).max(2_147_483_647);
+const offers = z.partialRecord(
+  z.enum(priceClasses),
+  z.object({ usd: amountUsdSchema.nullable(), note: z.string().optional() }),
+);
+const tokenCountSchema = z.number().int().min(0).max(2_147_483_647);
 const latest = z.union([z.number(), z.string()]).transform(String).nullable();
 
 /** The answer of `private.list_route_prices`: each route with its current prices. */
@@ -38,7 +41,7 @@ export const routePricesSchema = z.array(
     prices: z.array(
       amounts.extend({
         serviceTier: z.string(),
-        minInputTokens: tokens,
+        minInputTokens: tokenCountSchema,
         latest,
         /** False for a scheduled price, and for the last price once it has ended. */
         current: z.boolean(),
@@ -56,7 +59,7 @@ export const proposedPriceSchema = z.object({
   displayName: z.string(),
   providerId: z.string(),
   serviceTier: z.string().regex(serviceTierName),
-  minInputTokens: tokens,
+  minInputTokens: tokenCountSchema,
   /** Identifies the row's newest price when the page was shown; null if there was none. */
   latest,
   /** The price now; null if there is none. */
@@ -111,7 +114,7 @@ export function proposePrices(
     const providerModels = [...new Set([first, ...others].map((route) => route.providerModel))];
     const found = indexes.map(({ name: source, byModel }) =>
       providerModels.flatMap((each) =>
-        (byModel.get(each) ?? []).filter(({ provider }) => sourceNames(name)[source].includes(provider)),
+        (byModel.get(each) ?? []).filter(({ provider }) => findSourceNames(name)[source].includes(provider)),
       ),
     );
     if (found.every((entries) => entries.length === 0)) {
@@ -128,7 +131,7 @@ export function proposePrices(
       const currentPrice = findCurrentPrice(prices, tier);
       const firstToken =
         currentPrice?.minInputTokens ??
-        (tier.aboveTokens === 0 || tierIncludesItsSize(name) ? tier.aboveTokens : tier.aboveTokens + 1);
+        (tier.aboveTokens === 0 || isTierThresholdInclusive(name) ? tier.aboveTokens : tier.aboveTokens + 1);
       const price: ProposedPrice = {
         model,
         displayName,
@@ -140,7 +143,7 @@ export function proposePrices(
         scheduled: currentPrice !== undefined && isScheduled(currentPrice),
         offered: found.map((entries) => mergeOffers(entries, tier)),
       };
-      const differs = priceClasses.some((name) => isDifference(compare(price, name)));
+      const differs = priceClasses.some((name) => isDifference(compareWithSources(price, name)));
       (differs ? proposal.differences : proposal.same).push(price);
     }
   }
@@ -222,18 +225,18 @@ export function fallbackText(current: ProposedPrice["current"], name: PriceClass
 }
 
 /** Compares what a class costs now with the sources' prices; null if no source has a price. */
-export function compare(
+export function compareWithSources(
   { current, offered }: Pick<ProposedPrice, "current" | "offered">,
   name: PriceClass,
 ): Comparison | null {
   const stated = offered.flatMap((each) => each[name] ?? []);
   if (stated.length === 0) return null;
-  const statedAmounts = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [plain(usd)])));
+  const statedAmounts = new Set(stated.flatMap(({ usd }) => (usd === null ? [] : [stripTrailingZeros(usd)])));
   if (statedAmounts.size === 0) return "no usable price";
   if (statedAmounts.size > 1) return "sources disagree";
   const now = currentUsd(current, name);
   if (now === null) return "new";
-  return statedAmounts.has(plain(now)) ? "same" : "different";
+  return statedAmounts.has(stripTrailingZeros(now)) ? "same" : "different";
 }
 
 function isDifference(comparison: Comparison | null): boolean {
@@ -241,6 +244,6 @@ function isDifference(comparison: Comparison | null): boolean {
 }
 
 /** Strips trailing zeros: the database writes six decimals. */
-export function plain(usd: string): string {
+export function stripTrailingZeros(usd: string): string {
   return usd.includes(".") ? usd.replace(/\.?0+$/, "") : usd;
 }

@@ -5,7 +5,7 @@ import { isRecord, type PriceSource, type SourceModel, UnreadablePrices } from "
 
 /** The files of models.dev and LiteLLM have a few million bytes. */
 export const maxSourceBytes = 8 * 1024 * 1024;
-export const maxSourceText = "8 MiB";
+export const maxSourceSizeText = "8 MiB";
 /** Real files have far fewer values. */
 const maxValues = 500_000;
 

@@ -2,13 +2,13 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ChangeErrors, ChangeField, ConfirmFields } from "../change-fields.tsx";
 import type { FailedChange } from "../failed-change.ts";
-import { usd } from "../labels.ts";
+import { formatPriceUsd } from "../labels.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
-import { compare, currentUsd, fallbackText, type ProposedPrice, plain } from "./proposal.ts";
-import { confirmation, pickField, type ReviewedPrices, takeField } from "./review.ts";
+import { compareWithSources, currentUsd, fallbackText, type ProposedPrice, stripTrailingZeros } from "./proposal.ts";
+import { confirmationPhrase, getPriceFieldName, getSourceFieldName, type ReviewedPrices } from "./review.ts";
 
 const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
-const number = "text-right tabular-nums";
+const numberClasses = "text-right tabular-nums";
 const choice = "inline-flex flex-wrap items-center justify-end gap-1.5";
 
 /** Renders a form to choose prices, with a start time and a reason. */
@@ -44,7 +44,7 @@ export function ReviewForm({
           hint="Leave empty to start when you confirm. Requests that start at or after this time are charged at the chosen prices. Earlier requests keep their prices."
           failed={failed}
         />
-        <ConfirmFields label={`Type “${confirmation}” to confirm`} failed={failed} />
+        <ConfirmFields label={`Type “${confirmationPhrase}” to confirm`} failed={failed} />
         <div className="flex flex-wrap gap-3">
           <Button>Apply chosen prices</Button>
           <ButtonLink href="/admin/prices">Cancel</ButtonLink>
@@ -63,7 +63,7 @@ type TableProps = {
 
 function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
   const stated = priceClasses.flatMap((name) => {
-    const comparison = compare(price, name);
+    const comparison = compareWithSources(price, name);
     return comparison || price.current?.[name] ? [{ name, comparison }] : [];
   });
   const title = titleOf(price);
@@ -92,7 +92,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
               <th
                 key={name}
                 scope="col"
-                className={`whitespace-nowrap pr-1 pb-2 font-medium last:pr-0 sm:pr-3 ${number}`}
+                className={`whitespace-nowrap pr-1 pb-2 font-medium last:pr-0 sm:pr-3 ${numberClasses}`}
               >
                 {name}
               </th>
@@ -108,15 +108,15 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
                   {comparison ?? "not in the files"}
                 </span>
               </th>
-              <td className={`${cell} ${number}`}>
+              <td className={`${cell} ${numberClasses}`}>
                 {formatAmount(currentUsd(price.current, name))}
                 <span className="block text-muted text-small">{fallbackText(price.current, name)}</span>
               </td>
               {sources.map((source, index) => (
-                <td key={source} className={`${cell} ${number}`}>
+                <td key={source} className={`${cell} ${numberClasses}`}>
                   <OfferCell
                     offer={price.offered[index]?.[name]}
-                    field={price.scheduled ? undefined : pickField(row, { name, source: index })}
+                    field={price.scheduled ? undefined : getPriceFieldName(row, { name, source: index })}
                     label={`Apply ${priceLabels[name]} from ${source} for ${title}`}
                     typed={typed}
                   />
@@ -132,7 +132,7 @@ function ProposedPriceTable({ price, row, sources, typed }: TableProps) {
 
 /** Lets the admin choose which prices of a row to apply: only the ticked ones, or all from one source. */
 function ApplyChoice({ price, row, sources, typed, title }: TableProps & { title: string }) {
-  const field = takeField(row);
+  const field = getSourceFieldName(row);
   const chosen = typed[field] ?? "";
   const options = [
     { value: "", text: "Only ticked prices" },
@@ -200,8 +200,8 @@ function hasAmount(offers: ProposedPrice["offered"][number] = {}): boolean {
 
 /** Shows an amount with at least two decimals. */
 function formatAmount(amount: string | null): string {
-  const [whole = "", fraction = ""] = plain(amount ?? "").split(".");
-  return usd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);
+  const [whole = "", fraction = ""] = stripTrailingZeros(amount ?? "").split(".");
+  return formatPriceUsd(amount === null ? null : `${whole}.${fraction.padEnd(2, "0")}`);
 }
 
 function titleOf({ model, providerId, serviceTier, minInputTokens }: ProposedPrice): string {

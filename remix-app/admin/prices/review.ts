@@ -1,14 +1,14 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
-import { actInConsole, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
+import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 import { maxReviewed } from "./compare-files.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
-import { currentUsd, type ProposedPrice, plain, proposedPriceSchema } from "./proposal.ts";
+import { currentUsd, type ProposedPrice, proposedPriceSchema, stripTrailingZeros } from "./proposal.ts";
 
 /** What an admin types to confirm. */
-export const confirmation = "apply prices";
+export const confirmationPhrase = "apply prices";
 
 /** The sources and prices that the review page shows. A draft keeps them until the chosen prices are applied. */
 export const reviewedPricesSchema = z.object({
@@ -18,7 +18,7 @@ export const reviewedPricesSchema = z.object({
 export type ReviewedPrices = z.output<typeof reviewedPricesSchema>;
 
 export const reviewSchema = confirmedChangeSchema.extend({
-  confirmation: z.string({ error: `Type ${confirmation}` }).trim(),
+  confirmation: z.string({ error: `Type ${confirmationPhrase}` }).trim(),
   from: z
     .literal("")
     .transform(() => null)
@@ -34,9 +34,9 @@ type SelectedPrice = Pick<ProposedPrice, "model" | "providerId" | "serviceTier" 
   Record<PriceClass, string | null>;
 
 /** Names the field that chooses the source of all prices in a row. */
-export const takeField = (row: number) => `take${row}`;
+export const getSourceFieldName = (row: number) => `take${row}`;
 /** Returns the name of the checkbox that applies one source's price for one price class of a row. */
-export const pickField = (row: number, { name, source }: { name: PriceClass; source: number }) =>
+export const getPriceFieldName = (row: number, { name, source }: { name: PriceClass; source: number }) =>
   `pick${row}_${name}_${source}`;
 
 /**
@@ -50,12 +50,12 @@ export function readSelection(
   const chosen: SelectedPrice[] = [];
   for (const [row, price] of prices.entries()) {
     const title = `${price.model} through ${price.providerId}`;
-    const all = form.get(takeField(row));
+    const all = form.get(getSourceFieldName(row));
     let hasSelection = false;
     const amounts = { ...price.current } as Partial<Record<PriceClass, string | null>>;
     for (const name of priceClasses) {
       const selected = price.offered.flatMap((_, source) =>
-        form.has(pickField(row, { name, source })) ? [source] : [],
+        form.has(getPriceFieldName(row, { name, source })) ? [source] : [],
       );
       if (selected.length > 1) return { fault: `${title}: choose one source for ${priceLabels[name]}.` };
       const source = selected[0] ?? (all ? Number(all) : undefined);
@@ -80,7 +80,7 @@ export function readSelection(
 const noAmounts = Object.fromEntries(priceClasses.map((name) => [name, null])) as Record<PriceClass, null>;
 
 function sameUsd(one: string | null, other: string | null): boolean {
-  return one === null || other === null ? one === other : plain(one) === plain(other);
+  return one === null || other === null ? one === other : stripTrailingZeros(one) === stripTrailingZeros(other);
 }
 
 /** Adds the chosen prices in one transaction. */
@@ -88,15 +88,15 @@ export function addProposedPrices(
   context: AppLoadContext,
   { admin, ...change }: { admin: InfrastructureAdmin; prices: SelectedPrice[]; from: string | null; reason: string },
 ): Promise<ConsoleChange> {
-  return actInConsole(context, { admin, name: "add_proposed_prices", change, refusals });
+  return applyConsoleChange(context, { admin, name: "add_proposed_prices", change, refusals });
 }
 
-const again = "Nothing was changed. Compare the prices again.";
+const compareAgainText = "Nothing was changed. Compare the prices again.";
 const refusals = {
-  not_found: { status: 404, message: `One of the models no longer exists. ${again}` },
-  no_route: { status: 409, message: `One of the routes no longer exists. ${again}` },
+  not_found: { status: 404, message: `One of the models no longer exists. ${compareAgainText}` },
+  no_route: { status: 409, message: `One of the routes no longer exists. ${compareAgainText}` },
   past: { status: 400, message: "Prices can’t take effect in the past. Choose another time. Nothing was changed." },
   taken: { status: 409, message: "Another price begins at the same time. Choose another time. Nothing was changed." },
-  scheduled: { status: 409, message: `A later price of one of the models has been scheduled. ${again}` },
+  scheduled: { status: 409, message: `A later price of one of the models has been scheduled. ${compareAgainText}` },
   too_many: { status: 400, message: "Choose 1 to 500 prices." },
 } as const;

@@ -6,7 +6,7 @@ type Names = Readonly<Record<SourceName, readonly string[]>>;
  * Maps each provider kind (docs/providers.md) to the price sources' names for its company. The names are models.dev's
  * provider folders and LiteLLM's `litellm_provider` values. Kinds that do not belong to one company have no entry.
  */
-const companies: Readonly<Record<string, Names>> = {
+const companyNamesByKind: Readonly<Record<string, Names>> = {
   openai: { "models.dev": ["openai"], LiteLLM: ["openai"] },
   azure: { "models.dev": ["azure", "azure-cognitive-services"], LiteLLM: ["azure", "azure_ai"] },
   gemini: { "models.dev": ["google"], LiteLLM: ["gemini"] },
@@ -25,10 +25,10 @@ const companies: Readonly<Record<string, Names>> = {
  * Returns the names that the price sources use for a provider, which is given by its kind or by one of these names. If
  * the provider is unknown, returns the given name in lower case for each source.
  */
-export function sourceNames(name: string): Names {
+export function findSourceNames(name: string): Names {
   const lowerCase = name.toLowerCase();
   const [, company] =
-    Object.entries(companies).find(
+    Object.entries(companyNamesByKind).find(
       ([kind, names]) => kind === lowerCase || Object.values(names).some((each) => each.includes(lowerCase)),
     ) ?? [];
   return company ?? { "models.dev": [lowerCase], LiteLLM: [lowerCase] };
@@ -38,29 +38,29 @@ export function sourceNames(name: string): Names {
  * Returns whether a tier's higher price also applies to an input of exactly the tier's size, not only to larger inputs.
  * LiteLLM treats xAI's tiers this way.
  */
-export function tierIncludesItsSize(name: string): boolean {
-  return sourceNames(name) === companies.xai;
+export function isTierThresholdInclusive(name: string): boolean {
+  return findSourceNames(name) === companyNamesByKind.xai;
 }
 
-const kindName = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
+const providerSettingPattern = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
 
 /**
- * Reads each provider's company name from the functions' settings: the provider's kind if `companies` lists the kind,
+ * Reads each provider's company name from the functions' settings: the provider's kind if `companyNamesByKind` lists the kind,
  * otherwise the provider's billing name.
  * @returns names by provider id. A provider without an entry is named by its id.
  */
 export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
   const names = new Map<string, string>();
   for (const [setting, value] of Object.entries(env)) {
-    const [, id, what] = kindName.exec(setting) ?? [];
+    const [, id, what] = providerSettingPattern.exec(setting) ?? [];
     if (id === undefined || !value) continue;
-    const isCompany = Object.hasOwn(companies, value);
+    const isCompany = Object.hasOwn(companyNamesByKind, value);
     if (what === "KIND" ? isCompany : !names.has(id.toLowerCase())) names.set(id.toLowerCase(), value);
   }
   return names;
 }
 
-const pair = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
+const namePairPattern = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
 
 /**
  * Parses the provider names that an admin entered: `id=name`, separated by commas or line breaks.
@@ -70,6 +70,6 @@ export function readNames(text: string): Map<string, string> | null {
   const pairs = text
     .split(/[,\n]/)
     .filter((part) => part.trim() !== "")
-    .map((part) => pair.exec(part));
+    .map((part) => namePairPattern.exec(part));
   return pairs.every((found) => found !== null) ? new Map(pairs.map(([, id = "", name = ""]) => [id, name])) : null;
 }

@@ -4,7 +4,7 @@ import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { Field, TextArea } from "../../ui/field.tsx";
 import type { FailedChange } from "../failed-change.ts";
-import { maxSourceText } from "./read-source.ts";
+import { maxSourceSizeText } from "./read-source.ts";
 
 /** Renders a form to upload price files or to read the configured URLs. */
 export function UploadCard({ configured, failed }: { configured: string[]; failed: FailedChange | undefined }) {
@@ -20,7 +20,7 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
           type="file"
           accept=".json,application/json"
           label="Price file"
-          hint={`At most ${maxSourceText}.`}
+          hint={`At most ${maxSourceSizeText}.`}
         />
         <Field
           name="second"

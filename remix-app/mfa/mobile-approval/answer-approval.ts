@@ -2,21 +2,21 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { problem } from "../../http/problem.ts";
-import { claimsFor } from "../../session/approval-proof.ts";
-import { isChallengeId, refusalOf } from "../../session/challenge.ts";
+import { buildDatabaseClaims } from "../../session/approval-proof.ts";
+import { createRefusalResponse, isChallengeId } from "../../session/challenge.ts";
 import type { ApprovalList } from "../../session/challenge-operations.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 import { pairCodeHash } from "./request-approval.ts";
 
-const time = z.coerce.date().transform((date) => date.toISOString());
+const isoTimeSchema = z.coerce.date().transform((date) => date.toISOString());
 const listResult = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("listed"),
     approvals: z.array(
       z.object({
         id: z.uuid(),
-        createdAt: time,
-        expiresAt: time,
+        createdAt: isoTimeSchema,
+        expiresAt: isoTimeSchema,
         metadata: z.object({ device: z.string(), address: z.string() }),
       }),
     ),
@@ -34,9 +34,9 @@ const decideResult = z.discriminatedUnion("outcome", [
  * @throws Response 403 MFA_REQUIRED below AAL2, 503 UNAVAILABLE
  */
 export async function pendingApprovals(context: AppLoadContext, claims: Claims): Promise<ApprovalList["approvals"]> {
-  const args = { claims: claimsFor(context, claims) };
+  const args = { claims: buildDatabaseClaims(context, claims) };
   const list = await callFunction(context, { name: "private.pending_mobile_approvals", args, schema: listResult });
-  if (list.outcome === "mfa_required") throw refusalOf("mfa_required", context);
+  if (list.outcome === "mfa_required") throw createRefusalResponse("mfa_required", context);
   return list.approvals.map(({ metadata, ...approval }) => ({ ...approval, ...metadata }));
 }
 
@@ -58,10 +58,10 @@ export async function answerApproval(
   { challengeId, approve, pairCode, claims, device }: ApprovalAnswer,
 ): Promise<"approved" | "rejected"> {
   const { env, requestId } = context;
-  if (!isChallengeId(challengeId)) throw refusalOf("not_found", context);
+  if (!isChallengeId(challengeId)) throw createRefusalResponse("not_found", context);
   const decision = {
     id: challengeId,
-    claims: claimsFor(context, claims),
+    claims: buildDatabaseClaims(context, claims),
     approve,
     pairCodeHash: pairCodeHash(env, { challengeId, pairCode }),
     device,
@@ -73,7 +73,7 @@ export async function answerApproval(
   });
   const { outcome } = answer;
   if (outcome === "approved" || outcome === "rejected") return outcome;
-  if (outcome !== "wrong_code") throw refusalOf(outcome, context);
+  if (outcome !== "wrong_code") throw createRefusalResponse(outcome, context);
   const { attemptsLeft } = answer;
   const detail =
     attemptsLeft > 0

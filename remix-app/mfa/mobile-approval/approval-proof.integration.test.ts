@@ -16,7 +16,7 @@ import { createPricedModel } from "../../../supabase/tests/gateway/priced-model.
 import { answerWell, startScriptedProvider } from "../../../supabase/tests/gateway/scripted-provider.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../supabase/tests/gateway/tenant.ts";
 import { hmac } from "../../crypto/derived-key.ts";
-import { approvalProofKey, proveApproval } from "../../session/approval-proof.ts";
+import { approvalProofKey, createApprovalProof } from "../../session/approval-proof.ts";
 import { accessTokenOf, openBrowser } from "../../testing/browser.ts";
 import { newAddress } from "../../testing/visitor.ts";
 
@@ -168,7 +168,7 @@ describe.each(Object.entries(calls))("access token of a phone-approved session a
     const token = accessTokenOf(browser);
     expect(await call(token, {})).toBe("refused");
     expect(await call(token, { cookie: browser.cookie() })).toBe("refused");
-    expect(await call(token, { "x-mfa-approval": proveApproval(env, sessionId) })).toBe("let in");
+    expect(await call(token, { "x-mfa-approval": createApprovalProof(env, sessionId) })).toBe("let in");
   });
 
   test.each([
@@ -183,7 +183,7 @@ describe.each(Object.entries(calls))("access token of a phone-approved session a
 test("an approval proof is refused once the phone's authenticator is removed", async () => {
   const { person, authenticator, browser, sessionId } = await approvedMember();
   const call = calls["a table of the Data API"] as (typeof calls)[string];
-  const proof = { "x-mfa-approval": proveApproval(env, sessionId) };
+  const proof = { "x-mfa-approval": createApprovalProof(env, sessionId) };
   expect(await call(accessTokenOf(browser), proof)).toBe("let in");
   await insertAuthenticators(person, ["Spare"]);
   await query("delete from auth.mfa_factors where id = $1", [authenticator.factorId]);
@@ -207,7 +207,7 @@ test("an approval stored by release 0.1.0, without a proof key, opens pages only
 });
 
 test("our server ignores an approval proof in the headers of a visitor's request", async () => {
-  const proof = { "x-mfa-approval": proveApproval(env, sessionId), "x-forwarded-for": newAddress() };
+  const proof = { "x-mfa-approval": createApprovalProof(env, sessionId), "x-forwarded-for": newAddress() };
   const credentials: Record<string, string>[] = [
     { cookie: cookieWithoutApproval(browser) },
     { authorization: `Bearer ${accessTokenOf(browser)}` },
@@ -233,7 +233,7 @@ test("the gateway neither forwards an approval proof to a provider nor stores it
   };
   const gateway = await openGateway(settings, (line) => lines.push(line));
   const model = await createPricedModel(tenant, { providers: ["spy"] });
-  const proof = proveApproval(env, sessionId);
+  const proof = createApprovalProof(env, sessionId);
   const client = gateway.clientOf(accessTokenOf(browser), {
     "x-platform-workspace-id": tenant.workspaceId,
     "x-mfa-approval": proof,

@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
-import { approvalProofKey, claimsFor, proveApproval } from "../../session/approval-proof.ts";
+import { approvalProofKey, buildDatabaseClaims, createApprovalProof } from "../../session/approval-proof.ts";
 import { type ChallengeKey, type ChallengeProgress, requireChallenge, secretHashOf } from "../../session/challenge.ts";
 import { writeApprovalCookie } from "../../session/cookies.ts";
 import { callFunction } from "../../supabase/data-api.ts";
 
-const time = z.coerce.date().transform((date) => date.toISOString());
-const bindResult = z.object({ status: z.enum(["bound", "rejected"]), validUntil: time.nullable() }).nullable();
+const isoTimeSchema = z.coerce.date().transform((date) => date.toISOString());
+const bindResult = z.object({ status: z.enum(["bound", "rejected"]), validUntil: isoTimeSchema.nullable() }).nullable();
 
 /**
  * Returns the status of an approval request to the session that made it. Binds an approved request to that session
@@ -27,7 +27,7 @@ export async function bindApproval(
     const binding = {
       id: key.id,
       secretHash: secretHashOf(key.secret),
-      claims: { ...claimsFor(context, claims), approval_proof: proveApproval(env, sessionId) },
+      claims: { ...buildDatabaseClaims(context, claims), approval_proof: createApprovalProof(env, sessionId) },
       proofKey: `\\x${Buffer.from(approvalProofKey(env, sessionId)).toString("hex")}`,
     };
     const args = { binding };

@@ -1,7 +1,7 @@
 import { createHmac, randomInt } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import type { Env } from "../../config/env.server.ts";
-import { derivedKey } from "../../crypto/derived-key.ts";
+import { deriveServerKey } from "../../crypto/derived-key.ts";
 import { problem } from "../../http/problem.ts";
 import { beginChallenge, type NewChallenge } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
@@ -19,7 +19,7 @@ export function pairCodeHash(
   env: Pick<Env, "SUPABASE_SECRET_KEY">,
   { challengeId, pairCode }: { challengeId: string; pairCode: string },
 ): string {
-  const hmac = createHmac("sha256", derivedKey(env, "mobile approval pair code"));
+  const hmac = createHmac("sha256", deriveServerKey(env, "mobile approval pair code"));
   return `\\x${hmac.update(`${challengeId.toLowerCase()} ${pairCode}`).digest("hex")}`;
 }
 

@@ -1,7 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction } from "../../apps/app-database.ts";
-import { hashOf, newOpaqueToken } from "../../apps/opaque-tokens.ts";
+import { hashToBytea, newOpaqueToken } from "../../apps/opaque-tokens.ts";
 import { type ClientRequest, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
 import { formatUserCode, newUserCode } from "./user-code.ts";
@@ -9,7 +9,7 @@ import { formatUserCode, newUserCode } from "./user-code.ts";
 /** Number of codes to propose. The database takes the first that is not in use. */
 const candidateCount = 4;
 
-const refusal = z.object({
+const refusalSchema = z.object({
   refused: z.enum(["unauthenticated", "unauthorized_client", "scope", "limited", "unavailable"]),
   retryAfterSeconds: z.number().int().optional(),
 });
@@ -35,14 +35,14 @@ export async function beginDeviceAuthorization(
     args: {
       client_id: client.id,
       secret_hash: client.secretHash,
-      device_code_hash: hashOf(deviceCode),
+      device_code_hash: hashToBytea(deviceCode),
       user_codes: Array.from({ length: candidateCount }, newUserCode),
       scopes: (form.get("scope") ?? "").split(" ").filter(Boolean),
       address: clientAddress,
       user_agent: userAgent,
       place,
     },
-    schema: z.union([refusal, deviceAuthorization]),
+    schema: z.union([refusalSchema, deviceAuthorization]),
   });
   if ("refused" in answer) {
     if (answer.refused === "unauthenticated") throw await refuseClient(context, client);
@@ -62,7 +62,7 @@ export async function beginDeviceAuthorization(
   return Response.json(body, { headers: { "Cache-Control": "no-store", Pragma: "no-cache" } });
 }
 
-function refusalResponse({ refused: reason, retryAfterSeconds = 1 }: z.output<typeof refusal>): Response {
+function refusalResponse({ refused: reason, retryAfterSeconds = 1 }: z.output<typeof refusalSchema>): Response {
   switch (reason) {
     case "scope":
       return oauthError("invalid_scope", { description: "Send a scope that this client is registered for" });

@@ -4,14 +4,14 @@ import { guardAttempt, type RefusedAttempt } from "../../abuse/attempts.ts";
 import { deviceName } from "../../activity/device-name.ts";
 import { describeEvent } from "../../activity/record-event.ts";
 import { problem } from "../../http/problem.ts";
-import { claimsFor } from "../../session/approval-proof.ts";
-import { refusalOf } from "../../session/challenge.ts";
+import { buildDatabaseClaims } from "../../session/approval-proof.ts";
+import { createRefusalResponse } from "../../session/challenge.ts";
 import type { User } from "../../session/user.ts";
 import { callFunction } from "../../supabase/data-api.ts";
-import { rightsOfScopes } from "../client-rights.ts";
+import { describeScopeRights } from "../client-rights.ts";
 import { readUserCode } from "./user-code.ts";
 
-const time = z.coerce.date().transform((date) => date.toISOString());
+const isoTimeSchema = z.coerce.date().transform((date) => date.toISOString());
 const storedRequest = z.object({
   userCode: z.string(),
   state: z.enum(["pending", "approved", "denied", "expired"]),
@@ -20,8 +20,8 @@ const storedRequest = z.object({
   userAgent: z.string(),
   address: z.string().nullable(),
   place: z.string().nullable(),
-  createdAt: time,
-  expiresAt: time,
+  createdAt: isoTimeSchema,
+  expiresAt: isoTimeSchema,
 });
 
 /** A device's request to sign in, for the person who entered its user code. */
@@ -39,7 +39,7 @@ export interface MissingAuthorization {
   message: string;
 }
 
-const unknownCode: MissingAuthorization = {
+const unknownCodeError: MissingAuthorization = {
   code: "NOT_FOUND",
   status: 404,
   message: "We don’t know this code. Check it on your device, or start again there to get a new one.",
@@ -56,7 +56,7 @@ export async function findDeviceAuthorization(
   { user, typed }: { user: User; typed: string },
 ): Promise<DeviceAuthorization | MissingAuthorization> {
   const userCode = readUserCode(typed);
-  if (userCode === null) return unknownCode;
+  if (userCode === null) return unknownCodeError;
   const attempt = await guardAttempt(context, { action: "user_code", userId: user.id });
   if (!attempt.admitted) return attempt;
   const request = await callFunction(context, {
@@ -64,7 +64,7 @@ export async function findDeviceAuthorization(
     args: { user_code: userCode, reader_id: user.id, attempt_id: attempt.id },
     schema: storedRequest.nullable(),
   });
-  if (!request) return unknownCode;
+  if (!request) return unknownCodeError;
   const { userAgent, ...facts } = request;
   return { ...facts, device: deviceName(userAgent), rights: deviceRights(facts.scopes, context.env.BRAND_NAME) };
 }
@@ -75,7 +75,7 @@ export async function findDeviceAuthorization(
  */
 function deviceRights(scopes: readonly string[], product: string): string[] {
   const withoutRenewal = scopes.filter((scope) => scope !== "offline_access");
-  const rights = rightsOfScopes({ scopes: withoutRenewal }, product);
+  const rights = describeScopeRights({ scopes: withoutRenewal }, product);
   return scopes.includes("offline_access") ? [...rights, "Stay signed in on the device for up to 30 days"] : rights;
 }
 
@@ -92,7 +92,7 @@ export async function requireDeviceAuthorization(
   throw problem(found.code, { requestId: context.requestId, detail: found.message });
 }
 
-const outcome = z.enum([
+const decisionOutcomeSchema = z.enum([
   ...["approved", "denied", "not_found", "expired", "conflict"],
   ...["unauthenticated", "mfa_required", "unavailable"],
 ] as const);
@@ -116,11 +116,11 @@ export async function decideDeviceAuthorization(
     name: "private.decide_device_authorization",
     args: {
       user_code: request.userCode,
-      claims: claimsFor(context, session.auth.claims),
+      claims: buildDatabaseClaims(context, session.auth.claims),
       approve,
       event: describeEvent(context, { userId: user.id, kind: "device_approved", details }),
     },
-    schema: outcome,
+    schema: decisionOutcomeSchema,
   });
   switch (decided) {
     case "approved":
@@ -131,6 +131,6 @@ export async function decideDeviceAuthorization(
     case "unavailable":
       throw problem("AUTH_UNAVAILABLE", { requestId });
     default:
-      throw refusalOf(decided, context);
+      throw createRefusalResponse(decided, context);
   }
 }

@@ -24,15 +24,15 @@ const deviceRequest = z.object({
 export type DeviceRequest = z.output<typeof deviceRequest>;
 
 const tag = "Device sign-in";
-const device = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
-const path = "/api/v1/auth/device-authorizations/{userCode}";
+const exampleDevice = { name: "Ada's phone", platform: "ios", appLock: true, localAuthentication: "biometric" };
+const deviceAuthorizationPath = "/api/v1/auth/device-authorizations/{userCode}";
 
 /** Calls that let a signed-in phone read, approve or deny a device's request by its user code (RFC 8628). */
 export const deviceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "readDeviceRequest",
     method: "GET",
-    path,
+    path: deviceAuthorizationPath,
     tag,
     summary: "Get a device's request by its user code",
     description:
@@ -44,13 +44,13 @@ export const deviceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "approveDeviceRequest",
     method: "POST",
-    path: `${path}/approve`,
+    path: `${deviceAuthorizationPath}/approve`,
     tag,
     summary: "Approve a device's request from a phone",
     description:
       "With the app lock on, after a local authentication, and at most ten minutes after the phone's sign-in or second factor, because the device's login outlives the phone's session. The device signs in to the app as this account with its next poll.",
     credentials: ["bearer"],
-    body: { schema: deviceApproval, example: { device } },
+    body: { schema: deviceApproval, example: { device: exampleDevice } },
     answers: [{ status: 200, description: "Approved.", schema: z.object({ status: z.literal("approved") }) }],
     problems: [
       "INVALID_REQUEST",
@@ -66,7 +66,7 @@ export const deviceOperations: readonly Operation<ProblemCode>[] = [
   {
     id: "denyDeviceRequest",
     method: "POST",
-    path: `${path}/deny`,
+    path: `${deviceAuthorizationPath}/deny`,
     tag,
     summary: "Deny a device's request from a phone",
     credentials: ["bearer"],

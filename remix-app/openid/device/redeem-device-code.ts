@@ -1,13 +1,13 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { appsUnavailable, callAppFunction, refusalOf } from "../../apps/app-database.ts";
-import { hashOf } from "../../apps/opaque-tokens.ts";
+import { appsUnavailable, callAppFunction, createRefusalSchema } from "../../apps/app-database.ts";
+import { hashToBytea } from "../../apps/opaque-tokens.ts";
 import { type OpenidClient, refuseClient } from "../client-auth.ts";
 import { oauthError } from "../oauth-error.ts";
 import { openSigner } from "../signing-keys.ts";
 import { hashesOf, issuedTokens, newTokenPair, tokenResponse } from "../token-response.ts";
 
-const refusal = refusalOf(
+const refusalSchema = createRefusalSchema(
   ...(["authorization_pending", "slow_down", "access_denied", "expired_token"] as const),
   ...(["token", "unauthenticated", "unauthorized_client", "unavailable"] as const),
 );
@@ -36,10 +36,10 @@ export async function redeemDeviceCode(
     args: {
       client_id: client.id,
       secret_hash: client.secretHash,
-      device_code_hash: hashOf(deviceCode),
+      device_code_hash: hashToBytea(deviceCode),
       ...hashesOf(pair),
     },
-    schema: z.union([refusal, issuedTokens]),
+    schema: z.union([refusalSchema, issuedTokens]),
   });
   if (!("refused" in answer)) return tokenResponse(context, { issued: answer, pair, sign });
   switch (answer.refused) {

@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 /** Consonants, so that codes don't spell words, and without Y, which keyboards swap with Z (RFC 8628 section 6.1). */
 const letters = "BCDFGHJKLMNPQRSTVWXZ";
 const codeLength = 8;
-const pattern = new RegExp(`^[${letters}]{${codeLength}}$`);
+const codePattern = new RegExp(`^[${letters}]{${codeLength}}$`);
 const maxTypedLength = 64;
 
 /** Returns a random user code of 34 bits, as the database stores it: "WDJBMJHT". */
@@ -15,7 +15,7 @@ export function newUserCode(): string {
 export function readUserCode(typed: string): string | null {
   if (typed.length > maxTypedLength) return null;
   const code = typed.toUpperCase().replaceAll(/[\s\p{Pd}]/gu, "");
-  return pattern.test(code) ? code : null;
+  return codePattern.test(code) ? code : null;
 }
 
 /** Formats a user code for people: "WDJB-MJHT". */

@@ -1,5 +1,5 @@
 import { type PublicKeyCredentialCreationOptionsJSON, startRegistration, WebAuthnError } from "@simplewebauthn/browser";
-import { post, type Refusal } from "./server.ts";
+import { postJson, type Refusal } from "./server.ts";
 import { unsupportedReason } from "./support.ts";
 
 // The script of the page that adds a passkey.
@@ -38,14 +38,17 @@ function offerRegistration(section: HTMLElement): void {
 
   /** @returns the error message, or null if the browser leaves this page */
   async function register(): Promise<string | null> {
-    const challenge = await post<Challenge>("/settings/security/passkeys/options", {
+    const challenge = await postJson<Challenge>("/settings/security/passkeys/options", {
       pageAccount: document.documentElement.dataset.account,
     });
     if (!challenge.ok) return handleRefusal(challenge);
     const { challengeId, options } = challenge.body;
     const credential = await startRegistration({ optionsJSON: options });
     note.textContent = "Saving your passkey…";
-    const registration = await post<{ redirectTo: string }>("/settings/security/passkeys", { challengeId, credential });
+    const registration = await postJson<{ redirectTo: string }>("/settings/security/passkeys", {
+      challengeId,
+      credential,
+    });
     if (!registration.ok) return handleRefusal(registration);
     location.assign(registration.body.redirectTo);
     return null;

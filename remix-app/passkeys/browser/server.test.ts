@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { problem } from "../../http/problem.ts";
-import { post } from "./server.ts";
+import { postJson } from "./server.ts";
 
 let server: Server;
 let base: string;
@@ -20,17 +20,17 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 test("adding a passkey while a required second factor is pending asks for a page reload", async () => {
-  expect(await post(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
+  expect(await postJson(`${base}/MFA_REQUIRED`, {})).toMatchObject({ ok: false, status: 0 });
 });
 
 test("a refusal to add a passkey includes the reason", async () => {
-  expect(await post(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
+  expect(await postJson(`${base}/FORBIDDEN`, {})).toMatchObject({ ok: false, status: 403, detail: "Why." });
 });
 
 test("a server error while adding a passkey includes the request ID", async () => {
-  expect(await post(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
+  expect(await postJson(`${base}/AUTH_UNAVAILABLE`, {})).toMatchObject({ detail: "Why. Request ID: request-1" });
 });
 
 test("a network failure while adding a passkey says that the server is unreachable", async () => {
-  expect(await post("http://127.0.0.1:9/x", {})).toMatchObject({ ok: false, status: -1 });
+  expect(await postJson("http://127.0.0.1:9/x", {})).toMatchObject({ ok: false, status: -1 });
 });

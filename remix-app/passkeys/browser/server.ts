@@ -1,5 +1,5 @@
 /** Our server's answer: the body of a success, or the message to show. */
-export type Answer<Body> = { ok: true; body: Body } | Refusal;
+export type PostResult<Body> = { ok: true; body: Body } | Refusal;
 
 export interface Refusal {
   ok: false;
@@ -12,7 +12,7 @@ export interface Refusal {
 const unreachable = "We couldn’t reach the server. Check your connection and try again.";
 const unexpected = "Something went wrong on our side. Try again in a moment.";
 
-export async function post<Body>(path: string, body: unknown): Promise<Answer<Body>> {
+export async function postJson<Body>(path: string, body: unknown): Promise<PostResult<Body>> {
   try {
     const response = await fetch(path, {
       method: "POST",

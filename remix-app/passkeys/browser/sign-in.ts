@@ -6,7 +6,7 @@ import {
 } from "@simplewebauthn/browser";
 import { getAssertion } from "./assertion.ts";
 import { findBotToken } from "./bot-token.ts";
-import { post } from "./server.ts";
+import { postJson } from "./server.ts";
 import { unsupportedReason } from "./support.ts";
 
 // The sign-in page's passkey script: autofill where the browser supports it, and the button.
@@ -17,7 +17,7 @@ interface Challenge {
 }
 
 /** A challenge that expires within this time is not used, because answering takes a moment. */
-const marginMs = 60_000;
+const expiryMarginMs = 60_000;
 const defaultTimeoutMs = 300_000;
 
 const section = document.querySelector<HTMLElement>("[data-passkey-sign-in]");
@@ -62,11 +62,11 @@ function offerPasskeys(section: HTMLElement): void {
   async function getChallenge(): Promise<Challenge> {
     const fresh = usableChallenge();
     if (fresh) return fresh;
-    pendingChallenge ??= post<Challenge>("/login/passkey/options", { captchaToken: botToken?.take() })
+    pendingChallenge ??= postJson<Challenge>("/login/passkey/options", { captchaToken: botToken?.take() })
       .then((answer) => {
         if (!answer.ok) throw new Refusal(answer.detail);
         const { timeout = defaultTimeoutMs } = answer.body.options;
-        cached = { challenge: answer.body, usableUntil: performance.now() + timeout - marginMs };
+        cached = { challenge: answer.body, usableUntil: performance.now() + timeout - expiryMarginMs };
         return answer.body;
       })
       .finally(() => {
@@ -130,9 +130,10 @@ function offerPasskeys(section: HTMLElement): void {
     alert.hidden = true;
     note.textContent = "Signing you in…";
     const { returnUrl, verifyAt = "" } = section.dataset;
-    const answer = await post<{ redirectTo: string }>(verifyAt, { challengeId, credential, returnUrl });
+    const answer = await postJson<{ redirectTo: string }>(verifyAt, { challengeId, credential, returnUrl });
     if (answer.ok) return location.assign(answer.body.redirectTo);
-    if (answer.unknownPasskey && options.rpId) forget({ rpID: options.rpId, credentialID: credential.id });
+    if (answer.unknownPasskey && options.rpId)
+      reportUnknownPasskey({ rpID: options.rpId, credentialID: credential.id });
     throw new Refusal(answer.detail);
   }
 
@@ -161,6 +162,6 @@ function messageFor(error: unknown): string {
 }
 
 /** Tells the browser that a passkey no longer belongs to an account, where the browser supports that. */
-function forget(unknown: { rpID: string; credentialID: string }): void {
+function reportUnknownPasskey(unknown: { rpID: string; credentialID: string }): void {
   sendSignal({ signalName: "unknownCredential", ...unknown }).catch(() => undefined);
 }

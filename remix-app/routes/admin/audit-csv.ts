@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { auditColumns, linesPerRead, readAuditFilters, readAuditLog } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 
 /**
@@ -19,5 +19,5 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     });
     return { records, nextCursor };
   });
-  return csvFile(auditColumns, { name: "audit-log", pages });
+  return createCsvResponse(auditColumns, { name: "audit-log", pages });
 }

@@ -8,8 +8,8 @@ import {
   changeCredits,
   creditChangeSchema,
   creditEffects,
-  creditLock,
   creditSteps,
+  getCreditRestriction,
   newReference,
   requireCreditAccount,
 } from "../../admin/credits.ts";
@@ -38,7 +38,7 @@ export async function loader(args: LoaderFunctionArgs) {
     step,
     owner: { payer, id, name },
     effects: creditEffects(step, owner),
-    lock: creditLock(admin, owner),
+    lock: getCreditRestriction(admin, owner),
     reference: newReference(),
     restored: restoreChange(args.context, { request: args.request, admin }),
   };

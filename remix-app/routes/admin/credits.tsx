@@ -1,13 +1,13 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { creditLock, creditSteps, requireCreditAccount } from "../../admin/credits.ts";
+import { creditSteps, getCreditRestriction, requireCreditAccount } from "../../admin/credits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { LedgerTable } from "../../studio/usage/ledger.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -15,7 +15,7 @@ import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `Credits · ${data?.owner.name ?? "Account"} · Console`);
 
-const doneWords: Record<string, string> = {
+const completionMessages: Record<string, string> = {
   grant: creditSteps.grant.done,
   withdraw: creditSteps.withdraw.done,
   repeated: "This reference was already used for the same amount. Nothing was changed.",
@@ -27,7 +27,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { payer, ownerId } = params;
   const owner = await requireCreditAccount(context, { payer, ownerId, cursor: searchParams.get("cursor") });
   const done = searchParams.get("done") ?? "";
-  return { owner, lock: creditLock(admin, owner), done: Object.hasOwn(doneWords, done) ? done : null };
+  return {
+    owner,
+    lock: getCreditRestriction(admin, owner),
+    done: Object.hasOwn(completionMessages, done) ? done : null,
+  };
 }
 
 export default function ConsoleCreditsPage() {
@@ -36,11 +40,11 @@ export default function ConsoleCreditsPage() {
   const base = `/admin/credits/${payer}/${id}`;
   return (
     <Page title="Credits" lead={name}>
-      {done ? <Notice tone={done === "repeated" ? "info" : "good"}>{doneWords[done]}</Notice> : null}
+      {done ? <Notice tone={done === "repeated" ? "info" : "good"}>{completionMessages[done]}</Notice> : null}
       {lock ? <Notice>{lock}</Notice> : null}
       {account?.refusedAt ? (
         <Notice tone="warn">
-          A request was refused for lack of credits <Moment at={account.refusedAt} />.
+          A request was refused for lack of credits <RelativeTime at={account.refusedAt} />.
         </Notice>
       ) : null}
       <Figures

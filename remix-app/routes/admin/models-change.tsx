@@ -2,7 +2,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, confirms } from "../../admin/console-change.ts";
+import { confirmedChangeSchema, isConfirmed } from "../../admin/console-change.ts";
 import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.tsx";
 import { requireScope } from "../../admin/model-scope.ts";
@@ -62,7 +62,7 @@ export async function action(args: ActionFunctionArgs) {
     return data({ preview: null, failed: failWithErrors(error, form) }, { status: 400 });
   }
   const id = scope.model.id || String(typed.id).trim();
-  if (!confirms(confirmed.data.confirmation, id)) {
+  if (!isConfirmed(confirmed.data.confirmation, id)) {
     const message = "That isn’t the model’s ID. Nothing was changed.";
     return data({ preview: null, failed: failWithRefusal({ message, field: "confirmation" }, form) }, { status: 400 });
   }
@@ -75,7 +75,7 @@ export async function action(args: ActionFunctionArgs) {
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);
 }
 
-const removes = new Set<ModelStep>(["disable", "delete", "remove-route", "withdraw", "cancel-price"]);
+const destructiveSteps = new Set<ModelStep>(["disable", "delete", "remove-route", "withdraw", "cancel-price"]);
 
 export default function ConsoleModelChangePage() {
   const { step, scope, title, effects, hidden, hasPreview, template, restored } = useLoaderData<typeof loader>();
@@ -95,7 +95,7 @@ export default function ConsoleModelChangePage() {
           }
           failed={failed}
           submit={title.startsWith("Edit ") ? "Save changes" : title}
-          danger={removes.has(step)}
+          danger={destructiveSteps.has(step)}
           cancelTo={back}
           {...(step === "cancel-price" ? { cancel: "Keep price" } : {})}
           hidden={hidden}

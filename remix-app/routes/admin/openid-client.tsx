@@ -6,7 +6,7 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { endpointsOf } from "../../openid/discovery.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { Copyable } from "../../ui/code-block.tsx";
+import { CopyableText } from "../../ui/code-block.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
@@ -64,7 +64,7 @@ export default function ConsoleOpenidClientPage() {
       <Card title="Settings for the developer" lead="Most libraries need the issuer, the client ID and the secret.">
         <div className="space-y-4">
           {addresses.map(([label, text]) => (
-            <Copyable key={label} label={label} text={text} />
+            <CopyableText key={label} label={label} text={text} />
           ))}
         </div>
       </Card>

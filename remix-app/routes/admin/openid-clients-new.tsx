@@ -30,7 +30,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   return answerRegistryForm(context, options);
 }
 
-const empty = {
+const emptyClient = {
   displayName: "",
   redirectUris: [],
   postLogoutRedirectUris: [],
@@ -66,7 +66,7 @@ export default function ConsoleNewOpenidClientPage() {
         <option value="confidential">Confidential: a server that keeps a secret</option>
         <option value="public">Public: a browser, mobile or command-line app</option>
       </Select>
-      <OpenidClientFields client={empty} failed={failed} />
+      <OpenidClientFields client={emptyClient} failed={failed} />
     </RegistryFormPage>
   );
 }

@@ -17,7 +17,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return { plans: await listPlans(context), done: new URL(request.url).searchParams.has("done") };
 }
 
-const limit = (number: number | null) => (number === null ? "No limit" : number.toLocaleString("en"));
+const formatLimit = (number: number | null) => (number === null ? "No limit" : number.toLocaleString("en"));
 
 export default function ConsolePlansPage() {
   const { plans, done } = useLoaderData<typeof loader>();
@@ -61,11 +61,11 @@ export default function ConsolePlansPage() {
             {
               label: "Requests per minute",
               numeric: true,
-              cell: ({ requestsPerMinute }) => limit(requestsPerMinute),
+              cell: ({ requestsPerMinute }) => formatLimit(requestsPerMinute),
             },
-            { label: "Tokens per minute", numeric: true, cell: ({ tokensPerMinute }) => limit(tokensPerMinute) },
+            { label: "Tokens per minute", numeric: true, cell: ({ tokensPerMinute }) => formatLimit(tokensPerMinute) },
             { label: "Models", numeric: true, cell: ({ models }) => models },
-            { label: "Workspaces", numeric: true, cell: ({ workspaces }) => limit(workspaces) },
+            { label: "Workspaces", numeric: true, cell: ({ workspaces }) => formatLimit(workspaces) },
           ]}
         />
       </Card>

@@ -1,13 +1,13 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { confirms } from "../../admin/console-change.ts";
+import { isConfirmed } from "../../admin/console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../../admin/failed-change.ts";
 import { maxReviewed } from "../../admin/prices/compare-files.ts";
 import { downloadPrices } from "../../admin/prices/download.ts";
 import { Findings } from "../../admin/prices/findings.tsx";
 import { UnreadablePrices } from "../../admin/prices/price-source.ts";
-import { maxSourceBytes, maxSourceText, type PriceFile } from "../../admin/prices/read-source.ts";
-import { addProposedPrices, confirmation, readSelection, reviewSchema } from "../../admin/prices/review.ts";
+import { maxSourceBytes, maxSourceSizeText, type PriceFile } from "../../admin/prices/read-source.ts";
+import { addProposedPrices, confirmationPhrase, readSelection, reviewSchema } from "../../admin/prices/review.ts";
 import { compareFiles, readReview, saveReview } from "../../admin/prices/review-draft.ts";
 import { ReviewForm } from "../../admin/prices/review-form.tsx";
 import { readNames } from "../../admin/prices/source-names.ts";
@@ -21,7 +21,7 @@ import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
 /** Allows two price files, or a row with a radio and up to 18 checkboxes for each price. */
-const limits = { maxBytes: 2 * maxSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
+const formLimits = { maxBytes: 2 * maxSourceBytes + 64 * 1024, maxFields: maxReviewed * 19 + 10, files: true };
 
 export const meta = pageTitle("Price proposals · Console");
 
@@ -35,14 +35,19 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const slot = { owner: admin.id, requestId: context.requestId, maxBytes: limits.maxBytes };
+  const slot = { owner: admin.id, requestId: context.requestId, maxBytes: formLimits.maxBytes };
   return withUploadSlot(request, slot, async () => {
-    const form = await readForm(request, context, limits);
-    return form.has("draft") ? await apply(context, { admin, form }) : await compare(context, { admin, form });
+    const form = await readForm(request, context, formLimits);
+    return form.has("draft")
+      ? await applyReviewedPrices(context, { admin, form })
+      : await comparePriceFiles(context, { admin, form });
   });
 }
 
-async function compare(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
+async function comparePriceFiles(
+  context: AppLoadContext,
+  { admin, form }: { admin: InfrastructureAdmin; form: FormData },
+) {
   const failed = (message: string) => data({ upload: failWithRefusal({ message }, form) }, { status: 400 });
   const names = readNames(String(form.get("names") ?? ""));
   if (!names) return failed("Enter providers as ID=name, one per line, such as eu_openai=openai.");
@@ -70,14 +75,17 @@ async function readFiles({ env }: AppLoadContext, form: FormData): Promise<Price
   return Promise.all(
     (files as File[]).map(async (file) => {
       if (file.size > maxSourceBytes) {
-        throw new UnreadablePrices(`${file.name} has more than ${maxSourceText}: this isn’t a price file.`);
+        throw new UnreadablePrices(`${file.name} has more than ${maxSourceSizeText}: this isn’t a price file.`);
       }
       return { from: file.name, text: await file.text() };
     }),
   );
 }
 
-async function apply(context: AppLoadContext, { admin, form }: { admin: InfrastructureAdmin; form: FormData }) {
+async function applyReviewedPrices(
+  context: AppLoadContext,
+  { admin, form }: { admin: InfrastructureAdmin; form: FormData },
+) {
   const draftId = String(form.get("draft"));
   const shown = await readReview(context, { admin, draftId });
   if (!shown) {
@@ -89,8 +97,8 @@ async function apply(context: AppLoadContext, { admin, form }: { admin: Infrastr
   if (!parsed.success) return failed(failWithErrors(parsed.error, form), 400);
   const choices = readSelection(shown, new Map(form));
   if ("fault" in choices) return failed(failWithRefusal({ message: choices.fault }, form), 400);
-  if (!confirms(parsed.data.confirmation, confirmation)) {
-    const message = `Type ${confirmation}. Nothing was changed.`;
+  if (!isConfirmed(parsed.data.confirmation, confirmationPhrase)) {
+    const message = `Type ${confirmationPhrase}. Nothing was changed.`;
     return failed(failWithRefusal({ message, field: "confirmation" }, form), 400);
   }
   const { from, reason } = parsed.data;
@@ -99,7 +107,7 @@ async function apply(context: AppLoadContext, { admin, form }: { admin: Infrastr
   throw redirect("/admin/prices?done", 303);
 }
 
-type Answer = {
+type ActionData = {
   upload?: FailedChange;
   review?: FailedChange;
   shown?: Parameters<typeof ReviewForm>[0]["shown"];
@@ -109,7 +117,7 @@ type Answer = {
 
 export default function ConsolePricesPage() {
   const { configured, done } = useLoaderData<typeof loader>();
-  const { upload, review, shown, draftId = "", findings } = (useActionData<typeof action>() ?? {}) as Answer;
+  const { upload, review, shown, draftId = "", findings } = (useActionData<typeof action>() ?? {}) as ActionData;
   return (
     <Page title="Price proposals" lead="Compare prices with public price files, and apply those you choose.">
       {done && !shown ? <Notice tone="good">The prices were added and are in the audit log.</Notice> : null}

@@ -8,8 +8,8 @@ import { restoreChange } from "../../admin/failed-change.ts";
 import {
   createOverride,
   defaultLifetimeDays,
+  getRecoveryRestriction,
   overrideSchema,
-  recoveryLock,
   requireRecoveryEmail,
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -24,7 +24,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
   const restored = restoreChange(context, { request, admin });
-  return { email, lock: recoveryLock(admin, email), days: defaultLifetimeDays, restored };
+  return { email, lock: getRecoveryRestriction(admin, email), days: defaultLifetimeDays, restored };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

@@ -6,7 +6,7 @@ import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.
 import { restoreChange } from "../../admin/failed-change.ts";
 import {
   findRecovery,
-  recoveryLock,
+  getRecoveryRestriction,
   requireRecoveryEmail,
   revokeOverride,
   sendRecovery,
@@ -37,7 +37,7 @@ async function requireOverride({ request, params, context }: LoaderFunctionArgs)
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, email, override, step } = await requireOverride(args);
   const restored = restoreChange(args.context, { request: args.request, admin });
-  return { email, override, step, lock: recoveryLock(admin, email), restored };
+  return { email, override, step, lock: getRecoveryRestriction(admin, email), restored };
 }
 
 export async function action(args: ActionFunctionArgs) {

@@ -1,9 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { findRecovery, readRecoveryEmail, recoveryLock } from "../../admin/recovery.ts";
+import { findRecovery, getRecoveryRestriction, readRecoveryEmail } from "../../admin/recovery.ts";
 import { BlocksCard, OverridesCard, RecoveryEventsCard } from "../../admin/recovery-cards.tsx";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { Address } from "../../ui/address.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -28,7 +28,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   return {
     typedEmail,
     overview: email === null ? null : await findRecovery(context, email),
-    lock: email === null ? null : recoveryLock(admin, email),
+    lock: email === null ? null : getRecoveryRestriction(admin, email),
     done: Object.hasOwn(doneWords, done) ? done : null,
   };
 }
@@ -62,7 +62,7 @@ export default function ConsoleRecoveryPage() {
       {overview ? (
         <>
           <h2 className="font-semibold text-title">
-            <Address>{overview.email}</Address>
+            <EmailAddress>{overview.email}</EmailAddress>
           </h2>
           <OverridesCard overview={overview} lock={lock} />
           <BlocksCard overview={overview} />

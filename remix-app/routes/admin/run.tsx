@@ -6,7 +6,7 @@ import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { AttemptsCard, RunFactsCard, StepsCard } from "../../studio/runs/run-cards.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Run · Console");
@@ -28,7 +28,7 @@ export default function ConsoleRunPage() {
   const account = [billing.name, billing.account].filter(Boolean).join(", ");
   if (account) more.push(["Billed by", account]);
   return (
-    <Page title="Run" lead={<Moment at={createdAt} />}>
+    <Page title="Run" lead={<RelativeTime at={createdAt} />}>
       <AttemptsCard detail={detail} />
       <RunFactsCard detail={detail} more={more} />
       <PricingCard detail={detail} />

@@ -2,9 +2,14 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { effectsOf, policyChangeSchema, requireSubject, takePolicyStep } from "../../admin/change-policy.ts";
+import {
+  applyPolicyStep,
+  describePolicyEffects,
+  policyChangeSchema,
+  requireSubject,
+} from "../../admin/change-policy.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
-import { openSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
+import { listAvailableSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -15,7 +20,7 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data ? policySteps[data.step].title : "MFA"} · Console`);
 
-async function requireStep({ request, params, context }: LoaderFunctionArgs) {
+async function requirePolicyStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(policySteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -23,28 +28,28 @@ async function requireStep({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function loader(args: LoaderFunctionArgs) {
-  const { admin, step } = await requireStep(args);
+  const { admin, step } = await requirePolicyStep(args);
   const { account, policy } = await requireSubject(args.context, { admin, subjectId: args.params.userId });
   return {
     step,
     subject: { id: account.id, email: account.email },
     generation: policy.generation,
-    effects: effectsOf(step, { account, policy }),
+    effects: describePolicyEffects(step, { account, policy }),
     lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
-    open: openSteps(policy).includes(step),
+    open: listAvailableSteps(policy).includes(step),
     restored: restoreChange(args.context, { request: args.request, admin }),
   };
 }
 
 export async function action(args: ActionFunctionArgs) {
-  const { admin, step } = await requireStep(args);
+  const { admin, step } = await requirePolicyStep(args);
   const { request, params, context } = args;
   const subjectId = params.userId ?? "";
   await requireSubject(context, { admin, subjectId });
   return answerChange(context, {
     request,
     schema: policyChangeSchema,
-    change: (change, confirmation) => takePolicyStep(context, { ...change, confirmation, admin, step, subjectId }),
+    change: (change, confirmation) => applyPolicyStep(context, { ...change, confirmation, admin, step, subjectId }),
     to: () => `/admin/users/${subjectId}?done=${step}`,
   });
 }

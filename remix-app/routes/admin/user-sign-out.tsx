@@ -1,12 +1,12 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { ownSignOut, signAccountOut } from "../../admin/accounts.ts";
+import { ownSignOutMessage, signAccountOut } from "../../admin/accounts.ts";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { requireSubject } from "../../admin/change-policy.ts";
 import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
-import { count } from "../../admin/labels.ts";
+import { formatQuantity } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -54,13 +54,13 @@ export default function ConsoleSignOutPage() {
       <Panel>
         {oneself ? (
           <div className="space-y-4">
-            <Notice>{ownSignOut}</Notice>
+            <Notice>{ownSignOutMessage}</Notice>
             <ButtonLink href="/settings/security">Security</ButtonLink>
           </div>
         ) : (
           <ChangeForm
             effects={[
-              `${name} is signed out of every browser and device (${count(sessions, "session")} now) immediately.`,
+              `${name} is signed out of every browser and device (${formatQuantity(sessions, "session")} now) immediately.`,
               "App sessions, gateway tokens and sign-ins in progress also end.",
               "Workspace API keys keep working. The person can sign in again as before.",
               "If any session ends, the owner gets an email.",

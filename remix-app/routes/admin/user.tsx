@@ -13,7 +13,7 @@ import { AddressBlockTable } from "../../admin/address-block-table.tsx";
 import { requireAccountPage } from "../../admin/change-policy.ts";
 import { policySteps } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { Address } from "../../ui/address.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -104,7 +104,7 @@ export default function ConsoleUserPage() {
 function EmailTitle({ email }: { email: string }) {
   return (
     <span className="block [text-wrap:wrap]">
-      <Address whole>{email}</Address>
+      <EmailAddress whole>{email}</EmailAddress>
     </span>
   );
 }

@@ -5,7 +5,13 @@ import { ChangeForm } from "../../admin/change-form.tsx";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { listPlans, payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { moveEffects, moveLock, moveSchema, moveWorkspace, requireConsoleWorkspace } from "../../admin/workspace.ts";
+import {
+  getMoveRestriction,
+  moveEffects,
+  moveSchema,
+  moveWorkspaceToPlan,
+  requireConsoleWorkspace,
+} from "../../admin/workspace.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card, Panel } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
@@ -34,7 +40,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     others,
     to,
     effects: to ? moveEffects(workspace, to) : [],
-    lock: moveLock(admin, workspace),
+    lock: getMoveRestriction(admin, workspace),
     restored: restoreChange(context, { request, admin }),
   };
 }
@@ -46,7 +52,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     request,
     schema: moveSchema,
     name: { of: workspace.name, mismatch: "That isn’t the workspace’s name. Nothing was changed." },
-    change: (change) => moveWorkspace(context, { ...change, admin, workspace: workspace.id }),
+    change: (change) => moveWorkspaceToPlan(context, { ...change, admin, workspace: workspace.id }),
     to: () => `/admin/workspaces/${workspace.id}?done`,
   });
 }

@@ -1,14 +1,14 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { count } from "../../admin/labels.ts";
+import { formatQuantity } from "../../admin/labels.ts";
 import { payerLabels } from "../../admin/plans.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { moveLock, requireConsoleWorkspace } from "../../admin/workspace.ts";
-import { Address } from "../../ui/address.tsx";
+import { getMoveRestriction, requireConsoleWorkspace } from "../../admin/workspace.ts";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -19,7 +19,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const workspace = await requireConsoleWorkspace(context, params.workspaceId);
   const done = new URL(request.url).searchParams.has("done");
-  return { workspace, lock: moveLock(admin, workspace), done };
+  return { workspace, lock: getMoveRestriction(admin, workspace), done };
 }
 
 export default function ConsoleWorkspacePage() {
@@ -31,13 +31,13 @@ export default function ConsoleWorkspacePage() {
       <Card title="Workspace">
         <ul className="space-y-1">
           <li>
-            {members} {members === 1 ? "member" : "members"}, created <Moment at={createdAt} />
+            {members} {members === 1 ? "member" : "members"}, created <RelativeTime at={createdAt} />
           </li>
           {owners.map((owner) => (
             <li key={owner.id}>
               Owner:{" "}
               <a className="link" href={`/admin/users/${owner.id}`}>
-                <Address>{owner.email ?? owner.id}</Address>
+                <EmailAddress>{owner.email ?? owner.id}</EmailAddress>
               </a>
             </li>
           ))}
@@ -87,7 +87,7 @@ export default function ConsoleWorkspacePage() {
             {owners.map((owner) => (
               <li key={owner.id}>
                 <a className="link" href={`/admin/credits/member/${owner.id}`}>
-                  Credits of <Address>{owner.email ?? owner.id}</Address>
+                  Credits of <EmailAddress>{owner.email ?? owner.id}</EmailAddress>
                 </a>
               </li>
             ))}
@@ -96,7 +96,7 @@ export default function ConsoleWorkspacePage() {
       </Card>
       <Card
         title="Keys"
-        lead={liveKeys === 0 ? "No active keys" : count(liveKeys, "active key")}
+        lead={liveKeys === 0 ? "No active keys" : formatQuantity(liveKeys, "active key")}
         action={
           <ButtonLink
             href={`/admin/workspaces/${id}/${approvedAt ? "withdraw" : "approve"}`}
@@ -108,7 +108,7 @@ export default function ConsoleWorkspacePage() {
       >
         {approvedAt ? (
           <p>
-            Approved <Moment at={approvedAt} /> by {approvedBy ?? "the operator"}.
+            Approved <RelativeTime at={approvedAt} /> by {approvedBy ?? "the operator"}.
           </p>
         ) : (
           <p className="text-muted">Not approved: members can’t create or rotate keys.</p>

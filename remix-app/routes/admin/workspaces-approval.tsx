@@ -8,12 +8,12 @@ import { restoreChange } from "../../admin/failed-change.ts";
 import {
   type ApprovableWorkspace,
   type ApprovalStep,
-  approvalLock,
   approvalSteps,
   decideApproval,
+  getApprovalRestriction,
   requireApprovable,
 } from "../../admin/key-approvals.ts";
-import { count } from "../../admin/labels.ts";
+import { formatQuantity } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { timeText } from "../../http/date-text.ts";
 import { problem } from "../../http/problem.ts";
@@ -30,7 +30,7 @@ const decisionSchema = confirmedChangeSchema.extend({
   requestedAt: z.union([z.iso.datetime({ offset: true }), z.literal("").transform(() => null)]).default(null),
 });
 
-async function requireStep({ request, params, context }: LoaderFunctionArgs) {
+async function requireApprovalStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
   if (!Object.hasOwn(approvalSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
@@ -39,20 +39,20 @@ async function requireStep({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export async function loader(args: LoaderFunctionArgs) {
-  const { admin, step, workspace } = await requireStep(args);
+  const { admin, step, workspace } = await requireApprovalStep(args);
   const restored = restoreChange(args.context, { request: args.request, admin });
   return {
     step,
     title: approvalSteps[step].title,
     workspace,
     effects: effectsOf(step, workspace),
-    lock: lockOf(step, workspace) ?? approvalLock(admin, workspace),
+    lock: findStepObstacle(step, workspace) ?? getApprovalRestriction(admin, workspace),
     restored,
   };
 }
 
 export async function action(args: ActionFunctionArgs) {
-  const { admin, step, workspace } = await requireStep(args);
+  const { admin, step, workspace } = await requireApprovalStep(args);
   return answerChange(args.context, {
     request: args.request,
     schema: decisionSchema,
@@ -66,7 +66,7 @@ export async function action(args: ActionFunctionArgs) {
 }
 
 /** Returns why declining a request or withdrawing an approval would have no effect, or null. */
-function lockOf(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace): string | null {
+function findStepObstacle(step: ApprovalStep, { request, approvedAt }: ApprovableWorkspace): string | null {
   if (step === "decline" && !request)
     return "This workspace has no open request. It may have been answered or withdrawn.";
   if (step === "withdraw" && !approvedAt) return "This workspace has no approval to withdraw.";
@@ -82,7 +82,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
         ...(request.note ? [`Purpose: ${request.note}`] : []),
       ]
     : [];
-  const keys = liveKeys === 0 ? "It has no active keys." : `It has ${count(liveKeys, "active key")}.`;
+  const keys = liveKeys === 0 ? "It has no active keys." : `It has ${formatQuantity(liveKeys, "active key")}.`;
   const emails = "The requester and the owners get an email";
   switch (step) {
     case "approve":

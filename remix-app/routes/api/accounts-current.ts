@@ -3,8 +3,8 @@ import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { currentRouteRequest } from "../../session/account-operations.ts";
-import { accountProblem, lastRoute, withoutDevice } from "../../session/switch-account.ts";
-import { tagOf, VaultUnavailable } from "../../session/vault.ts";
+import { accountProblem, explainMissingDevice, parseLastRoute } from "../../session/switch-account.ts";
+import { computeSessionTag, VaultUnavailable } from "../../session/vault.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH"] };
 
@@ -16,10 +16,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId, session } = context;
   const { auth, device, vault, stored: live } = session;
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
-  if (!device) throw accountProblem(withoutDevice(context), context);
+  if (!device) throw accountProblem(explainMissingDevice(context), context);
   if (auth.status !== "authenticated" || !live) throw accountProblem("no_device", context);
   const { route } = await readJson(request, { schema: currentRouteRequest, requestId });
-  const currentRoute = lastRoute(route, context);
+  const currentRoute = parseLastRoute(route, context);
   if (currentRoute === null) {
     throw problem("INVALID_REQUEST", {
       requestId,
@@ -28,7 +28,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     });
   }
   const { sub: userId, session_id: sessionId } = auth.claims;
-  const entry = { userId, sessionId, sealed: null, keyId: null, tag: tagOf(live, vault.keys) };
+  const entry = { userId, sessionId, sealed: null, keyId: null, tag: computeSessionTag(live, vault.keys) };
   await vault.keep({ device: device.device, entry, lastRoute: currentRoute }).catch((error: unknown) => {
     throw error instanceof VaultUnavailable ? accountProblem("unavailable", context) : error;
   });

@@ -5,7 +5,7 @@ import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { budgetChange, changeBudget, readBudgets } from "../../studio/budgets/budgets.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 const permission = "use_ai_studio";
@@ -18,7 +18,9 @@ export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
-  return Response.json(exactAmounts(await readBudgets(context, { ...member, ...readPageQuery(request, context) })));
+  return Response.json(
+    convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...readPageQuery(request, context) })),
+  );
 }
 
 /** `PATCH` on the same URL: sets or removes one budget, unless it has changed since the member read it. */

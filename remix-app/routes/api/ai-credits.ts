@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readCredits } from "../../studio/usage/usage.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/credits`: returns balances, the ledger and the usage. */
@@ -9,6 +9,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const query = readWindowQuery(request, context);
   return Response.json(
-    exactAmounts({ workspaceId: workspace.id, ...(await readCredits(context, { reader: member, query })) }),
+    convertAmountsToJsonNumbers({
+      workspaceId: workspace.id,
+      ...(await readCredits(context, { reader: member, query })),
+    }),
   );
 }

@@ -3,7 +3,7 @@ import { readJson } from "../../http/json-body.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { rotationSchema } from "../../studio/keys/key-schema.ts";
 import { rotateKey } from "../../studio/keys/keys.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `POST /api/v1/workspaces/{wsId}/ai/keys/{id}/rotate`. */
@@ -12,5 +12,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { overlapSeconds } = await readJson(request, { schema: rotationSchema, requestId: context.requestId });
   const manager = { ...member, keyId: params.keyId ?? "" };
-  return Response.json(exactAmounts(await rotateKey(context, { ...manager, overlapSeconds })), { status: 201 });
+  return Response.json(convertAmountsToJsonNumbers(await rotateKey(context, { ...manager, overlapSeconds })), {
+    status: 201,
+  });
 }

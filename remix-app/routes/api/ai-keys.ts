@@ -6,7 +6,7 @@ import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { newKeySchema } from "../../studio/keys/key-schema.ts";
 import { createKey, listKeys } from "../../studio/keys/keys.ts";
 import { unknownModelsProblem } from "../../studio/unknown-models.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 const permission = "manage_ai_keys";
@@ -15,7 +15,7 @@ const permission = "manage_ai_keys";
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   const page = readPageQuery(request, context);
-  return Response.json(exactAmounts(await listKeys(context, { ...member, ...page })));
+  return Response.json(convertAmountsToJsonNumbers(await listKeys(context, { ...member, ...page })));
 }
 
 /** `POST` on the same URL: creates a key. Only this response ever contains its secret. */
@@ -26,5 +26,5 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const key = await readJson(request, { schema: newKeySchema, requestId, parse: parseBudgets });
   const made = await createKey(context, { ...member, key });
   if ("models" in made) throw unknownModelsProblem(made, context);
-  return Response.json(exactAmounts(made), { status: 201 });
+  return Response.json(convertAmountsToJsonNumbers(made), { status: 201 });
 }

@@ -3,7 +3,7 @@ import { readJson } from "../../http/json-body.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { changeAiPolicy, policyChange, readAiPolicy } from "../../studio/policy/ai-policy.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
@@ -11,7 +11,7 @@ export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 /** `GET /api/v1/workspaces/{wsId}/ai/policy`: returns the workspace's policy and the spend of its budgets. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
-  return Response.json(exactAmounts(await readAiPolicy(context, member)));
+  return Response.json(convertAmountsToJsonNumbers(await readAiPolicy(context, member)));
 }
 
 /** `PATCH` on the same URL: changes the given fields and returns the resulting policy. */
@@ -20,5 +20,5 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const changes = await readJson(request, { schema: policyChange, requestId, parse: parseBudgets });
   const changed = await changeAiPolicy(context, { ...member, changes });
-  return Response.json(exactAmounts(changed));
+  return Response.json(convertAmountsToJsonNumbers(changed));
 }

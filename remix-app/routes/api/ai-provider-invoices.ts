@@ -6,14 +6,16 @@ import { readPageQuery } from "../../http/list-page.ts";
 import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: lists all stored invoices. Accepts app sessions. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requireStudioReader(context, { request, params });
   const { limit, cursor } = readPageQuery(request, context);
-  return Response.json(exactAmounts(await listProviderInvoices(context, { reader, query: { limit, cursor } })));
+  return Response.json(
+    convertAmountsToJsonNumbers(await listProviderInvoices(context, { reader, query: { limit, cursor } })),
+  );
 }
 
 /** `POST /api/v1/workspaces/{wsId}/ai/provider-invoices`: records an invoice that a member enters. */

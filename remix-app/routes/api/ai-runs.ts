@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { runFilter } from "../../studio/runs/run-schema.ts";
-import { listRuns, runBody } from "../../studio/runs/runs.ts";
+import { formatRun, listRuns } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: lists runs by range and filters. */
@@ -16,5 +16,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   }
   const query = { ...member, filter: filter.data, ...page };
   const { runs, nextCursor } = await listRuns(context, query);
-  return Response.json({ runs: runs.map(runBody), nextCursor });
+  return Response.json({ runs: runs.map(formatRun), nextCursor });
 }

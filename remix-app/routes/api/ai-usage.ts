@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
 import { readWindowQuery } from "../../studio/range.ts";
 import { readUsage, usageDimensions, usageQuery } from "../../studio/usage/usage.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/usage?from&to&groupBy`. `groupBy` takes dimensions, separated by commas. */
@@ -16,5 +16,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
   }
   const usage = await readUsage(context, { reader: member, query, groupBy: groupBy.data });
-  return Response.json(exactAmounts({ currency: "USD", workspaceId: workspace.id, ...usage }));
+  return Response.json(convertAmountsToJsonNumbers({ currency: "USD", workspaceId: workspace.id, ...usage }));
 }

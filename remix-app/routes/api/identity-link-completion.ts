@@ -2,12 +2,15 @@ import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { type ProblemCode, problem } from "../../http/problem.ts";
 import { requireProvider } from "../../oauth/begin-oauth.ts";
-import { endLinkOfPhone } from "../../oauth/end-oauth.ts";
+import { endPhoneLink } from "../../oauth/end-oauth.ts";
 import { failureText, type OAuthFailure } from "../../oauth/failures.ts";
 import { linkCompletion } from "../../session/operations.ts";
 import { requirePhone } from "../../session/user.ts";
 
-const codes: Partial<Record<OAuthFailure, ProblemCode>> = { expired: "GONE", unavailable: "AUTH_UNAVAILABLE" };
+const problemCodeByFailure: Partial<Record<OAuthFailure, ProblemCode>> = {
+  expired: "GONE",
+  unavailable: "AUTH_UNAVAILABLE",
+};
 
 /** `POST /api/v1/users/me/identities/link/{provider}/complete`: completes a link on the phone that began it. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
@@ -15,7 +18,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { user } = await requirePhone(context, request);
   const { requestId } = context;
   const completion = await readJson(request, { schema: linkCompletion, requestId });
-  const failure = await endLinkOfPhone(context, { user, provider: name, ...completion });
+  const failure = await endPhoneLink(context, { user, provider: name, ...completion });
   if (failure === null) return new Response(null, { status: 204 });
-  throw problem(codes[failure] ?? "CONFLICT", { requestId, detail: failureText(failure, name) });
+  throw problem(problemCodeByFailure[failure] ?? "CONFLICT", { requestId, detail: failureText(failure, name) });
 }

@@ -3,7 +3,7 @@ import { isForm, readForm } from "../../http/form.ts";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { beginLink, beginLinkOfPhone, requireProvider } from "../../oauth/begin-oauth.ts";
+import { beginLink, beginPhoneLink, requireProvider } from "../../oauth/begin-oauth.ts";
 import { type LinkStart, linkRequest } from "../../session/operations.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { linkedAccountsPath } from "../../settings/paths.ts";
@@ -24,7 +24,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { returnTo: wished } = given.data;
   const { auth } = context.session;
   if (auth.status === "authenticated" && auth.via === "bearer") {
-    return Response.json((await beginLinkOfPhone(context, { provider, returnTo: wished, user })) satisfies LinkStart);
+    return Response.json((await beginPhoneLink(context, { provider, returnTo: wished, user })) satisfies LinkStart);
   }
   const returnTo = redirectTarget(wished, { context, fallback: linkedAccountsPath });
   const url = await beginLink(context, { provider, returnTo, user });

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { consumeChallenge } from "../../qr-login/handoff.ts";
-import { readRequest } from "../../qr-login/read-request.ts";
+import { readHandoffRequest } from "../../qr-login/read-request.ts";
 import { requireChallenge } from "../../session/challenge.ts";
 import type { HandoffProgress, HandoffRequest } from "../../session/challenge-operations.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
@@ -16,7 +16,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { auth } = context.session;
   if (auth.status === "authenticated" && auth.via === "bearer") {
     const { claims } = await requirePhone(context, request);
-    return Response.json((await readRequest(context, { key, claims })) satisfies HandoffRequest);
+    return Response.json((await readHandoffRequest(context, { key, claims })) satisfies HandoffRequest);
   }
   const claims = requireBrowser(context);
   const { status } = await requireChallenge(context, { kind: "qr", key, sessionId: claims.session_id });

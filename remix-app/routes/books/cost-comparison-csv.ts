@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { compareCosts } from "../../studio/costs/cost-comparison.ts";
 import { comparisonColumns } from "../../studio/costs/import-files.ts";
@@ -17,5 +17,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { providers: records, nextCursor } = await compareCosts(context, { reader: member, query, provider });
     return { records, nextCursor };
   });
-  return csvFile(comparisonColumns, { name: rangeFileName("costs-by-provider", range), pages });
+  return createCsvResponse(comparisonColumns, { name: rangeFileName("costs-by-provider", range), pages });
 }

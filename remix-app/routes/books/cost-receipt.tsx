@@ -9,7 +9,7 @@ import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
@@ -52,7 +52,7 @@ export default function CostReceiptPage() {
         lead="Days this file added or corrected. If a later import corrected a day, that day is on the later import’s receipt instead."
       >
         <div className="space-y-5">
-          <Facts facts={receiptFacts(receipt)} />
+          <FactList facts={receiptFacts(receipt)} />
           {month && first && last ? (
             <div className="flex flex-wrap gap-3">
               <ButtonLink href={`${book.reconciliation}?month=${month}`} variant="primary">

@@ -3,13 +3,13 @@ import { costFileName, readCostPeriod } from "../../books/cost-period.ts";
 import { requireBook } from "../../books/require-book.ts";
 import { costFile } from "../../studio/costs/book-files.ts";
 import { readImportFilter } from "../../studio/costs/import-filter.ts";
-import { rangeOfFile } from "../../studio/range.ts";
+import { requireValidRange } from "../../studio/range.ts";
 
 /** Downloads all records that match the costs page's period and filters. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { book, member } = await requireBook(context, { request, params });
   const url = new URL(request.url);
-  const period = rangeOfFile(readCostPeriod(book, url), context);
+  const period = requireValidRange(readCostPeriod(book, url), context);
   const filter = readImportFilter(url, context);
   return costFile(context, { reader: member, name: costFileName(period), range: period, filter });
 }

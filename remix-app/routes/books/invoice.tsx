@@ -6,15 +6,15 @@ import { InvoiceComparison } from "../../studio/invoices/invoice-comparison.tsx"
 import { requireInvoice } from "../../studio/invoices/invoice-entry.ts";
 import {
   followUpPath,
+  formatExactTime,
   invoiceFacts,
   kindNames,
   recorderText,
-  secondText,
 } from "../../studio/invoices/invoice-facts.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 
@@ -57,11 +57,11 @@ export default function InvoicePage() {
         <Notice tone="warn">{replacedBy} replaces it, so it’s no longer counted. It’s kept as it was recorded.</Notice>
       ) : null}
       <Card title="What was recorded">
-        <Facts
+        <FactList
           facts={[
             ...invoiceFacts(invoice),
             ["Recorded by", recorderText(recorded)],
-            ["Recorded at", secondText(invoice.recordedAt)],
+            ["Recorded at", formatExactTime(invoice.recordedAt)],
             ["Receipt ID", invoice.id],
           ]}
         />

@@ -2,12 +2,12 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { explainPlatformMonth, readBookMonth } from "../../books/platform-month.ts";
 import { workspaceColumns } from "../../books/provider-files.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 
 /** Downloads one provider's figures of a month, with a row per workspace. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const reader = await requirePlatformBook(context, request);
   const { month, provider } = readBookMonth(params, context);
   const { workspaces } = await explainPlatformMonth(context, { reader, month, provider });
-  return csvFile(workspaceColumns, { name: `workspaces-${provider}-${month}`, pages: [workspaces] });
+  return createCsvResponse(workspaceColumns, { name: `workspaces-${provider}-${month}`, pages: [workspaces] });
 }

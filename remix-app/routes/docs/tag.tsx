@@ -7,8 +7,8 @@ import { OperationSection } from "../../api-reference/operation-section.tsx";
 import tryScript from "../../api-reference/try-call.js?raw";
 import type { TryVisitor } from "../../api-reference/try-call.tsx";
 import { problem } from "../../http/problem.ts";
-import { detour } from "../../http/redirect-target.ts";
-import { getUser, shownAs } from "../../session/user.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
+import { getUser, getUserLabel } from "../../session/user.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { InlineScript } from "../../ui/inline-script.tsx";
 import { ReferencePage } from "../../ui/reference-page.tsx";
@@ -44,7 +44,7 @@ async function findVisitor(context: AppLoadContext): Promise<TryVisitor | null> 
   if (!user?.mfa.satisfied) return null;
   const query = { limit: workspacesShown, requestId: context.requestId };
   const { workspaces } = await listWorkspaces(user, query).catch(() => ({ workspaces: [] }));
-  return { email: shownAs(user), workspaces: workspaces.map(({ id, name }) => ({ id, name })) };
+  return { email: getUserLabel(user), workspaces: workspaces.map(({ id, name }) => ({ id, name })) };
 }
 
 export default function ApiReferenceTagPage() {
@@ -67,7 +67,7 @@ export default function ApiReferenceTagPage() {
           key={operation.id}
           operation={operation}
           visitor={visitor}
-          signInPath={detour("/login", `${current}#${operation.id}`)}
+          signInPath={addReturnUrl("/login", `${current}#${operation.id}`)}
         />
       ))}
       {visitor ? <InlineScript source={tryScript} /> : null}

@@ -3,12 +3,12 @@ import { useLoaderData } from "@remix-run/react";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
 import { openStep } from "../../mfa/open-step.ts";
 import { readChallenge, readChallengeCookie, writeChallengeCookie } from "../../session/challenge.ts";
-import { requireBrowser, secondStepPath, shownAs } from "../../session/user.ts";
+import { getUserLabel, requireBrowser, secondStepPath } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
@@ -36,7 +36,7 @@ async function openApproval(context: AppLoadContext, request: Request) {
  */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openApproval(context, request);
-  const shown = { email: shownAs(user), destination, codePath: detour("/mfa", destination) };
+  const shown = { email: getUserLabel(user), destination, codePath: addReturnUrl("/mfa", destination) };
   const key = readChallengeCookie(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "mfa_mobile", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
@@ -50,7 +50,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const claims = requireBrowser(context);
   const { user, destination } = await openApproval(context, request);
-  const here = detour("/mfa/app", destination);
+  const here = addReturnUrl("/mfa/app", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
     const approval = await requestApproval(context, user);
     writeChallengeCookie(context, cookie, { key: approval, shown: approval.pairCode });

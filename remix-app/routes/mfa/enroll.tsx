@@ -3,7 +3,7 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { announceAddition, recordEvent } from "../../activity/record-event.ts";
-import { errorsAt } from "../../http/field-error.ts";
+import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { startEnrollmentSchema, verifyEnrollmentSchema } from "../../mfa/code-schema.ts";
@@ -11,7 +11,7 @@ import { buildEnrollment, startEnrollment } from "../../mfa/enroll.ts";
 import { openEnrollment } from "../../mfa/open-step.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
-import { shownAs } from "../../session/user.ts";
+import { getUserLabel } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -28,7 +28,7 @@ export const meta = pageTitle("Add an authenticator app");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openEnrollment(context, request);
   const recovered = new URL(request.url).searchParams.has("recovered");
-  return { email: shownAs(user), due: !user.mfa.satisfied, recovered, destination };
+  return { email: getUserLabel(user), due: !user.mfa.satisfied, recovered, destination };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -57,7 +57,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   await announceAddition(context, { userId: user.id, target: submission.value.factorId });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
-    const result = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    const result = submission.reply({ ...toFormErrors("code", verification), hideFields: ["code"] });
     const enrollment = buildEnrollment({ ...submission.value, user, issuer: context.env.BRAND_NAME });
     return data({ enrollment, codes: null, result }, { status: verification.status });
   }

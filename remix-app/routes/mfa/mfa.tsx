@@ -2,9 +2,9 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { errorsAt } from "../../http/field-error.ts";
+import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStep } from "../../mfa/open-step.ts";
@@ -12,8 +12,8 @@ import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { mayReviewAuthenticators } from "../../session/account-access.ts";
 import { revokeSession } from "../../session/sign-out.ts";
-import { secondStepPath, shownAs } from "../../session/user.ts";
-import { accessPathBefore } from "../../settings/paths.ts";
+import { getUserLabel, secondStepPath } from "../../session/user.ts";
+import { buildAccessPath } from "../../settings/paths.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
@@ -36,18 +36,19 @@ async function openChallenge(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openChallenge(context, request);
   const closed = user.mfa.policy === "recovery_in_progress";
-  if (closed && (await recoveryState(context, user)).unfinished) throw redirect(detour("/mfa/recovery", destination));
+  if (closed && (await recoveryState(context, user)).unfinished)
+    throw redirect(addReturnUrl("/mfa/recovery", destination));
   const [authenticators, mayReview] = await Promise.all([
     closed ? [] : listAuthenticators(context, user.id),
     mayReviewAuthenticators(context, user),
   ]);
   return {
-    email: shownAs(user),
+    email: getUserLabel(user),
     closed,
     authenticators: authenticators.filter(({ verified }) => verified),
-    reviewPath: mayReview ? accessPathBefore(destination) : null,
-    recoveryPath: detour("/mfa/recovery", destination),
-    appPath: detour("/mfa/app", destination),
+    reviewPath: mayReview ? buildAccessPath(destination) : null,
+    recoveryPath: addReturnUrl("/mfa/recovery", destination),
+    appPath: addReturnUrl("/mfa/app", destination),
   };
 }
 
@@ -57,7 +58,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });
   const verification = await verifyCode(context, { user, ...submission.value });
   if (!verification.verified) {
-    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    const reply = submission.reply({ ...toFormErrors("code", verification), hideFields: ["code"] });
     return data(reply, { status: verification.status });
   }
   const state = await context.session.stateOf(verification.session);
@@ -65,7 +66,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   // The code was right, but the account's policy requires a more recent sign-in.
   await revokeSession(context);
   context.session.clear();
-  throw redirect(detour("/login", destination));
+  throw redirect(addReturnUrl("/login", destination));
 }
 
 export default function ChallengePage() {

@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { createRecoveryCodes, recoveryState } from "../../mfa/recovery-codes.ts";
 import { securityPath } from "../../mfa/security-path.ts";
-import { requireFreshUser, shownAs } from "../../session/user.ts";
+import { getUserLabel, requireFreshUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -23,7 +23,7 @@ async function requireEnrolledUser(context: AppLoadContext, request: Request) {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireEnrolledUser(context, request);
   const { left } = await recoveryState(context, user);
-  return { email: shownAs(user), left };
+  return { email: getUserLabel(user), left };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {

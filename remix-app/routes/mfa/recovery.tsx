@@ -2,13 +2,13 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { errorsAt } from "../../http/field-error.ts";
+import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { openStep } from "../../mfa/open-step.ts";
-import { recover } from "../../mfa/recover.ts";
+import { recoverWithCode } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
-import { secondStepPath, shownAs } from "../../session/user.ts";
+import { getUserLabel, secondStepPath } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
@@ -31,18 +31,18 @@ async function openRecovery(context: AppLoadContext, request: Request) {
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination, left, unfinished } = await openRecovery(context, request);
-  return { email: shownAs(user), left, unfinished, challengePath: detour("/mfa", destination) };
+  return { email: getUserLabel(user), left, unfinished, challengePath: addReturnUrl("/mfa", destination) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const { user, destination } = await openRecovery(context, request);
   const submission = parseWithZod(await readForm(request, context), { schema: recoverySchema });
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });
-  const recovery = await recover(context, { user, code: submission.value.code ?? null });
+  const recovery = await recoverWithCode(context, { user, code: submission.value.code ?? null });
   if (recovery.outcome === "recovered") {
     throw redirect(`/mfa/enroll?${new URLSearchParams({ recovered: "", returnUrl: destination })}`);
   }
-  return data(submission.reply(errorsAt("code", recovery)), { status: recovery.status });
+  return data(submission.reply(toFormErrors("code", recovery)), { status: recovery.status });
 }
 
 export default function RecoveryPage() {

@@ -4,14 +4,14 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { openStepUp } from "../../mfa/open-step.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { emailCodeSchema, mailCode, readCodeRequest, redeemCode } from "../../session/email-code.ts";
+import { emailCodeSchema, readCodeRequest, redeemCode, sendEmailCode } from "../../session/email-code.ts";
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
-import { AccountForm, PageAccount } from "../../ui/account-form.tsx";
-import { Address } from "../../ui/address.tsx";
+import { AccountForm, PageAccountField } from "../../ui/account-form.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -25,7 +25,7 @@ export const meta = pageTitle("Confirm it’s you");
  */
 async function openCodeStep(...of: Parameters<typeof openStepUp>) {
   const step = await openStepUp(...of);
-  if (step.user.mfa.enrolled || !step.user.email) throw redirect(detour("/step-up", step.destination));
+  if (step.user.mfa.enrolled || !step.user.email) throw redirect(addReturnUrl("/step-up", step.destination));
   return step;
 }
 
@@ -48,7 +48,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (form.has("code")) {
     const submission = parseWithZod(form, { schema: emailCodeSchema });
     if (submission.status !== "success") return data(submission.reply({ hideFields: ["code"] }), { status: 400 });
-    if (readCodeRequest(context) !== email) throw redirect(detour("/step-up/code", destination));
+    if (readCodeRequest(context) !== email) throw redirect(addReturnUrl("/step-up/code", destination));
     const redeemed = await redeemCode(context, { email, code: submission.value.code });
     if ("session" in redeemed) {
       throw await completeSignIn(context, { session: redeemed.session, method: "email_code", destination });
@@ -56,7 +56,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const reply = submission.reply({ formErrors: [redeemed.message], hideFields: ["code"] });
     return data(reply, { status: redeemed.status });
   }
-  const failure = await mailCode(context, { email, botChallenge: form.get(botChallengeField) });
+  const failure = await sendEmailCode(context, { email, botChallenge: form.get(botChallengeField) });
   if (failure) return data({ error: { "": [failure.message] } }, { status: failure.status });
   const query = new URLSearchParams({ returnUrl: destination });
   if (form.get("intent") === "resend") query.set("resent", "");
@@ -68,7 +68,7 @@ export default function StepUpByCodePage() {
   const lastResult = useActionData<typeof action>();
   const back = (
     <p>
-      <a className="link" href={detour("/step-up", destination)}>
+      <a className="link" href={addReturnUrl("/step-up", destination)}>
         Confirm another way
       </a>
     </p>
@@ -80,14 +80,14 @@ export default function StepUpByCodePage() {
         exists
         resent={resent && !lastResult}
         returnUrl={destination}
-        hidden={<PageAccount />}
+        hidden={<PageAccountField />}
       >
         {back}
       </EnterCode>
     );
   }
   return (
-    <EntryPage title="Confirm it’s you" lead={<Address whole>{`We’ll email a code to ${masked}.`}</Address>}>
+    <EntryPage title="Confirm it’s you" lead={<EmailAddress whole>{`We’ll email a code to ${masked}.`}</EmailAddress>}>
       <ErrorSummary id="step-up-code-error" form={lastResult?.error?.[""]} />
       <AccountForm className="space-y-5">
         <BotChallenge challenge={challenge} />

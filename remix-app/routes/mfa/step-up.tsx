@@ -3,14 +3,14 @@ import { parseWithZod } from "@conform-to/zod/v4";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
-import { errorsAt } from "../../http/field-error.ts";
+import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStepUp } from "../../mfa/open-step.ts";
 import { securityPath } from "../../mfa/security-path.ts";
-import { signInAgain, signInAgainSchema, waysToSignInAgain } from "../../mfa/sign-in-again.ts";
+import { getReauthenticationMethods, signInAgain, signInAgainSchema } from "../../mfa/sign-in-again.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
@@ -38,7 +38,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     return { ...shown, authenticators, ways: null, challenge: null };
   }
   allowProviderPages(context);
-  const ways = await waysToSignInAgain(context, user);
+  const ways = await getReauthenticationMethods(context, user);
   return { ...shown, authenticators: [], ways, challenge: showBotChallenge(context) };
 }
 
@@ -50,7 +50,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     if (submission.status !== "success") return data(submission.reply(), { status: 400 });
     const verification = await verifyCode(context, { user, ...submission.value });
     if (verification.verified) throw redirect(destination);
-    const reply = submission.reply({ ...errorsAt("code", verification), hideFields: ["code"] });
+    const reply = submission.reply({ ...toFormErrors("code", verification), hideFields: ["code"] });
     return data(reply, { status: verification.status });
   }
   const submission = parseWithZod(form, { schema: signInAgainSchema });
@@ -60,7 +60,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if ("session" in result) {
     throw await completeSignIn(context, { session: result.session, method: "password", destination, password });
   }
-  const reply = submission.reply({ ...errorsAt("password", result), hideFields: ["password"] });
+  const reply = submission.reply({ ...toFormErrors("password", result), hideFields: ["password"] });
   return data(reply, { status: result.status });
 }
 
@@ -108,7 +108,7 @@ export default function StepUpPage() {
       )}
       <div className="space-y-1">
         {ways ? (
-          <ButtonLink href={detour("/qr", destination)} variant="quiet" className="w-full">
+          <ButtonLink href={addReturnUrl("/qr", destination)} variant="quiet" className="w-full">
             Confirm with your phone
           </ButtonLink>
         ) : null}

@@ -1,10 +1,10 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { readForeignForm } from "../../http/form.ts";
+import { readCrossOriginForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { isResumed } from "../../openid/authorization-request.ts";
-import { issueCode, prepareDecision, refuse } from "../../openid/authorize.ts";
-import { rightsOfScopes } from "../../openid/client-rights.ts";
+import { issueCode, prepareDecision, refuseAuthorization } from "../../openid/authorize.ts";
+import { describeScopeRights } from "../../openid/client-rights.ts";
 import { describeRedirectTarget } from "../../openid/client-uris.ts";
 import {
   type AuthorizationFault,
@@ -12,7 +12,7 @@ import {
   openAuthorization,
   resumePath,
 } from "../../openid/open-authorization.ts";
-import { shownAs } from "../../session/user.ts";
+import { getUserLabel } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -30,7 +30,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if ("fault" in authorization) return data({ kind: "fault" as const, ...authorization }, { status: 400 });
   const decision = await prepareDecision(context, { request, authorization });
   const { displayName, consentScopes, resource, target } = authorization;
-  if ("location" in decision && isUntrusted(authorization)) return stop(authorization, decision.location);
+  if ("location" in decision && isUntrusted(authorization))
+    return showRedirectWarning(authorization, decision.location);
   if ("location" in decision || decision.page === null) {
     const address =
       "location" in decision
@@ -46,11 +47,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     place: describeRedirectTarget(target.redirectUri),
     resource: resource?.displayName,
     warning: warningOf(authorization),
-    rights: rightsOfScopes(
+    rights: describeScopeRights(
       { scopes: consentScopes, resources: resource ? [resource.displayName] : [] },
       context.env.BRAND_NAME,
     ),
-    account: { id: user.id, email: shownAs(user) },
+    account: { id: user.id, email: getUserLabel(user) },
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: page,
     action: page.replace("/oauth/authorize", "/oauth/authorize/decision"),
@@ -62,15 +63,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
  * with the GET.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const query = await readForeignForm(request, context);
+  const query = await readCrossOriginForm(request, context);
   const authorization = await openAuthorization(context, { request, query });
   if ("fault" in authorization) return data({ kind: "fault" as const, ...authorization }, { status: 400 });
   const { authorizationRequest } = authorization;
   const address =
     "error" in authorizationRequest
-      ? await refuse(context, { authorization, error: authorizationRequest })
+      ? await refuseAuthorization(context, { authorization, error: authorizationRequest })
       : await resumePath(context, { authorization, resumed: false });
-  if ("error" in authorizationRequest && isUntrusted(authorization)) return stop(authorization, address);
+  if ("error" in authorizationRequest && isUntrusted(authorization)) return showRedirectWarning(authorization, address);
   throw redirect(new URL(address, context.origin).href, 303);
 }
 
@@ -83,7 +84,7 @@ function isUntrusted({ registration }: OpenAuthorization): boolean {
  * Shows where an error would lead. Without a click, this platform's URL would redirect people to any site (RFC 9700
  * section 4.11.2).
  */
-function stop({ displayName, target }: OpenAuthorization, address: string) {
+function showRedirectWarning({ displayName, target }: OpenAuthorization, address: string) {
   return data(
     { kind: "stop" as const, displayName, place: describeRedirectTarget(target.redirectUri), address },
     { status: 400 },

@@ -2,7 +2,7 @@ import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { deny, issueCode, prepareDecision } from "../../openid/authorize.ts";
+import { denyAuthorization, issueCode, prepareDecision } from "../../openid/authorize.ts";
 import { openAuthorization } from "../../openid/open-authorization.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { type Departure, LeavePage } from "../../ui/leave-page.tsx";
@@ -18,7 +18,8 @@ export async function action({ request, context }: ActionFunctionArgs): Promise<
   if ("fault" in authorization || authorization.requestUri === null) throw ask();
   const form = await readForm(request, context);
   const { displayName } = authorization;
-  if (form.get("decision") === "cancel") return { address: await deny(context, authorization), displayName };
+  if (form.get("decision") === "cancel")
+    return { address: await denyAuthorization(context, authorization), displayName };
   const decision = await prepareDecision(context, { request, authorization });
   if ("location" in decision) return { address: decision.location, displayName };
   // Another tab may have switched accounts since the page was rendered. A request with prompt=none never shows the

@@ -2,21 +2,21 @@ import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunction
 import { useLoaderData } from "@remix-run/react";
 import { timeText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import {
   type DeviceAuthorization,
   decideDeviceAuthorization,
   findDeviceAuthorization,
 } from "../../openid/device/device-authorization.ts";
 import { formatUserCode } from "../../openid/device/user-code.ts";
-import { isFresh, requireUser, shownAs, type User } from "../../session/user.ts";
+import { getUserLabel, isFresh, requireUser, type User } from "../../session/user.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
-import { Address } from "../../ui/address.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { Field } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 
@@ -33,10 +33,10 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (typed === "") return data({ typed, message: null, shown: null });
   const found = await findDeviceAuthorization(context, { user, typed });
   if ("code" in found) return data({ typed, message: found.message, shown: null }, { status: found.status });
-  return data({ typed, message: null, shown: shownTo(context, { user, found }) });
+  return data({ typed, message: null, shown: describeDeviceRequest(context, { user, found }) });
 }
 
-function shownTo(context: AppLoadContext, { user, found }: { user: User; found: DeviceAuthorization }) {
+function describeDeviceRequest(context: AppLoadContext, { user, found }: { user: User; found: DeviceAuthorization }) {
   const { state, app, rights, device, address, place, createdAt, userCode } = found;
   return {
     state,
@@ -49,10 +49,10 @@ function shownTo(context: AppLoadContext, { user, found }: { user: User; found: 
       ...(place ? [["Location", place]] : []),
       ...(address ? [["IP address", address]] : []),
       ["Requested", timeText(createdAt)],
-      ["Account", shownAs(user)],
+      ["Account", getUserLabel(user)],
     ] as [string, string][],
     accountId: user.id,
-    email: shownAs(user),
+    email: getUserLabel(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here: devicePath(userCode),
     fresh: isFresh(user),
@@ -67,7 +67,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const decision = form.get("decision");
   // The answer counts only for the account that the page named. Another tab may have switched accounts since.
   if (form.get("accountId") !== user.id || (decision !== "approve" && decision !== "deny")) throw redirect(here, 303);
-  if (decision === "approve" && !isFresh(user)) throw redirect(detour("/step-up", here), 303);
+  if (decision === "approve" && !isFresh(user)) throw redirect(addReturnUrl("/step-up", here), 303);
   const found = await findDeviceAuthorization(context, { user, typed });
   if (!("code" in found) && found.state === "pending") {
     await decideDeviceAuthorization(context, { user, request: found, approve: decision === "approve" });
@@ -90,7 +90,7 @@ export default function DevicePage() {
         Only continue if you started this on your own device and it shows this code. Never approve a code that someone
         sent you.
       </Notice>
-      <Facts facts={facts} />
+      <FactList facts={facts} />
       <section aria-labelledby="rights" className="wrap-anywhere space-y-2">
         <h2 id="rights" className="font-medium">
           {appName} will be able to:
@@ -106,7 +106,7 @@ export default function DevicePage() {
         {fresh ? null : <p className="text-muted">Before you approve, we’ll ask you to confirm it’s you.</p>}
         <Decision {...fields} decision="approve">
           <Button className="w-full">
-            <Address whole>{`Approve as ${email}`}</Address>
+            <EmailAddress whole>{`Approve as ${email}`}</EmailAddress>
           </Button>
         </Decision>
         <Decision {...fields} decision="deny">
@@ -116,7 +116,7 @@ export default function DevicePage() {
         </Decision>
       </div>
       <AccountChoices accounts={others} returnUrl={here} verb="Continue as" />
-      <ButtonLink href={detour("/add-account", here)} variant="quiet" className="w-full">
+      <ButtonLink href={addReturnUrl("/add-account", here)} variant="quiet" className="w-full">
         Use another account
       </ButtonLink>
     </EntryPage>

@@ -2,7 +2,7 @@ import { type ActionFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { openLogout, signOutForClient } from "../../openid/rp-logout.ts";
+import { readLogoutRequest, signOutForClient } from "../../openid/rp-logout.ts";
 import { getUser } from "../../session/user.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { LeavePage, SignedOutPage } from "../../ui/leave-page.tsx";
@@ -13,7 +13,7 @@ export const meta = pageTitle("Sign out");
 /** Signs the person out after they confirm. The route takes the same query as the sign-out page. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const ask = () => redirect(`/oauth/logout${new URL(request.url).search}`, 303);
-  const logout = await openLogout(context, request);
+  const logout = await readLogoutRequest(context, request);
   if (!logout) throw ask();
   await readForm(request, context);
   const user = await getUser(context);

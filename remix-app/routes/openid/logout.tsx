@@ -1,11 +1,11 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { readForeignForm } from "../../http/form.ts";
+import { readCrossOriginForm } from "../../http/form.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { logoutPath, openLogout, signOutForClient } from "../../openid/rp-logout.ts";
-import { getUser, shownAs } from "../../session/user.ts";
+import { logoutPath, readLogoutRequest, signOutForClient } from "../../openid/rp-logout.ts";
+import { getUser, getUserLabel } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Address } from "../../ui/address.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -17,13 +17,13 @@ export const meta = pageTitle("Sign out");
 
 /** Signs out at a client's request. Asks first, unless the ID token belongs to a login from this session. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const logout = await openLogout(context, request);
+  const logout = await readLogoutRequest(context, request);
   if (!logout) return data({ kind: "fault" as const }, { status: 400 });
   const { displayName, address, isProven } = logout;
   const user = await getUser(context);
   if (user && !isProven) {
     const action = logoutPath(new URL(request.url).searchParams).replace("/oauth/logout", "/oauth/logout/confirm");
-    return data({ kind: "ask" as const, displayName, email: shownAs(user), action });
+    return data({ kind: "ask" as const, displayName, email: getUserLabel(user), action });
   }
   if (user) await signOutForClient(context, { user, login: logout.login });
   if (address) throw redirect(address, 303);
@@ -34,7 +34,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
  * Redirects a cross-site POST to the same request as a GET, because browsers send the session cookie only with the GET.
  */
 export async function action({ request, context }: ActionFunctionArgs) {
-  throw redirect(new URL(logoutPath(await readForeignForm(request, context)), context.origin).href, 303);
+  throw redirect(new URL(logoutPath(await readCrossOriginForm(request, context)), context.origin).href, 303);
 }
 
 export default function LogoutPage() {
@@ -55,7 +55,7 @@ export default function LogoutPage() {
         <p>
           Signed in as{" "}
           <strong className="font-semibold">
-            <Address whole>{email}</Address>
+            <EmailAddress whole>{email}</EmailAddress>
           </strong>
           .
         </p>

@@ -1,11 +1,11 @@
 import type { ActionFunctionArgs } from "@remix-run/node";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { answerClient } from "../../openid/oauth-error.ts";
+import { handleClientRequest } from "../../openid/oauth-error.ts";
 import { registerClient } from "../../openid/register-client.ts";
 
 export const handle: RouteHandle = { methods: ["POST"], authorization: "client" };
 
 /** `POST /oauth/register` (RFC 7591). */
 export function action({ request, context }: ActionFunctionArgs) {
-  return answerClient(context, () => registerClient(context, request));
+  return handleClientRequest(context, () => registerClient(context, request));
 }

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { confirmAccess, listAccess, preselect, requireAccessOwner } from "../../session/account-access.ts";
+import { confirmAccess, listAccess, listPreselectedKeys, requireAccessOwner } from "../../session/account-access.ts";
 import { AccessForm, type AccessRefusal } from "../../settings/access-form.tsx";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -13,14 +13,14 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Review account access");
 
-const keys = z
+const keyListSchema = z
   .string()
   .default("")
   .transform((text) => text.split(" ").filter(Boolean));
 const decisionSchema = z.object({
   listedAt: z.iso.datetime({ offset: true }),
-  listed: keys,
-  sessions: keys,
+  listed: keyListSchema,
+  sessions: keyListSchema,
   returnUrl: z.string().optional(),
 });
 
@@ -41,7 +41,12 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireAccessOwner(context, request);
   const access = await listAccess(context, user);
   const returnUrl = new URL(request.url).searchParams.get("returnUrl") ?? "";
-  return { access, currentSessionId: user.sessionId, selected: preselect(context, { access, user }), returnUrl };
+  return {
+    access,
+    currentSessionId: user.sessionId,
+    selected: listPreselectedKeys(context, { access, user }),
+    returnUrl,
+  };
 }
 
 /** Removes the selected items and confirms the rest. */

@@ -1,6 +1,6 @@
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { effectOfDisconnecting } from "../../apps/app-rights.ts";
+import { describeDisconnection } from "../../apps/app-rights.ts";
 import { disconnectApp, listConnectedApps, wasConnected } from "../../apps/connected-apps.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -41,7 +41,7 @@ export default function DisconnectAppPage() {
   const { app } = useLoaderData<typeof loader>();
   return (
     <Page title={`Disconnect ${app.displayName}?`} lead={app.origins.join(", ")}>
-      <Card title="What happens" lead={effectOfDisconnecting(app)}>
+      <Card title="What happens" lead={describeDisconnection(app)}>
         <AccountForm className="flex flex-wrap gap-3">
           <Button variant="danger">Disconnect</Button>
           <ButtonLink href={connectedAppsPath}>Cancel</ButtonLink>

@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { listConnectedApps } from "../../apps/connected-apps.ts";
-import { pageOfAll } from "../../http/list-page.ts";
+import { paginateInMemory } from "../../http/list-page.ts";
 import { requireUser } from "../../session/user.ts";
 import { ConnectedAppCard } from "../../settings/connected-apps-card.tsx";
 import { takeNotice } from "../../settings/settings-notice.ts";
@@ -14,7 +14,7 @@ import { PageNav } from "../../ui/page-nav.tsx";
 
 export const meta = pageTitle("Connected apps");
 
-const words = {
+const disconnectMessages = {
   disconnected: "App disconnected. It no longer has access to your account.",
   over: "That app was already disconnected.",
 };
@@ -23,7 +23,7 @@ const appsShown = 10;
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const { records: apps, nextCursor } = pageOfAll(await listConnectedApps(context, user), {
+  const { records: apps, nextCursor } = paginateInMemory(await listConnectedApps(context, user), {
     limit: appsShown,
     cursor: new URL(request.url).searchParams.get("cursor"),
     idOf: ({ name }) => name,
@@ -39,7 +39,7 @@ export default function ConnectedAppsPage() {
       title="Connected apps"
       lead="Apps you’ve signed in to with this account, and what they can do. Disconnect any you no longer use."
     >
-      <CardNotice notice={notice} card="apps" words={words} />
+      <CardNotice notice={notice} card="apps" words={disconnectMessages} />
       {apps.length > 0 ? (
         <div className="wrap-anywhere space-y-6">
           {apps.map((app) => (

@@ -11,7 +11,7 @@ import { Notice } from "../../ui/notice.tsx";
 
 export const meta = pageTitle("Add a passkey");
 
-const back = "/settings/security#passkeys";
+const passkeysCardPath = "/settings/security#passkeys";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { id, email } = await requireFreshUser(context, request);
@@ -33,12 +33,12 @@ export default function AddPasskeyPage() {
       {full ? (
         <>
           <Notice tone="warn">You have {maxPasskeys} passkeys, the maximum. Delete one you no longer use first.</Notice>
-          <ButtonLink href={back} className="w-full">
+          <ButtonLink href={passkeysCardPath} className="w-full">
             Back to your passkeys
           </ButtonLink>
         </>
       ) : (
-        <PasskeyRegistration back={back} />
+        <PasskeyRegistration back={passkeysCardPath} />
       )}
     </EntryPage>
   );

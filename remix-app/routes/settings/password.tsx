@@ -22,16 +22,16 @@ export const meta = pageTitle<typeof loader>(
  * Admits sessions that must replace their password, because `/reset-password` redirects here if the identity backend
  * requires more than the new password.
  */
-const replacing = { replacesPassword: true };
+const replacementAdmission = { replacesPassword: true };
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email } = await requireFreshUser(context, request, replacing);
+  const { id, email } = await requireFreshUser(context, request, replacementAdmission);
   return { email, exists: await hasPassword(context, id) };
 }
 
 /** Changes the password, or sets the account's first one. */
 export async function action({ request, context }: ActionFunctionArgs) {
-  const user = await requireFreshUser(context, request, replacing);
+  const user = await requireFreshUser(context, request, replacementAdmission);
   const form = await readForm(request, context);
   const submission = parseWithZod(form, { schema: changePasswordSchema });
   const hideFields = ["password", "currentPassword"];

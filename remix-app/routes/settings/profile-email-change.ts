@@ -6,11 +6,11 @@ import { cancelEmailChange, resendEmailChange } from "../../session/email-change
 import { requireUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
-const card = "/settings/profile#email";
+const emailCardPath = "/settings/profile#email";
 
 /** Redirects to the email card, because a browser that returns from a sign-in sends a GET. */
 export function loader() {
-  return redirect(card);
+  return redirect(emailCardPath);
 }
 
 /** Resends the emails of a pending change, or cancels it. */
@@ -19,7 +19,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const what = z.enum(["resend", "cancel"]).safeParse((await readForm(request, context)).get("do"));
   if (!what.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   leaveNotice(context, { card: "email", done: await outcomeOf() });
-  throw redirect(card, 303);
+  throw redirect(emailCardPath, 303);
 
   async function outcomeOf(): Promise<string> {
     if (what.data === "cancel") return (await cancelEmailChange(context, { user })) ? "canceled" : "none";

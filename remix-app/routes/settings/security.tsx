@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { listEvents } from "../../activity/list-events.ts";
-import { pageOfAll } from "../../http/list-page.ts";
+import { paginateInMemory } from "../../http/list-page.ts";
 import { passkeysOverview } from "../../passkeys/overview.ts";
 import { requireUser } from "../../session/user.ts";
 import { AccessCard } from "../../settings/access-card.tsx";
@@ -39,7 +39,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     notice,
     passwordExists: methods.password,
     passkeys: passkeysOverview(context, { user, passkeys }),
-    authenticators: pageOfAll(
+    authenticators: paginateInMemory(
       authenticators.filter(({ verified }) => verified),
       {
         limit: authenticatorsShown,

@@ -4,11 +4,11 @@ import { endOtherSessions, endSession } from "../../session/account-sessions.ts"
 import { requireFreshUser } from "../../session/user.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 
-const card = "/settings/security#sessions";
+const sessionsCardPath = "/settings/security#sessions";
 
 /** Redirects to the list of sessions. After a step-up, the browser returns to this URL with a GET request. */
 export function loader() {
-  return redirect(card);
+  return redirect(sessionsCardPath);
 }
 
 /** Ends one other session, or all other sessions. */
@@ -22,5 +22,5 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const ended = await endSession(context, { user, sessionId: session });
     leaveNotice(context, { card: "sessions", done: ended ? "one" : "over" });
   }
-  throw redirect(card, 303);
+  throw redirect(sessionsCardPath, 303);
 }

@@ -40,7 +40,7 @@ export default function UnlinkAccountPage() {
   const { email, label, unlinkable } = identity;
   return (
     <Page title={`Unlink ${label}?`}>
-      <Card title={email ?? `Your ${label} account`} lead={unlinkable ? whatHappens(label) : lastWay}>
+      <Card title={email ?? `Your ${label} account`} lead={unlinkable ? describeUnlinking(label) : lastWay}>
         <AccountForm className="flex flex-wrap gap-3">
           {unlinkable ? <Button variant="danger">Unlink</Button> : null}
           <ButtonLink href={linkedAccountsPath}>{unlinkable ? "Cancel" : "Back"}</ButtonLink>
@@ -50,7 +50,7 @@ export default function UnlinkAccountPage() {
   );
 }
 
-const whatHappens = (label: string) =>
+const describeUnlinking = (label: string) =>
   `You’ll no longer be able to sign in with it here. Your ${label} account itself isn’t affected, and you can link it again.`;
 
 const lastWay = "This is your only way to sign in. Add a password, a passkey or another account first.";

@@ -6,10 +6,16 @@ import { cookies } from "../../http/cookie-table.ts";
 import { writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { detour, redirectTarget } from "../../http/redirect-target.ts";
+import { addReturnUrl, redirectTarget } from "../../http/redirect-target.ts";
 import { maxAccounts } from "../../session/sign-in-page.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
-import { accountProblem, entryPath, lastRoute, switchAccount, withoutDevice } from "../../session/switch-account.ts";
+import {
+  accountProblem,
+  chooseEntryPath,
+  explainMissingDevice,
+  parseLastRoute,
+  switchAccount,
+} from "../../session/switch-account.ts";
 import { AccountChoices } from "../../ui/account-choices.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -25,9 +31,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const { session } = context;
   const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
   // Whether the browser's accounts could not be read, which can happen even with a valid session.
-  const unknown = !session.device && withoutDevice(context) === "unavailable";
+  const unknown = !session.device && explainMissingDevice(context) === "unavailable";
   if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
-  if (session.accounts.length === 0) throw redirect(detour("/login", returnUrl || "/"));
+  if (session.accounts.length === 0) throw redirect(addReturnUrl("/login", returnUrl || "/"));
   const full = session.accounts.length >= maxAccounts;
   return { accounts: session.accounts, returnUrl, full, refused: full && searchParams.has("full") };
 }
@@ -47,20 +53,20 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (intent === "sign_out") return signOut(context, accountId);
   const { requestId } = context;
   if (accountId === undefined) throw problem("INVALID_REQUEST", { requestId, detail: "Choose an account." });
-  return enter(context, { accountId, ...where });
+  return enterAccount(context, { accountId, ...where });
 }
 
-async function enter(
+async function enterAccount(
   context: AppLoadContext,
   { accountId, returnUrl, currentRoute }: { accountId: string; returnUrl?: string; currentRoute?: string },
 ) {
-  const outcome = await switchAccount(context, { accountId, leaving: lastRoute(currentRoute, context) });
+  const outcome = await switchAccount(context, { accountId, leaving: parseLastRoute(currentRoute, context) });
   switch (outcome.status) {
     case "switched":
-      throw redirect(entryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, context }), 303);
+      throw redirect(chooseEntryPath({ targetRoute: returnUrl, lastRoute: outcome.lastRoute, context }), 303);
     case "ended": {
       if (outcome.email) writeCookie(context, cookies.signInHint, { value: outcome.email });
-      const page = detour("/add-account", redirectTarget(returnUrl, { context, fallback: "/" }));
+      const page = addReturnUrl("/add-account", redirectTarget(returnUrl, { context, fallback: "/" }));
       throw redirect(`${page}${page.includes("?") ? "&" : "?"}ended`, 303);
     }
     case "no_device":
@@ -99,7 +105,7 @@ export default function AccountsPage() {
       ) : null}
       <AccountChoices accounts={accounts} returnUrl={returnUrl} verb="Continue as" />
       {full ? null : (
-        <ButtonLink href={detour("/add-account", returnUrl || "/")} className="w-full">
+        <ButtonLink href={addReturnUrl("/add-account", returnUrl || "/")} className="w-full">
           Add another account
         </ButtonLink>
       )}

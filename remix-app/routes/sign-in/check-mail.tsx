@@ -11,7 +11,7 @@ import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { mailSchema } from "../../session/credentials.ts";
 import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
-import { mailFailure } from "../../supabase/auth-errors.ts";
+import { mapMailError } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -55,7 +55,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
       : await withholdMail(context, attempt);
   // Answers and counts a rate-limited request like a successful one. A different answer would reveal that this address
   // was sent an email recently.
-  const failure = mailFailure(error);
+  const failure = mapMailError(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (failure) {

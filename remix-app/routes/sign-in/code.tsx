@@ -9,7 +9,7 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import { recordSignInUnderOverride } from "../../recovery/login-override.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { mailSchema, replaceForeignPassword } from "../../session/credentials.ts";
-import { emailCodeSchema, mailCode, readCodeRequest, redeemCode } from "../../session/email-code.ts";
+import { emailCodeSchema, readCodeRequest, redeemCode, sendEmailCode } from "../../session/email-code.ts";
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { isAddAccount, redirectSignedIn, requireRoomFor } from "../../session/sign-in-page.ts";
@@ -66,7 +66,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { email } = submission.value;
   requireRoomFor(context, email.toLowerCase());
   const botChallenge = form.get(botChallengeField);
-  const failure = await mailCode(context, { email, botChallenge, allowOverride: true });
+  const failure = await sendEmailCode(context, { email, botChallenge, allowOverride: true });
   if (!failure) throw here();
   // The page masks the email, because another person may be using this browser now.
   const hideFields = view === "enter" ? ["email"] : [];

@@ -1,6 +1,6 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
+import { getAttemptOutcome, guardAttempt } from "../../abuse/attempts.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
@@ -21,9 +21,9 @@ import {
 } from "../../session/email-change-pages.tsx";
 import { emailOfMailedLink, linkSchema, type MailedLink, maskEmail } from "../../session/mailed-link.ts";
 import { activeEmail } from "../../session/sign-in-page.ts";
-import { generalFailure } from "../../supabase/auth-errors.ts";
-import { AlsoSignedIn } from "../../ui/account-choices.tsx";
-import { Address } from "../../ui/address.tsx";
+import { mapGeneralError } from "../../supabase/auth-errors.ts";
+import { OtherAccountNotice } from "../../ui/account-choices.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { DeadLink } from "../../ui/dead-link.tsx";
@@ -35,7 +35,7 @@ export const handle: RouteHandle = { target: false };
 export const meta = pageTitle("Confirm");
 
 /** The page's texts for each kind of link. `who` is the masked account. */
-const words: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {
+const linkTexts: Record<MailedLink["type"], { title: string; lead: (who: string) => string; button: string }> = {
   signup: {
     title: "Confirm your email",
     lead: (who) => `You’ll confirm ${who} and be signed in.`,
@@ -75,7 +75,7 @@ interface View {
   message: string | null;
 }
 
-function view(state: View["state"], known: Partial<View> = {}): View {
+function createView(state: View["state"], known: Partial<View> = {}): View {
   const { link = null } = known;
   return { type: null, account: null, change: null, otherAccount: null, message: null, ...known, state, link };
 }
@@ -87,7 +87,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const page = { mailboxUrl: context.env.MAILBOX_URL ?? null };
   // After a submit, the query is missing, because the form posts to a URL without it.
   if (!parsed.success) {
-    const dead = view("dead", { type: searchParams.get("type") });
+    const dead = createView("dead", { type: searchParams.get("type") });
     return data({ ...page, ...dead }, { status: searchParams.size > 0 ? 400 : 200 });
   }
   const link = parsed.data;
@@ -95,19 +95,19 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   // them.
   const attempt = await guardAttempt(context, { action: "code" });
   if (!attempt.admitted) {
-    return data({ ...page, ...view("later", { link, message: attempt.message }) }, { status: attempt.status });
+    return data({ ...page, ...createView("later", { link, message: attempt.message }) }, { status: attempt.status });
   }
   const read = await findMailedLink(context, { link, attempt });
   const found = read && factsOf(context, read);
   return found
-    ? data({ ...page, ...view("ask", { link, ...found }) })
-    : data({ ...page, ...view("dead", { type: link.type }) }, { status: 410 });
+    ? data({ ...page, ...createView("ask", { link, ...found }) })
+    : data({ ...page, ...createView("dead", { type: link.type }) }, { status: 410 });
 }
 
 type LinkFacts = Pick<View, "account" | "change" | "otherAccount">;
 
 /** Returns the facts about a link that the page may show, or null if the link was used or replaced. */
-async function lookUp(context: AppLoadContext, link: MailedLink): Promise<LinkFacts | null> {
+async function readLinkFacts(context: AppLoadContext, link: MailedLink): Promise<LinkFacts | null> {
   const change = link.type === "email_change" ? await emailChangeOfLink(context, link.token_hash) : null;
   const email = change ? change.email : await emailOfMailedLink(context, link);
   return change || email !== null ? factsOf(context, { email, change }) : null;
@@ -128,20 +128,20 @@ function factsOf(
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
   const parsed = linkSchema.safeParse(Object.fromEntries(form));
-  if (!parsed.success) return data(view("dead", { type: String(form.get("type") ?? "") }), { status: 400 });
+  if (!parsed.success) return data(createView("dead", { type: String(form.get("type") ?? "") }), { status: 400 });
   const link = parsed.data;
   const { token_hash, type, next } = link;
   if (type === "email_change") return confirmAddress(context, link);
   const attempt = await guardAttempt(context, { action: "code" });
-  if (!attempt.admitted) return data(view("ask", { link, message: attempt.message }), { status: attempt.status });
+  if (!attempt.admitted) return data(createView("ask", { link, message: attempt.message }), { status: attempt.status });
   await removeForeignPassword(context, link);
   const { data: verified, error } = await context.session.anonymousClient().auth.verifyOtp({ token_hash, type });
-  await attempt.settle(outcomeOf(error));
+  await attempt.settle(getAttemptOutcome(error));
   if (error) {
-    const failure = generalFailure(error);
-    if (!failure) return data(view("dead", { type }), { status: 410 });
-    const found = await lookUp(context, link);
-    return data(view("ask", { link, ...found, message: failure.message }), { status: failure.status });
+    const failure = mapGeneralError(error);
+    if (!failure) return data(createView("dead", { type }), { status: 410 });
+    const found = await readLinkFacts(context, link);
+    return data(createView("ask", { link, ...found, message: failure.message }), { status: failure.status });
   }
   const recovering = type === "recovery";
   const destination = recovering ? "/" : redirectTarget(next, { context, fallback: "/" });
@@ -157,10 +157,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
 async function confirmAddress(context: AppLoadContext, link: MailedLink) {
   const answer = await confirmEmailChange(context, { tokenHash: link.token_hash });
   const { type } = link;
-  if (answer.status === "void") return data(view("dead", { type }), { status: 410 });
-  if (answer.status !== "refused") return data(view(answer.status, { link, change: maskEmailChange(answer.change) }));
-  const found = await lookUp(context, link);
-  const shown = found ? view("ask", { link, ...found, message: answer.message }) : view("dead", { type });
+  if (answer.status === "void") return data(createView("dead", { type }), { status: 410 });
+  if (answer.status !== "refused")
+    return data(createView(answer.status, { link, change: maskEmailChange(answer.change) }));
+  const found = await readLinkFacts(context, link);
+  const shown = found ? createView("ask", { link, ...found, message: answer.message }) : createView("dead", { type });
   return data(shown, { status: answer.httpStatus });
 }
 
@@ -178,16 +179,18 @@ export default function ConfirmPage() {
   if (change) {
     return <ConfirmEmailChange change={change} fields={fields} message={message} otherAccount={otherAccount} />;
   }
-  const { title, lead, button } = words[link.type];
+  const { title, lead, button } = linkTexts[link.type];
   return (
     <EntryPage
       title={title}
       lead={
-        state === "later" ? undefined : <Address whole>{lead(account ?? "the account this link was sent to")}</Address>
+        state === "later" ? undefined : (
+          <EmailAddress whole>{lead(account ?? "the account this link was sent to")}</EmailAddress>
+        )
       }
     >
       <ErrorSummary id="confirm-error" form={message} />
-      {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={account} /> : null}
+      {otherAccount ? <OtherAccountNotice visitor={otherAccount} other={account} /> : null}
       {state === "later" ? (
         <p>Open the link again later. It still works.</p>
       ) : (

@@ -1,10 +1,10 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { rightsOfApp } from "../../apps/app-rights.ts";
+import { describeAppRights } from "../../apps/app-rights.ts";
 import { readForm } from "../../http/form.ts";
 import { appDestination, findVerifyRoute, verifyTokenAddress } from "../../satellites/app-destination.ts";
 import { mintCrossAppToken } from "../../satellites/handoff.ts";
-import { requireUser, shownAs } from "../../session/user.ts";
+import { getUserLabel, requireUser } from "../../session/user.ts";
 import { AppConsent } from "../../ui/app-consent.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -31,13 +31,13 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (destination) context.allowFormTarget(destination.origin);
   const answer = {
     accountId: user.id,
-    email: shownAs(user),
+    email: getUserLabel(user),
     others: context.session.accounts.filter(({ id }) => id !== user.id),
     here,
     app: destination && {
       displayName: destination.app.displayName,
       enabled: destination.app.enabled,
-      rights: rightsOfApp(destination.app),
+      rights: describeAppRights(destination.app),
       host: new URL(destination.origin).host,
     },
   };

@@ -8,7 +8,7 @@ import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { readForm } from "../../http/form.ts";
 import { mailSchema } from "../../session/credentials.ts";
 import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
-import { mailFailure } from "../../supabase/auth-errors.ts";
+import { mapMailError } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -42,7 +42,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
       : await withholdMail(context, attempt);
   // A rate limit on the email would reveal that it is registered, so a rate-limited request is answered and counted
   // like a successful one.
-  const failure = mailFailure(error);
+  const failure = mapMailError(error);
   await attempt.settle(failure ? "void" : "succeeded");
   await whenDue();
   if (failure) {

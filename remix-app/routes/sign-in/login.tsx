@@ -2,7 +2,7 @@ import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { guardAttempt, outcomeOf } from "../../abuse/attempts.ts";
+import { getAttemptOutcome, guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
 import { cookies } from "../../http/cookie-table.ts";
@@ -10,7 +10,7 @@ import { writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
-import { failureIn } from "../../oauth/failures.ts";
+import { readFailureText } from "../../oauth/failures.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
 import { PasskeySignIn } from "../../passkeys/passkey-sign-in.tsx";
@@ -22,14 +22,14 @@ import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
 import { readLastUsedMethod } from "../../session/last-used-method.ts";
 import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
-import { authFailure } from "../../supabase/auth-errors.ts";
+import { mapAuthError } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, PasswordField } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
-import { LastUsed, WaysIn } from "../../ui/provider-buttons.tsx";
+import { LastUsedBadge, SignInMethods } from "../../ui/provider-buttons.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.added ? "Add an account" : "Sign in"}`);
 
@@ -54,7 +54,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     signedOutHereOnly: searchParams.has("signedOutHereOnly"),
     deleted: searchParams.has("accountDeleted"),
     challenge: showBotChallenge(context),
-    oauthFailure: failureIn(searchParams, context.env),
+    oauthFailure: readFailureText(searchParams, context.env),
     offered: offeredProviders(context),
     byCodeLast: readLastUsedMethod(context) === "email_code",
   };
@@ -79,7 +79,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { data: tokens, error } = overrideId
     ? await signInUnderOverride(context, { email, password, overrideId, response })
     : response;
-  await attempt.settle(outcomeOf(error));
+  await attempt.settle(getAttemptOutcome(error));
   if (error?.code === "email_not_confirmed") {
     // Reached only with the right password.
     rememberPassword(context, { email, own: true });
@@ -88,7 +88,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   }
   if (error) {
     await whenDue();
-    const failure = authFailure(error, "That email and password don’t match an account. Check both and try again.");
+    const failure = mapAuthError(error, "That email and password don’t match an account. Check both and try again.");
     return data(reply(failure.message), { status: failure.status });
   }
   const session = storedSession.parse(tokens.session);
@@ -143,7 +143,7 @@ export default function SignInPage() {
           The page you came from isn’t part of this site. After you sign in, you’ll go to the home page.
         </Notice>
       ) : null}
-      <WaysIn {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
+      <SignInMethods {...offered} returnUrl={returnUrl} intent={added ? "add" : undefined}>
         <form method="post" id={form.id} noValidate className="mb-3 space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField
@@ -171,12 +171,12 @@ export default function SignInPage() {
               formAction={`${added ? "/add-account" : "/login"}/code${query}`}
             >
               Email me a code
-              {byCodeLast ? <LastUsed /> : null}
+              {byCodeLast ? <LastUsedBadge /> : null}
             </Button>
           </div>
         </form>
         <PasskeySignIn returnUrl={returnUrl} />
-      </WaysIn>
+      </SignInMethods>
       <p className="text-muted">
         New here?{" "}
         <a className="link" href={`${added ? "/add-account/new" : "/signup"}${query}`}>

@@ -8,7 +8,7 @@ import { failureText } from "../../oauth/failures.ts";
 import { getUser } from "../../session/user.ts";
 import { linkNotice } from "../../settings/linked-accounts.ts";
 import { leaveNotice } from "../../settings/settings-notice.ts";
-import { Address } from "../../ui/address.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -25,23 +25,23 @@ type View =
 
 /** Handles the redirect with which the identity backend returns a browser from a provider. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  return answer(context, { query: new URL(request.url).searchParams, agreed: false });
+  return finishOAuth(context, { query: new URL(request.url).searchParams, agreed: false });
 }
 
 /** Records a signed-in person's confirmation that another account may become the active one. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { code, state } = Object.fromEntries(await readForm(request, context));
-  return answer(context, {
+  return finishOAuth(context, {
     query: new URLSearchParams({ code: String(code ?? ""), state: String(state ?? "") }),
     agreed: true,
   });
 }
 
-async function answer(context: AppLoadContext, given: OAuthReturn) {
+async function finishOAuth(context: AppLoadContext, given: OAuthReturn) {
   const outcome = await endOAuth(context, given);
   if (outcome.status === "signed_in") throw outcome.response;
   if (outcome.status === "foreign") {
-    return show({ kind: "foreign", signedIn: (await getUser(context)) !== null }, 403);
+    return respondWithView({ kind: "foreign", signedIn: (await getUser(context)) !== null }, 403);
   }
   const { provider, purpose, returnTo } = outcome.payload;
   if (outcome.status === "linked") {
@@ -51,7 +51,10 @@ async function answer(context: AppLoadContext, given: OAuthReturn) {
   if (outcome.status === "ask") {
     const { email, visitor } = outcome;
     const values = { code: given.query.get("code") ?? "", state: given.query.get("state") ?? "" };
-    return show({ kind: "ask", provider: providerLabel(provider), email, visitor: visitor.email, ...values }, 200);
+    return respondWithView(
+      { kind: "ask", provider: providerLabel(provider), email, visitor: visitor.email, ...values },
+      200,
+    );
   }
   const { failure, visitor } = outcome;
   if (purpose === "link") {
@@ -59,10 +62,10 @@ async function answer(context: AppLoadContext, given: OAuthReturn) {
     throw redirect(returnTo);
   }
   if (!visitor) throw redirect(`/login?${new URLSearchParams({ oauth: failure, provider, returnUrl: returnTo })}`);
-  return show({ kind: "failed", text: failureText(failure, provider), goOn: returnTo }, 403);
+  return respondWithView({ kind: "failed", text: failureText(failure, provider), goOn: returnTo }, 403);
 }
 
-function show(view: View, status: number) {
+function respondWithView(view: View, status: number) {
   return data(view, { status });
 }
 
@@ -94,11 +97,11 @@ export default function OAuthCallbackPage() {
   const { provider, email, visitor, code, state } = view;
   return (
     <EntryPage
-      title={<Address>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</Address>}
+      title={<EmailAddress>{email ? `Continue as ${email}?` : `Continue with ${provider}?`}</EmailAddress>}
       lead={
-        <Address whole>
+        <EmailAddress whole>
           {`You’re signed in as ${visitor}. If you continue, you’ll also be signed in ${email ? `as ${email}` : `with ${provider}`}, and we’ll switch you to that account.`}
-        </Address>
+        </EmailAddress>
       }
       themeSwitch={false}
     >
@@ -106,10 +109,10 @@ export default function OAuthCallbackPage() {
         <input type="hidden" name="code" value={code} />
         <input type="hidden" name="state" value={state} />
         <Button className="w-full">
-          <Address whole>{email ? `Continue as ${email}` : `Continue with ${provider}`}</Address>
+          <EmailAddress whole>{email ? `Continue as ${email}` : `Continue with ${provider}`}</EmailAddress>
         </Button>
         <ButtonLink href="/" className="w-full">
-          <Address whole>{`Stay signed in as ${visitor}`}</Address>
+          <EmailAddress whole>{`Stay signed in as ${visitor}`}</EmailAddress>
         </ButtonLink>
       </form>
     </EntryPage>

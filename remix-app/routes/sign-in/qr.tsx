@@ -3,12 +3,12 @@ import { useLoaderData } from "@remix-run/react";
 import { cookies } from "../../http/cookie-table.ts";
 import { clearCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
-import { detour, redirectTarget } from "../../http/redirect-target.ts";
-import { qrCodeOf } from "../../mfa/qr-code.ts";
+import { addReturnUrl, redirectTarget } from "../../http/redirect-target.ts";
+import { encodeQrCode } from "../../mfa/qr-code.ts";
 import { beginHandoff, challengeLink, consumeChallenge } from "../../qr-login/handoff.ts";
 import { readChallenge, readChallengeCookie, writeChallengeCookie } from "../../session/challenge.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { requireBrowser, requireUser, shownAs } from "../../session/user.ts";
+import { getUserLabel, requireBrowser, requireUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle, useBrand } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -29,7 +29,7 @@ function destinationOf(request: Request, context: AppLoadContext): string {
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context);
-  const shown = { email: shownAs(user), destination };
+  const shown = { email: getUserLabel(user), destination };
   const key = readChallengeCookie(context, cookie);
   const progress = key && (await readChallenge(context, { kind: "qr", key, sessionId: user.sessionId }));
   if (!key || !progress || typeof progress === "string") return { ...shown, status: "none" as const };
@@ -42,14 +42,14 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (status !== "created" && status !== "approved") return { ...shown, status };
   const query = new URLSearchParams({ secret: key.secret });
   const pollPath = `/api/v1/auth/qr-login/challenges/${key.id}?${query}`;
-  return { ...shown, status, pollPath, qr: qrCodeOf(challengeLink(key, context)) };
+  return { ...shown, status, pollPath, qr: encodeQrCode(challengeLink(key, context)) };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const claims = requireBrowser(context);
   const user = await requireUser(context, request);
   const destination = destinationOf(request, context);
-  const here = detour("/qr", destination);
+  const here = addReturnUrl("/qr", destination);
   if ((await readForm(request, context)).get("intent") !== "continue") {
     writeChallengeCookie(context, cookie, { key: await beginHandoff(context, user) });
     throw redirect(here, 303);

@@ -13,9 +13,9 @@ import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { emailSchema } from "../../session/credentials.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
 import { activeEmail, requireRoomFor } from "../../session/sign-in-page.ts";
-import { accessPathBefore } from "../../settings/paths.ts";
-import { AlsoSignedIn } from "../../ui/account-choices.tsx";
-import { Address } from "../../ui/address.tsx";
+import { buildAccessPath } from "../../settings/paths.ts";
+import { OtherAccountNotice } from "../../ui/account-choices.tsx";
+import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
@@ -25,16 +25,16 @@ import { CodeField, EmailField } from "../../ui/field.tsx";
 export const meta = pageTitle("Recover your account");
 
 /** A longer text is not one of our tokens, and is answered like a used link. */
-const token = z.string().max(200);
-const next = z.string().optional();
-const linkSchema = z.object({ token, next });
+const recoveryTokenSchema = z.string().max(200);
+const nextPathSchema = z.string().optional();
+const linkSchema = z.object({ token: recoveryTokenSchema, next: nextPathSchema });
 const codeSchema = z.object({
   email: emailSchema,
   code: z
     .string({ error: "Enter the code from the email." })
     .transform((text) => text.replace(/[\s-]/g, ""))
     .pipe(z.string().regex(/^\d{6}$/, "Enter the 6 digits from the email.")),
-  next,
+  next: nextPathSchema,
 });
 
 /** Shows what the link will do. Consumes nothing, so that a mail scanner's visit does not use the link up. */
@@ -64,7 +64,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     return data(reply, { status: recovery.status });
   }
   const destination = redirectTarget(next, { context, fallback: "/" });
-  const review = recovery.accountExisted ? accessPathBefore(destination) : destination;
+  const review = recovery.accountExisted ? buildAccessPath(destination) : destination;
   const { session } = recovery;
   const response = await completeSignIn(context, { session, method: "recovery", destination: review });
   clearRecoveryBrowser(context);
@@ -90,20 +90,20 @@ export default function AccountRecoveryPage() {
       title="Recover your account"
       lead={
         link ? (
-          <Address whole>{`You’ll be signed in as ${link.account}.`}</Address>
+          <EmailAddress whole>{`You’ll be signed in as ${link.account}.`}</EmailAddress>
         ) : (
           "Enter the code from the email an administrator sent you."
         )
       }
     >
       <ErrorSummary id={form.errorId} form={errors} fields={fieldErrors({ email, code })} />
-      {otherAccount ? <AlsoSignedIn visitor={otherAccount} other={link?.account} /> : null}
+      {otherAccount ? <OtherAccountNotice visitor={otherAccount} other={link?.account} /> : null}
       {link ? (
         <form method="post" action="/auth/recovery">
           <input type="hidden" name="token" value={link.token} />
           {nextField}
           <Button className="w-full">
-            <Address whole>{`Continue as ${link.account}`}</Address>
+            <EmailAddress whole>{`Continue as ${link.account}`}</EmailAddress>
           </Button>
         </form>
       ) : (

@@ -4,7 +4,7 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
-import { listAccess, preselect } from "../../session/account-access.ts";
+import { listAccess, listPreselectedKeys } from "../../session/account-access.ts";
 import { changePassword, hasPassword } from "../../session/change-password.ts";
 import { resetPasswordSchema } from "../../session/credentials.ts";
 import { requireFreshUser } from "../../session/user.ts";
@@ -38,7 +38,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const outcome = await changePassword(context, { ...submission.value, user, first });
   if (outcome.status === "changed") {
     const access = await listAccess(context, user);
-    const selected = preselect(context, { access, user });
+    const selected = listPreselectedKeys(context, { access, user });
     const result = submission.reply({ hideFields: ["password"] });
     return data({ result, review: { access, selected, currentSessionId: user.sessionId } });
   }

@@ -13,17 +13,17 @@ import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { offeredProviders } from "../../oauth/offered-providers.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { storedSession } from "../../session/cookies.ts";
-import { keepsPassword, rememberPassword, signUpSchema } from "../../session/credentials.ts";
+import { isTypedPasswordStored, rememberPassword, signUpSchema } from "../../session/credentials.ts";
 import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
 import { findPasswordFault } from "../../session/password-fault.ts";
 import { isAddAccount, redirectSignedIn } from "../../session/sign-in-page.ts";
-import { authFailure } from "../../supabase/auth-errors.ts";
+import { mapAuthError } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, NewPasswordField } from "../../ui/field.tsx";
-import { WaysIn } from "../../ui/provider-buttons.tsx";
+import { SignInMethods } from "../../ui/provider-buttons.tsx";
 
 export const meta = pageTitle("Create an account");
 
@@ -65,13 +65,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
           options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
         })
       : { data: { user: null, session: null }, ...(await withholdMail(context, attempt)) };
-  const own = await keepsPassword(context, { created: created.user, email, password });
+  const own = await isTypedPasswordStored(context, { created: created.user, email, password });
   // If the error reveals whether the account exists, the attempt counts like a successful one.
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
   if (error && !known) {
-    const { message, status } = authFailure(
+    const { message, status } = mapAuthError(
       error,
       "We couldn’t create an account with this email. Check it and try again.",
     );
@@ -102,7 +102,7 @@ export default function SignUpPage() {
   return (
     <EntryPage title="Create an account">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
-      <WaysIn {...offered} returnUrl={returnUrl}>
+      <SignInMethods {...offered} returnUrl={returnUrl}>
         <form method="post" id={form.id} noValidate className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
           <EmailField field={email} required />
@@ -110,7 +110,7 @@ export default function SignUpPage() {
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Create account</Button>
         </form>
-      </WaysIn>
+      </SignInMethods>
       <p className="text-muted">
         Have an account?{" "}
         <a className="link" href={`/login${query}`}>

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 import { budgetColumns, readBudgets } from "../../studio/budgets/budgets.ts";
 import { rangeFileName } from "../../studio/range.ts";
@@ -14,5 +14,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { budgets: records, nextCursor } = await readBudgets(context, { ...member, limit: budgetsPerRead, cursor });
     return { records, nextCursor };
   });
-  return csvFile(budgetColumns, { name: rangeFileName("budgets", null), pages });
+  return createCsvResponse(budgetColumns, { name: rangeFileName("budgets", null), pages });
 }

@@ -18,7 +18,7 @@ import { searchWith } from "../../studio/range.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { exactUsd } from "../../ui/format-amount.ts";
+import { formatExactUsd } from "../../ui/format-amount.ts";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -84,7 +84,7 @@ export default function BudgetsPage() {
   const { workspace, budgets, cursor, nextCursor, mayChange, keysVisible, change, done, endsAt } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
-  const open = openForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
+  const open = openNewLabelForm(answer?.open ?? (change ? { key: change, typed: null, error: null } : null), budgets);
   return (
     <StudioPage
       title="Budgets"
@@ -94,8 +94,10 @@ export default function BudgetsPage() {
       {answer?.meanwhile ? (
         <Notice tone="warn">
           Someone changed this budget while you were editing it:{" "}
-          {answer.meanwhile.limitUsd === null ? "it was removed" : `it is ${exactUsd(answer.meanwhile.limitUsd)} now`}.
-          Your change isn’t saved yet. Save again to replace theirs.
+          {answer.meanwhile.limitUsd === null
+            ? "it was removed"
+            : `it is ${formatExactUsd(answer.meanwhile.limitUsd)} now`}
+          . Your change isn’t saved yet. Save again to replace theirs.
         </Notice>
       ) : null}
       {done && !answer ? <Notice tone="good">{doneWords(done)}</Notice> : null}
@@ -145,7 +147,7 @@ function withLabel(
 }
 
 /** Opens the form for a new label if the submitted label is not listed. */
-function openForm(open: OpenBudget | null, budgets: Budget[]): OpenBudget | null {
+function openNewLabelForm(open: OpenBudget | null, budgets: Budget[]): OpenBudget | null {
   const isListed = budgets.some((budget) => budgetKey(subjectOf(budget)) === open?.key);
   return open?.label && !isListed ? { ...open, key: newLabelKey } : open;
 }
@@ -154,7 +156,7 @@ function doneWords({ name, limitUsd }: { name: string | null; limitUsd: string |
   if (name === null) return "Budget changed.";
   return limitUsd === null
     ? `${name} no longer has a budget.`
-    : `Budget saved: ${exactUsd(limitUsd)} per month for ${name}.`;
+    : `Budget saved: ${formatExactUsd(limitUsd)} per month for ${name}.`;
 }
 
 function labelFault(typed: string): string {

@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { ledgerColumns } from "../../studio/usage/ledger.tsx";
@@ -13,5 +13,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const pages = eachPage((cursor) =>
     listLedgerEntries(context, { reader: member, query: { from, to, limit: recordsPerRead, cursor } }),
   );
-  return csvFile(ledgerColumns, { name: rangeFileName("credits", { from, to }), pages });
+  return createCsvResponse(ledgerColumns, { name: rangeFileName("credits", { from, to }), pages });
 }

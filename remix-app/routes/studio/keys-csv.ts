@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
 import { keyColumns, listKeys } from "../../studio/keys/keys.ts";
 import { rangeFileName } from "../../studio/range.ts";
@@ -14,5 +14,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     const { keys: records, nextCursor } = await listKeys(context, { ...member, limit: keysPerRead, cursor });
     return { records, nextCursor };
   });
-  return csvFile(keyColumns, { name: rangeFileName("keys", null), pages });
+  return createCsvResponse(keyColumns, { name: rangeFileName("keys", null), pages });
 }

@@ -9,7 +9,7 @@ import { NewSecret } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
 import {
   type ModelChoices,
-  pickerFields,
+  maxPickerFields,
   pickerView,
   readModelChoices,
 } from "../../studio/model-choice/model-choices.ts";
@@ -43,7 +43,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request, { keepsForm: true });
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const form = await readForm(request, context, { maxFields: pickerFields });
+  const form = await readForm(request, context, { maxFields: maxPickerFields });
   const typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
   const { choices, shows } = readModelChoices(form);
   const { picker } = await readPicker(context, { member, choices });

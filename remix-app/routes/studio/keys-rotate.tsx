@@ -12,8 +12,8 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Dotted } from "../../ui/facts.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -21,7 +21,7 @@ import { requirePermission } from "../../workspaces/permission.ts";
 export const meta = pageTitle<typeof loader>((data) => `Rotate ${data?.key.name ?? "key"}`);
 
 const permission = "manage_ai_keys";
-const rotation = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
+const rotationFormSchema = z.object({ overlapSeconds: z.coerce.number().int().min(0).max(86_400) });
 
 /** How long the old key keeps working. The default is the first entry, so that running programs are not interrupted. */
 const overlapChoices = [
@@ -40,7 +40,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   await requireFreshUser(context, request);
   const { workspace, member } = await requirePermission(context, { request, params, permission });
-  const parsed = rotation.safeParse(Object.fromEntries(await readForm(request, context)));
+  const parsed = rotationFormSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   const { key, secret } = await rotateKey(context, { ...member, keyId: params.keyId ?? "", ...parsed.data });
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
@@ -67,10 +67,10 @@ export default function RotateKeyPage() {
       >
         <div className="space-y-5">
           <p className="text-muted">
-            <Dotted facts={[`${key.prefix}…`, ...factsOf(key)]} /> ·{" "}
+            <DotSeparated facts={[`${key.prefix}…`, ...factsOf(key)]} /> ·{" "}
             {key.lastUsedAt ? (
               <>
-                last used <Moment at={key.lastUsedAt} />
+                last used <RelativeTime at={key.lastUsedAt} />
               </>
             ) : (
               "never used"

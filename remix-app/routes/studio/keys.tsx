@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { AgentAccessCard, agentAnswers } from "../../studio/agents/agent-access-card.tsx";
+import { AgentAccessCard, agentAnswerMessages } from "../../studio/agents/agent-access-card.tsx";
 import { ApprovalCard } from "../../studio/keys/approval-card.tsx";
 import { isLive, KeyList, KeyRevocation } from "../../studio/keys/key-list.tsx";
 import { readKeysPage, revokeKey } from "../../studio/keys/keys.ts";
@@ -19,7 +19,7 @@ export const meta = pageTitle<typeof loader>((data) => `API keys · ${data?.work
 
 const keysShown = 50;
 
-const revocation = z.object({ keyId: z.uuid() });
+const revocationFormSchema = z.object({ keyId: z.uuid() });
 
 const permission = "manage_ai_keys";
 
@@ -34,7 +34,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     workspace,
     ...listed,
     agents,
-    agentAnswer: agentAnswers[searchParams.get("agents") ?? ""] ?? null,
+    agentAnswer: agentAnswerMessages[searchParams.get("agents") ?? ""] ?? null,
     request: listed.approval ? null : approvalState,
     revoking: keyToRevoke
       ? { id: keyToRevoke.id, name: keyToRevoke.name, live: isLive(keyToRevoke), isAgent: keyToRevoke.agent !== null }
@@ -45,7 +45,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
-  const parsed = revocation.safeParse(Object.fromEntries(await readForm(request, context)));
+  const parsed = revocationFormSchema.safeParse(Object.fromEntries(await readForm(request, context)));
   if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   await revokeKey(context, { ...member, keyId: parsed.data.keyId });
   return { done: "Revoked. The key no longer works." };

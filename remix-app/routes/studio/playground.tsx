@@ -23,14 +23,14 @@ export const meta = pageTitle<typeof loader>((data) => `Playground · ${data?.wo
 
 const permission = "use_ai_studio";
 
-const kinds: { kind: PlaygroundEndpoint; label: string; models: PlaygroundModel["kind"] }[] = [
+const endpointTabs: { kind: PlaygroundEndpoint; label: string; models: PlaygroundModel["kind"] }[] = [
   { kind: "chat", label: "Chat", models: "chat" },
   { kind: "speech", label: "Speech", models: "speech" },
   { kind: "embeddings", label: "Embeddings", models: "embedding" },
 ];
 
 const modelsShown = 100;
-const holds = (text: string, term: string) => text.toLowerCase().includes(term.toLowerCase());
+const includesIgnoringCase = (text: string, term: string) => text.toLowerCase().includes(term.toLowerCase());
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission });
@@ -39,12 +39,12 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     contentRetentionDays(context, member),
   ]);
   const gatewayUrl = `${context.env.AI_URL}/v1`;
-  const kind = kindOf(request);
+  const kind = readEndpoint(request);
   const term = searchTerm(request);
-  const modelKind = kinds.find((each) => each.kind === kind)?.models;
+  const modelKind = endpointTabs.find((each) => each.kind === kind)?.models;
   const ofKind = models?.filter((model) => model.kind === modelKind);
   const usable = ofKind?.filter(({ isChat }) => isChat || modelKind !== "chat");
-  const found = usable?.filter(({ id, name }) => holds(id, term) || holds(name, term));
+  const found = usable?.filter(({ id, name }) => includesIgnoringCase(id, term) || includesIgnoringCase(name, term));
   return {
     workspace,
     kind,
@@ -62,14 +62,14 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace } = await requirePermission(context, { request, params, permission });
   const form = await readForm(request, context, { maxValueLength: maxBodyBytes });
-  const posted = { kind: kindOf(request), form, workspaceId: workspace.id, signal: request.signal };
+  const posted = { kind: readEndpoint(request), form, workspaceId: workspace.id, signal: request.signal };
   const answer = await answerForm(context, posted);
   return data(answer, { status: Object.keys(answer.errors).length > 0 ? 400 : 200 });
 }
 
-function kindOf(request: Request): PlaygroundEndpoint {
+function readEndpoint(request: Request): PlaygroundEndpoint {
   const kindParameter = new URL(request.url).searchParams.get("kind");
-  return kinds.find(({ kind }) => kind === kindParameter)?.kind ?? "chat";
+  return endpointTabs.find(({ kind }) => kind === kindParameter)?.kind ?? "chat";
 }
 
 export default function PlaygroundPage() {
@@ -83,7 +83,7 @@ export default function PlaygroundPage() {
       lead="Try models without an API key. Each request is recorded as your run in this workspace and billed like any other."
     >
       <nav aria-label="Kind of model" className="flex flex-wrap gap-2">
-        {kinds.map((each) => (
+        {endpointTabs.map((each) => (
           <a
             key={each.kind}
             href={`?kind=${each.kind}`}

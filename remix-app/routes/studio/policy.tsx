@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
-import { pickerFields, pickerView } from "../../studio/model-choice/model-choices.ts";
+import { maxPickerFields, pickerView } from "../../studio/model-choice/model-choices.ts";
 import { modelRows } from "../../studio/model-choice/model-options.ts";
 import { type AiPolicy, changeReadPolicy, readPolicyPage } from "../../studio/policy/ai-policy.ts";
 import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
@@ -12,15 +12,15 @@ import { policyDifferences, policyWords } from "../../studio/policy/policy-words
 import { unknownModelsText } from "../../studio/unknown-models.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { FactList } from "../../ui/facts.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `AI policy · ${data?.workspace.name ?? "Workspace"}`);
 
-const readAtOf = z.iso.datetime({ offset: true }).nullable();
+const readAtSchema = z.iso.datetime({ offset: true }).nullable();
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
@@ -40,13 +40,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
-  const form = await readForm(request, context, { maxFields: pickerFields });
+  const form = await readForm(request, context, { maxFields: maxPickerFields });
   const { fields: read, rules, errors } = readPolicyForm(form);
   const { policy, options } = await readPolicyPage(context, member);
   const { choices, ...fields } = read;
   const rows = modelRows(options, [...namesOf(policy), ...choices.allow, ...choices.deny]);
   const typed = { fields, models: pickerView(rows, choices), meanwhile: null };
-  const seen = readAtOf.safeParse(form.get("readAt") || null);
+  const seen = readAtSchema.safeParse(form.get("readAt") || null);
   if (!seen.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   const readAt = seen.data;
   if (errors) return data({ ...typed, errors, readAt }, { status: Object.keys(errors).length > 0 ? 400 : 200 });
@@ -78,7 +78,7 @@ export default function PolicyPage() {
           {policy.updatedAt ? (
             <>
               {" "}
-              Last changed <Moment at={policy.updatedAt} />
+              Last changed <RelativeTime at={policy.updatedAt} />
               {policy.updatedBy ? ` by ${policy.updatedBy}` : ""}.
             </>
           ) : null}
@@ -112,7 +112,7 @@ export default function PolicyPage() {
         />
       ) : (
         <Card title="Rules" lead="Your role doesn’t let you change these rules. Ask someone who manages the AI policy.">
-          <Facts facts={policyWords(policy).map(({ label, text }) => [label, text])} />
+          <FactList facts={policyWords(policy).map(({ label, text }) => [label, text])} />
         </Card>
       )}
     </StudioPage>

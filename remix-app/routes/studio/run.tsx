@@ -7,7 +7,7 @@ import { RunContentCard } from "../../studio/runs/run-content-card.tsx";
 import { openRunContent, readRun, readRunPage } from "../../studio/runs/runs.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -33,7 +33,7 @@ export default function RunPage() {
   return (
     <StudioPage
       title="Run"
-      lead={<Moment at={detail.run.createdAt} />}
+      lead={<RelativeTime at={detail.run.createdAt} />}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/runs`}>All runs</ButtonLink>}
     >
       <RunFactsCard detail={detail}>

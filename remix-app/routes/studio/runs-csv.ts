@@ -1,7 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { eachPage } from "../../http/list-page.ts";
-import { rangeFileName, rangeOfFile } from "../../studio/range.ts";
+import { rangeFileName, requireValidRange } from "../../studio/range.ts";
 import { readRunQuery, runColumns } from "../../studio/runs/run-query.ts";
 import { listRunsOfFile } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -14,11 +14,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const { filter, range } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
-  rangeOfFile(range, context);
+  requireValidRange(range, context);
   const page = { ...member, filter, limit: runsPerRead };
   const pages = eachPage(async (cursor) => {
     const { runs: records, nextCursor } = await listRunsOfFile(context, { ...page, cursor });
     return { records, nextCursor };
   });
-  return csvFile(runColumns, { name: rangeFileName("runs", range), pages });
+  return createCsvResponse(runColumns, { name: rangeFileName("runs", range), pages });
 }

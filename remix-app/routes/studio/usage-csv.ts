@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { csvFile } from "../../http/csv.ts";
+import { createCsvResponse } from "../../http/csv.ts";
 import { rangeFileName, readFileRange } from "../../studio/range.ts";
 import { overviewColumns, readWholeOverview } from "../../studio/usage/overview.ts";
 import { readDimension } from "../../studio/usage/overview-metric.ts";
@@ -11,5 +11,5 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const by = readDimension(new URL(request.url));
   const range = readFileRange(request, context);
   const rows = await readWholeOverview(context, { reader: member, range, by });
-  return csvFile(overviewColumns(by), { name: rangeFileName(`usage-by-${by}`, range), pages: [rows] });
+  return createCsvResponse(overviewColumns(by), { name: rangeFileName(`usage-by-${by}`, range), pages: [rows] });
 }

@@ -3,7 +3,7 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import { Choices } from "../../studio/choices.tsx";
 import { rangeStatus, readRange } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { daysEachOf, readOverview, shownRows } from "../../studio/usage/overview.ts";
+import { chooseDaysPerColumn, getMaxRows, readOverview } from "../../studio/usage/overview.ts";
 import {
   dimensionLabels,
   metricsShown,
@@ -31,8 +31,8 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     reader: member,
     range,
     by,
-    daysEach: daysEachOf(range, by),
-    maxRows: shownRows(by),
+    daysEach: chooseDaysPerColumn(range, by),
+    maxRows: getMaxRows(by),
   });
   return data({ workspace, range, by, overview }, rangeStatus(range));
 }

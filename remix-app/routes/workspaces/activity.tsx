@@ -3,11 +3,11 @@ import { useLoaderData } from "@remix-run/react";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
-import { activitySentence, listLogEntries } from "../../workspaces/audit-log.ts";
-import { namesOfMembers } from "../../workspaces/members.ts";
+import { formatLogEntry, listLogEntries } from "../../workspaces/audit-log.ts";
+import { listMemberNames } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Activity · ${data?.workspace.name ?? "Workspace"}`);
@@ -24,7 +24,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const place = { workspaceId: workspace.id, requestId };
   const log = await listLogEntries(user, { ...place, before: given === null ? null : Number(given) });
   const userIds = log.entries.flatMap(({ actorId }) => actorId ?? []);
-  const names = await namesOfMembers(user, { ...place, userIds });
+  const names = await listMemberNames(user, { ...place, userIds });
   return {
     workspace,
     entries: log.entries.map((entry) => ({
@@ -47,9 +47,9 @@ export default function ActivityPage() {
               key={entry.id}
               className="flex flex-wrap items-baseline justify-between gap-x-6 gap-y-1 border-line py-2.5 not-first:border-t first:pt-0 last:pb-0"
             >
-              <span className="min-w-0">{activitySentence(entry)}</span>
+              <span className="min-w-0">{formatLogEntry(entry)}</span>
               <span className="text-muted text-small">
-                <Moment at={entry.at} />
+                <RelativeTime at={entry.at} />
               </span>
             </li>
           ))}

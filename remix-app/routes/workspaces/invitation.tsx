@@ -2,9 +2,9 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { readForm } from "../../http/form.ts";
-import { detour } from "../../http/redirect-target.ts";
+import { addReturnUrl } from "../../http/redirect-target.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
-import { requireUser, shownAs } from "../../session/user.ts";
+import { getUserLabel, requireUser } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -27,7 +27,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
     : null;
   // Anyone with the link can open this page.
   const shown = offer && { ...offer, email: offer.forYou ? offer.email : maskEmail(offer.email) };
-  const answer = { email: shownAs(user), token: token.data ?? "", offer: shown };
+  const answer = { email: getUserLabel(user), token: token.data ?? "", offer: shown };
   return data(answer, { status: offer ? 200 : 404 });
 }
 
@@ -86,7 +86,7 @@ export default function InvitationPage() {
             <strong className="font-semibold">{email}</strong>. Use another account to accept it.
           </p>
           <ButtonLink
-            href={detour("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
+            href={addReturnUrl("/add-account", `/invitation?${new URLSearchParams({ token })}`)}
             variant="primary"
             className="w-full"
           >

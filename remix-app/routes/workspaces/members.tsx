@@ -44,7 +44,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     getMember(user, { ...place, userId: searchParams.get("remove") }),
     getMember(user, { ...place, userId: searchParams.get("change") }),
   ]);
-  const left = leaving && (await listLeftBehind(context, { user, place, userId: leaving.userId, manages }));
+  const left = leaving && (await listKeysAndInvitations(context, { user, place, userId: leaving.userId, manages }));
   const { id, email, displayName } = user;
   const assignable = manages ? assignableRoles(roles, workspace) : [];
   return {
@@ -62,7 +62,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 /** Returns what a person who leaves the workspace gave to others: API keys, and invitations that only managers see. */
-async function listLeftBehind(
+async function listKeysAndInvitations(
   context: AppLoadContext,
   {
     user,
@@ -92,7 +92,10 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
     if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
     const failed = "Enter an email address, such as name@example.com.";
-    return data({ done: null, failed, aboutEmail: true, inviting: true, ...typedOf(form) }, { status: 400 });
+    return data(
+      { done: null, failed, aboutEmail: true, inviting: true, ...readTypedInvitation(form) },
+      { status: 400 },
+    );
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
@@ -101,14 +104,14 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       done: outcome.done,
       failed: outcome.failed,
       aboutEmail: outcome.aboutEmail,
-      ...typedOf(outcome.failed ? form : {}),
+      ...readTypedInvitation(outcome.failed ? form : {}),
       inviting: change.data.intent === "invite",
     },
     { status: outcome.status },
   );
 }
 
-const typedOf = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
+const readTypedInvitation = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
   email: String(email),
   roleId: String(roleId),
 });

@@ -11,13 +11,13 @@ import { listMembers, listRoles } from "../../workspaces/members.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm } from "../../workspaces/role-form.tsx";
-import { mayDefine, roleLabel } from "../../workspaces/roles.ts";
+import { canEditRole, roleLabel } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle<typeof loader>(
   (data) => `${data ? roleLabel(data.role.name) : "Role"} · ${data?.workspace.name ?? "Workspace"}`,
 );
 
-const namesShown = 20;
+const maxListedMembers = 20;
 
 /** Returns a role that the caller may change. @throws Response 404 if this workspace has no such role */
 async function requireRole(
@@ -30,7 +30,7 @@ async function requireRole(
   const roles = await listRoles(user, { workspaceId: workspace.id, requestId });
   const role = roles.find(({ id }) => id === params.roleId);
   if (!role) throw problem("NOT_FOUND", { requestId });
-  if (!mayDefine(role, workspace)) {
+  if (!canEditRole(role, workspace)) {
     throw problem("FORBIDDEN", {
       requestId,
       detail: "This role has permissions you don’t have, so you can’t change it.",
@@ -41,7 +41,7 @@ async function requireRole(
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace, role } = await requireRole(context, { request, params });
-  const query = { workspaceId: workspace.id, requestId: context.requestId, roleId: role.id, limit: namesShown };
+  const query = { workspaceId: workspace.id, requestId: context.requestId, roleId: role.id, limit: maxListedMembers };
   const { members, nextCursor } = await listMembers(user, query);
   return { workspace, role, names: members.map(({ name }) => name), more: nextCursor !== null };
 }

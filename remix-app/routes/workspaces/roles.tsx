@@ -10,7 +10,7 @@ import { listCountedRoles } from "../../workspaces/members.ts";
 import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
 import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
-import { mayDefine } from "../../workspaces/roles.ts";
+import { canEditRole } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Roles · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -27,7 +27,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return {
     workspace,
     done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
-    roles: roles.map((role) => ({ ...role, editable: mayDefine(role, workspace) })),
+    roles: roles.map((role) => ({ ...role, editable: canEditRole(role, workspace) })),
   };
 }
 

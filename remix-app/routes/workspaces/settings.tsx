@@ -11,7 +11,7 @@ import { Card } from "../../ui/card.tsx";
 import { CodeBlock } from "../../ui/code-block.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { Field, Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -23,7 +23,7 @@ import { workspaceFacts } from "../../workspaces/workspace-facts.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Settings · ${data?.workspace.name ?? "Workspace"}`);
 
-const heirsShown = 50;
+const maxNewOwnerChoices = 50;
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { user, workspace } = await requireWorkspace(context, { request, params });
@@ -32,7 +32,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const heirId = new URL(request.url).searchParams.get("heir");
   const [{ members, nextCursor }, heir] = workspace.isOwner
     ? await Promise.all([
-        listMembers(user, { ...place, limit: heirsShown, search }),
+        listMembers(user, { ...place, limit: maxNewOwnerChoices, search }),
         getMember(user, { ...place, userId: heirId === user.id ? null : heirId }),
       ])
     : [{ members: [], nextCursor: null }, null];
@@ -110,7 +110,7 @@ export default function WorkspaceSettingsPage() {
       </Card>
       <Card title="About this workspace">
         <div className="space-y-4">
-          <Facts facts={workspaceFacts(workspace)} />
+          <FactList facts={workspaceFacts(workspace)} />
           <CodeBlock wrap label="Workspace ID" code={workspace.id} />
         </div>
       </Card>

@@ -8,7 +8,7 @@ import { ModelChart } from "../../studio/usage/model-chart.tsx";
 import { OverviewFigures } from "../../studio/usage/overview-summary.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { useSite } from "../../ui/site.ts";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requireWorkspace } from "../../workspaces/permission.ts";
@@ -35,7 +35,7 @@ export default function WorkspaceOverview() {
           title="About this workspace"
           lead="Your role lets you see members and settings. To see usage and call models, ask an owner for the “Use AI” permission."
         >
-          <Facts facts={workspaceFacts(workspace)} />
+          <FactList facts={workspaceFacts(workspace)} />
         </Card>
       </StudioPage>
     );

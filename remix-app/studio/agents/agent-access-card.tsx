@@ -2,12 +2,12 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import type { AgentAccess, AgentAnswer } from "./agent-access.ts";
 import { agentNames } from "./agent-schema.ts";
 
 /** The message to show after each answer, by the value of the query parameter `agents`. */
-export const agentAnswers: Readonly<Record<string, string>> = {
+export const agentAnswerMessages: Readonly<Record<string, string>> = {
   approve: "Approved. Their coding agents get keys once they connect again.",
   decline: "Declined. They can request access again.",
   withdraw: "Approval withdrawn. Their coding agents stopped working.",
@@ -42,10 +42,10 @@ export function AgentAccessCard({ workspaceId, members }: { workspaceId: string;
               </>
             ),
           },
-          { label: "Requested", cell: ({ requestedAt }) => <Moment at={requestedAt} /> },
+          { label: "Requested", cell: ({ requestedAt }) => <RelativeTime at={requestedAt} /> },
           {
             label: "Approved",
-            cell: ({ answeredAt }) => (answeredAt ? <Moment at={answeredAt} /> : "Not yet"),
+            cell: ({ answeredAt }) => (answeredAt ? <RelativeTime at={answeredAt} /> : "Not yet"),
           },
           { label: "Decision", cell: (access) => <Answers workspaceId={workspaceId} data={access} /> },
         ]}

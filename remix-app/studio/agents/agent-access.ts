@@ -44,7 +44,7 @@ export async function listAgentAccess(context: AppLoadContext, member: StudioMem
 /** Returns the members in an answer. @throws Response 403 FORBIDDEN */
 export function agentsOf(context: AppLoadContext, answer: z.output<typeof listedAgents>): AgentAccess[] {
   if (answer.outcome === "listed") return answer.members;
-  throw refused(context);
+  throw createForbiddenResponse(context);
 }
 
 /**
@@ -59,11 +59,11 @@ export async function answerAgentAccess(
 ): Promise<boolean> {
   const args = { requester_id: userId, requested_at: requestedAt, answer };
   const { outcome } = await callAsMember(context, { member, name: "answer_agent_access", args, schema: answerSchema });
-  if (outcome === "not_allowed") throw refused(context);
+  if (outcome === "not_allowed") throw createForbiddenResponse(context);
   return outcome === "done";
 }
 
-function refused({ requestId }: AppLoadContext): Response {
+function createForbiddenResponse({ requestId }: AppLoadContext): Response {
   const detail = "Your role in this workspace doesn’t allow you to manage API keys.";
   return problem("FORBIDDEN", { requestId, detail });
 }

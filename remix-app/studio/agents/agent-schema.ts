@@ -39,11 +39,11 @@ export const agentList = z.object({
 export type AgentList = z.infer<typeof agentList>;
 
 /** The result of connecting an agent: a connection, or a request that a key manager has to answer. */
-export const connected = z.union([
+export const connectResult = z.union([
   z.object({ state: z.literal("connected"), connection: agentConnection }),
   z.object({ state: z.literal("requested") }),
 ]);
-export type Connected = z.infer<typeof connected>;
+export type ConnectResult = z.infer<typeof connectResult>;
 
 /** A new agent key. No other response contains its secret. */
 export const agentKey = z.object({

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiKey } from "#shared/ai-key.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
-import { hashOf } from "../../apps/opaque-tokens.ts";
+import { hashToBytea } from "../../apps/opaque-tokens.ts";
 import { openidBearerToken } from "../../http/authorization.ts";
 import { problem } from "../../http/problem.ts";
 import { mailSite } from "../../mail/mail-body.ts";
@@ -12,8 +12,8 @@ import {
   type AgentKey,
   type AgentList,
   agentList,
-  type Connected,
-  connected,
+  type ConnectResult,
+  connectResult,
   type NewConnection,
 } from "./agent-schema.ts";
 
@@ -40,7 +40,7 @@ const refusals = {
       "There are too many active keys. Wait a few minutes, or revoke unused keys on the workspace’s API keys page.",
   },
 } as const;
-const issued = z.union([
+const issueAnswer = z.union([
   z.object({ outcome: z.literal("issued"), expiresAt: exactUtcText }),
   z.object({ outcome: z.enum(["revoked", "not_allowed", "not_approved", "too_many"]) }),
 ]);
@@ -59,7 +59,10 @@ export function requireAgentLogin(
     const detail = "Send an access token with the scope studio:keys.";
     throw problem("UNAUTHENTICATED", { requestId, detail, headers: { "WWW-Authenticate": "Bearer" } });
   }
-  return { caller: { kind: "app", tokenHash: hashOf(token) }, workspaceId: workspaceIdOrUnknown(params.workspaceId) };
+  return {
+    caller: { kind: "app", tokenHash: hashToBytea(token) },
+    workspaceId: workspaceIdOrUnknown(params.workspaceId),
+  };
 }
 
 /** Returns the agents that a login has connected in a workspace. @throws Response as callAsApp */
@@ -73,10 +76,10 @@ export function listAgents(context: AppLoadContext, { caller, workspaceId }: Age
 export function connectAgent(
   context: AppLoadContext,
   { caller, workspaceId, tool, host }: AgentRequest & NewConnection,
-): Promise<Connected> {
+): Promise<ConnectResult> {
   const email = agentRequestMail({ workspaceId, tool, host }, mailSite(context.env));
   const args = { workspace_id: workspaceId, tool, host, email };
-  return callAsApp(context, { caller, name: "connect_agent", args, schema: connected });
+  return callAsApp(context, { caller, name: "connect_agent", args, schema: connectResult });
 }
 
 /**
@@ -95,7 +98,7 @@ export async function issueAgentKey(
     lookup: created.lookup,
     secret_hash: Buffer.from(created.hash).toString("hex"),
   };
-  const answer = await callAsApp(context, { caller, name: "issue_agent_key", args, schema: issued });
+  const answer = await callAsApp(context, { caller, name: "issue_agent_key", args, schema: issueAnswer });
   if (answer.outcome === "issued") {
     return { secret: created.text, expiresAt: answer.expiresAt, gatewayUrl: context.env.AI_URL };
   }

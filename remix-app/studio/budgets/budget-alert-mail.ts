@@ -42,7 +42,7 @@ export function budgetAlertMail(
 ): Omit<Mail, "to"> {
   const { limitUsd, spentUsd, reservedUsd, leftUsd, refusing, month, endsAt, workspaceId } = alert;
   const hasReservation = reservedUsd !== null && Number(reservedUsd) > 0;
-  const { subject, news, consequence } = newsWords(alert);
+  const { subject, news, consequence } = describeAlert(alert);
   const parts: MailParts = {
     news: [news],
     facts: [
@@ -65,7 +65,7 @@ export function budgetAlertMail(
   return { subject, text: mailText(parts) };
 }
 
-function newsWords(alert: BudgetAlert) {
+function describeAlert(alert: BudgetAlert) {
   const { threshold, refusing, scope } = alert;
   const owner = subjectWords(alert);
   // A label's budget does not refuse requests by keys without the label.

@@ -29,7 +29,7 @@ export interface OpenBudget {
   label?: { typed: string; error: string | null; currentUsd: string | null };
 }
 
-const concerns: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
+const scopeSections: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
   {
     scope: "workspace",
     title: "Workspace",
@@ -86,7 +86,7 @@ export function BudgetList({
   open: OpenBudget | null;
 }) {
   const ofScope = (wantedScope: BudgetScope) => budgets.filter(({ scope }) => scope === wantedScope);
-  return concerns
+  return scopeSections
     .filter(
       ({ scope }) =>
         (scope !== "key" || keysVisible) && (whole || (last && scope === "label") || ofScope(scope).length > 0),

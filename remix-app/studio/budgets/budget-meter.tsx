@@ -1,4 +1,4 @@
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { Budget } from "./budgets.ts";
 
@@ -48,7 +48,7 @@ export function BudgetMeter({ budget }: { budget: Budget }) {
       {enforced ? null : <p className="text-muted text-small">Only warns, because no API key has this label.</p>}
       {warned ? (
         <p className="text-muted text-small">
-          Alert emailed <Moment at={warned.at} />: {alertReason(budget, warned.threshold)}
+          Alert emailed <RelativeTime at={warned.at} />: {alertReason(budget, warned.threshold)}
         </p>
       ) : null}
     </div>

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import { labelPattern } from "#shared/labels.ts";
 import type { CsvColumn } from "../../http/csv.ts";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import type { WorkspacePermission } from "../../workspaces/permission.ts";
@@ -21,7 +21,7 @@ export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   label: "manage_ai_policy",
 };
 
-const amount = amountText.nullable();
+const amountSchema = amountText.nullable();
 const budget = z.object({
   scope: budgetScope,
   subjectId: z.uuid(),
@@ -34,10 +34,10 @@ const budget = z.object({
    */
   enforced: z.boolean(),
   /** Null if the subject has no budget. */
-  limitUsd: amount,
-  spentUsd: amount,
-  reservedUsd: amount,
-  remainingUsd: amount,
+  limitUsd: amountSchema,
+  spentUsd: amountSchema,
+  reservedUsd: amountSchema,
+  remainingUsd: amountSchema,
   /** Percent of the limit, rounded down to an integer. A string, because it may be large. */
   spentPercent: z.string().regex(/^\d+$/).nullable(),
   /**
@@ -59,7 +59,7 @@ export const budgetPage = z.object({
   nextCursor: z.string().nullable(),
 });
 
-const refused = z.object({ outcome: z.literal("not_allowed") });
+const notAllowedAnswer = z.object({ outcome: z.literal("not_allowed") });
 export const budgetsAnswer = z.union([
   z.object({
     outcome: z.literal("read"),
@@ -68,12 +68,12 @@ export const budgetsAnswer = z.union([
     keysVisible: z.boolean(),
     budgets: z.array(budget.extend({ position: z.array(z.string()) })),
   }),
-  refused,
+  notAllowedAnswer,
 ]);
-const changed = z.union([
+const changeAnswer = z.union([
   z.object({ outcome: z.enum(["changed", "unchanged", "not_found"]) }),
-  z.object({ outcome: z.literal("changed_meanwhile"), limitUsd: amount }),
-  refused,
+  z.object({ outcome: z.literal("changed_meanwhile"), limitUsd: amountSchema }),
+  notAllowedAnswer,
 ]);
 
 const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
@@ -88,7 +88,7 @@ export async function readBudgets(
   context: AppLoadContext,
   { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
 ) {
-  const after = positionOf(cursor, { read: readPosition, requestId: context.requestId });
+  const after = parseCursor(cursor, { read: readPosition, requestId: context.requestId });
   const args = { after, page_size: limit + 1, scopes: budgetScope.options };
   const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: budgetsAnswer });
   return budgetPageOf(context, { answer, limit });
@@ -99,8 +99,8 @@ export function budgetPageOf(
   context: AppLoadContext,
   { answer, limit }: { answer: z.output<typeof budgetsAnswer>; limit: number },
 ) {
-  const { outcome: _, budgets: found, ...page } = allowed(context, answer);
-  const { records, nextCursor } = pageOf(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
+  const { outcome: _, budgets: found, ...page } = requireAllowed(context, answer);
+  const { records, nextCursor } = buildPage(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
   const budgets: Budget[] = records.map(({ position: __, ...budget }) => budget);
   return { ...page, budgets, nextCursor };
 }
@@ -122,30 +122,30 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "enforced", value: ({ enforced }) => String(enforced) },
 ];
 
-const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
-const readLimit = z.preprocess(blank, amount);
+const trimToNull = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
+const limitFieldSchema = z.preprocess(trimToNull, amountSchema);
 
-const ofSubject = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
+const subjectSchema = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
 /** The database derives a label's id from its text. */
-const ofLabel = z.object({ scope: z.literal("label"), label: z.string().trim() });
+const labelSchema = z.object({ scope: z.literal("label"), label: z.string().trim() });
 
-const limits = z.strictObject({
+const limitsSchema = z.strictObject({
   monthlyBudgetUsd: budgetAmount.nullable(),
   previousBudgetUsd: budgetAmount.nullable(),
 });
 
 /** The request body that sets one budget, as parsed by `parseBudgets`. */
 export const budgetChange = z.discriminatedUnion("scope", [
-  ofSubject.extend(limits.shape).strict(),
-  ofLabel.extend({ label: z.string().regex(labelPattern), ...limits.shape }).strict(),
+  subjectSchema.extend(limitsSchema.shape).strict(),
+  labelSchema.extend({ label: z.string().regex(labelPattern), ...limitsSchema.shape }).strict(),
 ]);
 
 /** The fields of one budget's form. */
 export const budgetForm = z.intersection(
-  z.discriminatedUnion("scope", [ofSubject, ofLabel]),
+  z.discriminatedUnion("scope", [subjectSchema, labelSchema]),
   z.object({
     /** The limit when the form was rendered, or empty if there was none. */
-    readUsd: readLimit,
+    readUsd: limitFieldSchema,
     intent: z.enum(["save", "remove"]),
     limitUsd: z.string().default(""),
   }),
@@ -157,7 +157,7 @@ export function readBudgetAmount(typed: string): string | null {
   return parsed.success ? parsed.data : null;
 }
 
-export type BudgetSubject = z.infer<typeof ofSubject> | z.infer<typeof ofLabel>;
+export type BudgetSubject = z.infer<typeof subjectSchema> | z.infer<typeof labelSchema>;
 
 /**
  * Sets or removes one budget, unless it has changed since the member saw it.
@@ -170,9 +170,9 @@ export async function changeBudget(
   const { of, limitUsd: limit_usd, readUsd: read_limit_usd, ...member } = change;
   const subject = of.scope === "label" ? { subject: null, label: of.label } : { subject: of.subjectId };
   const args = { scope: of.scope, ...subject, limit_usd, read_limit_usd };
-  const answer = allowed(
+  const answer = requireAllowed(
     context,
-    await callAsMember(context, { member, name: "change_budget", args, schema: changed }),
+    await callAsMember(context, { member, name: "change_budget", args, schema: changeAnswer }),
   );
   if (answer.outcome === "changed_meanwhile") return answer;
   const { outcome } = answer;
@@ -180,7 +180,7 @@ export async function changeBudget(
   throw problem("NOT_FOUND", { requestId: context.requestId });
 }
 
-function allowed<Answer extends { outcome: string }>(
+function requireAllowed<Answer extends { outcome: string }>(
   { requestId }: AppLoadContext,
   answer: Answer,
 ): Exclude<Answer, { outcome: "not_allowed" }> {

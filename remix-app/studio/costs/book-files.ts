@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { type CsvColumn, csvFile } from "../../http/csv.ts";
+import { type CsvColumn, createCsvResponse } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { listCostRecords, listProviderInvoices, reconcileCosts } from "./book.ts";
@@ -20,7 +20,7 @@ export function costFile(
   { reader, name, range: { from, to }, filter }: FileOf & { range: { from: string; to: string }; filter: ImportFilter },
 ): Promise<Response> {
   const pages = eachPage((cursor) => listCostRecords(context, { reader, query: { from, to, limit, cursor }, filter }));
-  return csvFile(columnsIn(reader, costColumns), { name, pages });
+  return createCsvResponse(selectBookColumns(reader, costColumns), { name, pages });
 }
 
 /** Returns a file of the book's invoices. */
@@ -29,7 +29,7 @@ export function invoiceFile(
   { reader, name, filter }: FileOf & { filter: ImportFilter },
 ): Promise<Response> {
   const pages = eachPage((cursor) => listProviderInvoices(context, { reader, query: { limit, cursor }, filter }));
-  return csvFile(columnsIn(reader, invoiceColumns), { name, pages });
+  return createCsvResponse(selectBookColumns(reader, invoiceColumns), { name, pages });
 }
 
 /** Returns a file of all lines of a month's reconciliation. */
@@ -43,10 +43,13 @@ export function reconciliationFile(
     const { records, nextCursor } = await reconcileCosts(context, { reader, query });
     return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
   });
-  return csvFile(cellColumns, { name, pages });
+  return createCsvResponse(cellColumns, { name, pages });
 }
 
 /** Leaves out the app's columns of the platform's records, which belong to no app. */
-function columnsIn<Row>({ workspaceId }: StudioMember, columns: readonly CsvColumn<Row>[]): readonly CsvColumn<Row>[] {
+function selectBookColumns<Row>(
+  { workspaceId }: StudioMember,
+  columns: readonly CsvColumn<Row>[],
+): readonly CsvColumn<Row>[] {
   return workspaceId === platformBookId ? columns.filter(({ name }) => name !== "app" && name !== "app_id") : columns;
 }

@@ -1,5 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { pageOf, positionOf, readCursor, readKeyCursor, writeCursor, writeKeyCursor } from "../../http/list-page.ts";
+import {
+  buildPage,
+  parseCursor,
+  readCursor,
+  readKeyCursor,
+  writeCursor,
+  writeKeyCursor,
+} from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import type { ImportFilter } from "./import-filter.ts";
@@ -30,7 +37,7 @@ export async function listProviderCosts(context: AppLoadContext, { reader, query
     args,
     schema: listedCosts,
   });
-  return { ...page, ...pageOf(page.records, { limit: query.limit, cursorOf: cursorOfCost }) };
+  return { ...page, ...buildPage(page.records, { limit: query.limit, cursorOf: cursorOfCost }) };
 }
 
 /**
@@ -46,7 +53,7 @@ export async function listCostRecords(context: AppLoadContext, { reader, query, 
     args,
     schema: listedCostRecords,
   });
-  return pageOf(records, { limit: query.limit, cursorOf: cursorOfCost });
+  return buildPage(records, { limit: query.limit, cursorOf: cursorOfCost });
 }
 
 function costArgs(
@@ -60,7 +67,7 @@ function listArgs(
   { requestId }: AppLoadContext,
   { query: { limit, cursor }, filter = {} }: Pick<InvoiceQuery, "query"> & { filter: InvoiceQuery["filter"] },
 ) {
-  return { before: positionOf(cursor, { read: readCursor, requestId }), page_size: limit + 1, filter };
+  return { before: parseCursor(cursor, { read: readCursor, requestId }), page_size: limit + 1, filter };
 }
 
 const cursorOfCost = ({ occurredAt, id }: CostRecord) => writeCursor({ createdAt: occurredAt, id });
@@ -77,7 +84,7 @@ export async function listProviderInvoices(context: AppLoadContext, { reader, qu
     args,
     schema: listedInvoices,
   });
-  return { ...page, ...pageOf(page.records, { limit: query.limit, cursorOf: cursorOfInvoice }) };
+  return { ...page, ...buildPage(page.records, { limit: query.limit, cursorOf: cursorOfInvoice }) };
 }
 
 const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });
@@ -97,7 +104,7 @@ export async function listInvoiceShares(
     args,
     schema: listedInvoiceShares,
   });
-  return pageOf(records, { limit: query.limit, cursorOf: cursorOfInvoice });
+  return buildPage(records, { limit: query.limit, cursorOf: cursorOfInvoice });
 }
 
 /**
@@ -115,16 +122,16 @@ export async function reconcileCosts(
     args: {
       given_from: from ?? null,
       given_to: to ?? null,
-      after: positionOf(cursor, { read: readMonth, requestId: context.requestId }),
+      after: parseCursor(cursor, { read: parseMonthCursor, requestId: context.requestId }),
       page_size: limit + 1,
     },
     schema: listedReconciliation,
   });
   const cursorOf = ({ month, provider }: ReconciledMonth) => writeKeyCursor([month, provider]);
-  return { ...page, ...pageOf(page.records, { limit, cursorOf }) };
+  return { ...page, ...buildPage(page.records, { limit, cursorOf }) };
 }
 
-function readMonth(cursor: string): string[] | null {
+function parseMonthCursor(cursor: string): string[] | null {
   const position = readKeyCursor(cursor, { length: 2 });
   return /^(?!0000)\d{4}-(0[1-9]|1[0-2])$/.test(position?.[0] ?? "") ? position : null;
 }

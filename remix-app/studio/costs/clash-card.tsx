@@ -18,7 +18,7 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
           const record = clash.kind === "invoice" ? `Invoice ${clash.reference}` : `Cost ${clash.externalRunId}`;
           return (
             <li key={`${provider} ${accountId} ${record}`} className="wrap-anywhere max-w-prose">
-              <span className="font-medium">{record}</span>: recorded for {both(spellings)}
+              <span className="font-medium">{record}</span>: recorded for {formatSpellings(spellings)}
               {accountId === null ? "" : ` (account ${accountId})`}.{" "}
               {clash.kind === "invoice"
                 ? "We count the one recorded first. If these are two different invoices, enter the second again with its own reference."
@@ -32,7 +32,7 @@ export function ClashCard({ clashes }: { clashes: readonly Clash[] }) {
 }
 
 /** Formats the spellings for display: both “OpenAI” and “openai”. */
-function both(spellings: readonly string[]): string {
+function formatSpellings(spellings: readonly string[]): string {
   const quoted = spellings.map((spelling) => `“${spelling}”`);
   return quoted.length === 2 ? `both ${quoted.join(" and ")}` : quoted.join(", ");
 }

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
 import { percentOf, subtractAmounts } from "./difference.ts";
@@ -35,12 +35,12 @@ export async function compareCosts(
       given_from: from ?? null,
       given_to: to ?? null,
       of_provider: provider ?? null,
-      after: positionOf(cursor, { read, requestId: context.requestId })?.[0] ?? null,
+      after: parseCursor(cursor, { read, requestId: context.requestId })?.[0] ?? null,
       page_size: limit + 1,
     },
     schema: listedComparison,
   });
-  const { records, nextCursor } = pageOf(found, { limit, cursorOf: (last) => writeKeyCursor([last.provider]) });
+  const { records, nextCursor } = buildPage(found, { limit, cursorOf: (last) => writeKeyCursor([last.provider]) });
   return {
     overall: totals.providers === 0 ? null : withDifference(totals),
     providers: records.map((record) => ({ provider: record.provider, ...withDifference(record) })),

@@ -1,9 +1,9 @@
 import type { ReactNode } from "react";
 import type { DataColumn } from "../../ui/data-table.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Dotted } from "../../ui/facts.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
 import { columnDecimals, countOf, formatMoney } from "../../ui/format-amount.ts";
-import { Day, Moment } from "../../ui/moment.tsx";
+import { RelativeTime, UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { ratesText } from "./cost-import/import-facts.ts";
 import { originalText } from "./import-files.ts";
@@ -28,8 +28,8 @@ export function CostList({
         <>
           <span className="break-all font-medium">{externalRunId}</span>
           <span className="block text-muted text-small">
-            <Dotted facts={[provider, service, appName]} /> ·{" "}
-            {granularity === "account_day" ? <Day at={occurredAt} /> : <Moment at={occurredAt} />}
+            <DotSeparated facts={[provider, service, appName]} /> ·{" "}
+            {granularity === "account_day" ? <UtcDay at={occurredAt} /> : <RelativeTime at={occurredAt} />}
           </span>
           {file ? <ImportedFile file={file} imports={imports} /> : null}
         </>
@@ -79,7 +79,7 @@ function ImportedFile({ file, imports }: { file: NonNullable<CostRecord["import"
       <a className="link break-all" href={`${imports}/${file.id}`}>
         {file.file}
       </a>
-      , imported by <bdi>{who}</bdi> <Moment at={file.importedAt} />
+      , imported by <bdi>{who}</bdi> <RelativeTime at={file.importedAt} />
       {rates ? ` at ${rates}` : null}
     </span>
   );
@@ -100,7 +100,7 @@ function RecordStatus({ record }: { record: CostRecord }) {
       {revision > 1 ? (
         <span className="text-muted text-small sm:block">
           {" "}
-          corrected {revision === 2 ? "once" : `${revision - 1} times`}, as of <Moment at={observedAt} />
+          corrected {revision === 2 ? "once" : `${revision - 1} times`}, as of <RelativeTime at={observedAt} />
         </span>
       ) : null}
     </>

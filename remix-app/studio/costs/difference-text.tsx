@@ -1,7 +1,7 @@
-import { exactUsd, formatUsd, withMinus } from "../../ui/format-amount.ts";
+import { formatExactUsd, formatUsd, typesetMinus } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
 import { formatPercent } from "./difference.ts";
-import { rounds } from "./reconciliation.ts";
+import { isBelowHalfCent } from "./reconciliation.ts";
 
 /**
  * Shows a difference in dollars and in percent. The exact values are available on hover and to assistive technology.
@@ -22,9 +22,9 @@ export function DifferenceText({
       {percent === null ? null : (
         <>
           {" "}
-          <span className="whitespace-nowrap text-muted text-small" title={`${withMinus(percent)}%`}>
+          <span className="whitespace-nowrap text-muted text-small" title={`${typesetMinus(percent)}%`}>
             <span aria-hidden="true">{formatPercent(percent)}</span>
-            <span className="sr-only">{withMinus(percent)} percent</span>
+            <span className="sr-only">{typesetMinus(percent)} percent</span>
           </span>
         </>
       )}
@@ -45,13 +45,13 @@ export function RoundedDifference({
   percent: string | null;
   decimals: number;
 }) {
-  if (usd === null || !rounds(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
+  if (usd === null || !isBelowHalfCent(usd)) return <DifferenceText usd={usd} percent={percent} decimals={decimals} />;
   return (
     <>
-      <span aria-hidden="true" className="amount" title={exactUsd(usd)}>
+      <span aria-hidden="true" className="amount" title={formatExactUsd(usd)}>
         {formatUsd("0", decimals)}
       </span>
-      <span className="sr-only">{exactUsd(usd)}</span>
+      <span className="sr-only">{formatExactUsd(usd)}</span>
     </>
   );
 }

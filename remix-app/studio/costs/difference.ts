@@ -1,5 +1,5 @@
 import { add, type Decimal, formatDecimal, parseDecimal, roundHalfEven } from "#shared/decimal.ts";
-import { withMinus } from "../../ui/format-amount.ts";
+import { typesetMinus } from "../../ui/format-amount.ts";
 
 /** The number of decimals of a non-terminating percentage. */
 const percentDecimals = 12;
@@ -24,7 +24,7 @@ export function formatPercent(percent: string): string {
   const value = Number(percent);
   if (value === 0) return "0%";
   const options = Math.abs(value) < 1 ? { maximumSignificantDigits: 2 } : { maximumFractionDigits: 1 };
-  return `${withMinus(value.toLocaleString("en", { ...options, signDisplay: "always" }))}%`;
+  return `${typesetMinus(value.toLocaleString("en", { ...options, signDisplay: "always" }))}%`;
 }
 
 function divide(part: Decimal, whole: Decimal): Decimal {

@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { type CsvColumn, csvFile } from "../../http/csv.ts";
+import { type CsvColumn, createCsvResponse } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import type { StudioMember } from "../studio-reader.ts";
 import { listCostRecords, listInvoiceShares } from "./book.ts";
@@ -43,7 +43,7 @@ function chargeOfCost({ externalRunId, amountUsd, occurredAt, ...cost }: Counted
     recordId: externalRunId,
     billedUsd: "0",
     effectiveUsd: amountUsd,
-    ...daysOf(day, day),
+    ...toChargePeriod(day, day),
     category: "Usage",
     frequency: "Usage-Based",
     description: `Cost that ${cost.provider} stated`,
@@ -67,7 +67,7 @@ function chargeOfInvoice({ id, reference, kind, inMonth, provider, accountId, ..
     service: null,
     billedUsd: inMonth.amountUsd,
     effectiveUsd: "0",
-    ...daysOf(inMonth.firstDay, inMonth.lastDay),
+    ...toChargePeriod(inMonth.firstDay, inMonth.lastDay),
     category: kind === "invoice" ? "Purchase" : "Credit",
     frequency: "One-Time",
     description: `${kind === "invoice" ? "Invoice" : "Credit note"} ${reference}`,
@@ -75,7 +75,7 @@ function chargeOfInvoice({ id, reference, kind, inMonth, provider, accountId, ..
   };
 }
 
-function daysOf(first: string, last: string): { from: string; to: string } {
+function toChargePeriod(first: string, last: string): { from: string; to: string } {
   const end = new Date(Date.parse(last) + 24 * 60 * 60 * 1000).toISOString();
   return { from: `${first}T00:00:00Z`, to: end.replace(".000", "") };
 }
@@ -137,5 +137,5 @@ export function focusFile(
     for await (const page of costs) yield page.filter(({ counted }) => counted).map(chargeOfCost);
     for await (const page of invoices) yield page.filter(({ replacedBy }) => replacedBy === null).map(chargeOfInvoice);
   }
-  return csvFile(focusColumns(month), { name: `focus-${month}`, pages: pages() });
+  return createCsvResponse(focusColumns(month), { name: `focus-${month}`, pages: pages() });
 }

@@ -12,7 +12,7 @@ export function originalText({ amount, currency }: Original): string {
 }
 
 /** Returns an amount's conversion rate, such as 1.08 USD/EUR, as a list that is empty for USD. */
-function rateIn(rates: Record<string, string>) {
+function createRateFormatter(rates: Record<string, string>) {
   return ({ currency }: Original) => (rates[currency] === undefined ? [] : [`${rates[currency]} USD/${currency}`]);
 }
 
@@ -37,7 +37,10 @@ export const costColumns: readonly CsvColumn<CostRecord>[] = [
   { name: "original_amounts", value: ({ original }) => original?.map(originalText).join("; ") },
   { name: "file", value: (cost) => cost.import?.file },
   { name: "time_zone", value: (cost) => cost.import?.timeZone },
-  { name: "usd_rates", value: ({ original, import: file }) => original?.flatMap(rateIn(file?.rates ?? {})).join("; ") },
+  {
+    name: "usd_rates",
+    value: ({ original, import: file }) => original?.flatMap(createRateFormatter(file?.rates ?? {})).join("; "),
+  },
 ];
 
 export const comparisonColumns: readonly CsvColumn<ComparedCosts & { provider: string }>[] = [

@@ -1,4 +1,4 @@
-import { rangeOfFile } from "../range.ts";
+import { requireValidRange } from "../range.ts";
 
 /** The UTC month that a page is about, as YYYY-MM. */
 export interface MonthChoice {
@@ -20,9 +20,9 @@ export function readMonth(url: URL, { now }: { now: Date }): MonthChoice {
   return { month: shiftMonth(current, -1), current, fault };
 }
 
-/** Reads the month in a file's URL. @throws Response like {@link rangeOfFile} */
+/** Reads the month in a file's URL. @throws Response like {@link requireValidRange} */
 export function readFileMonth(request: Request, context: { requestId: string }): MonthChoice {
-  return rangeOfFile(readMonth(new URL(request.url), { now: new Date() }), context);
+  return requireValidRange(readMonth(new URL(request.url), { now: new Date() }), context);
 }
 
 /** Returns the month `months` months later, or earlier for a negative number. */

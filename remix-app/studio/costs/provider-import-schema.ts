@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { amountText } from "../../ui/format-amount.ts";
 
-const count = z.number().int();
-const window = { from: z.string(), to: z.string() };
+const countSchema = z.number().int();
+const windowFields = { from: z.string(), to: z.string() };
 
 export const importedFile = z.object({
   id: z.uuid(),
@@ -32,7 +32,7 @@ const costRecord = z.object({
   observedAt: z.string(),
   recordedAt: z.string(),
   /** How often this record has been written. */
-  revision: count,
+  revision: countSchema,
   /**
    * Whether totals include the record. A daily cost replaces the runs of its account and day. A daily cost without a
    * service also replaces that day's costs per service.
@@ -44,7 +44,7 @@ const costRecord = z.object({
    * The number and amount of the records that this daily total replaces: the day's runs and, if the total names no
    * service, also the day's totals per service.
    */
-  replaces: z.object({ records: count, amountUsd: amountText }).nullable(),
+  replaces: z.object({ records: countSchema, amountUsd: amountText }).nullable(),
   /** The amounts before conversion; null if all were USD. */
   original: z.array(z.object({ currency: z.string(), amount: amountText })).nullable(),
   /** The file that the record comes from; null for records sent through the API. */
@@ -54,8 +54,13 @@ export type CostRecord = z.output<typeof costRecord>;
 
 export const listedCosts = z.object({
   outcome: z.literal("listed"),
-  ...window,
-  totals: z.object({ amountUsd: amountText, records: count, replacedRecords: count, replacedUsd: amountText }),
+  ...windowFields,
+  totals: z.object({
+    amountUsd: amountText,
+    records: countSchema,
+    replacedRecords: countSchema,
+    replacedUsd: amountText,
+  }),
   records: z.array(costRecord),
 });
 
@@ -101,8 +106,8 @@ export const listedInvoices = z.object({
      * in the month.
      */
     amountUsd: amountText,
-    records: count,
-    replacedRecords: count,
+    records: countSchema,
+    replacedRecords: countSchema,
   }),
   records: z.array(invoiceRecord),
 });
@@ -119,10 +124,10 @@ const reconciledMonth = z.object({
   invoicedUsd: amountText,
   importedDifferenceUsd: amountText.nullable(),
   invoicedDifferenceUsd: amountText,
-  runs: count,
+  runs: countSchema,
   /** The number of imported records included in `importedUsd`. */
-  importedRecords: count,
-  invoices: count,
+  importedRecords: countSchema,
+  invoices: countSchema,
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
@@ -133,9 +138,9 @@ const reconciledMonth = z.object({
       importedDifferenceUsd: amountText.nullable(),
       invoicedDifferenceUsd: amountText,
       /** Null if some of the provider's runs in the month name no account. */
-      runs: count.nullable(),
-      importedRecords: count,
-      invoices: count,
+      runs: countSchema.nullable(),
+      importedRecords: countSchema,
+      invoices: countSchema,
     }),
   ),
 });
@@ -151,20 +156,20 @@ export type Clash = z.output<typeof clash>;
 
 export const listedReconciliation = z.object({
   outcome: z.literal("listed"),
-  ...window,
+  ...windowFields,
   clashes: z.array(clash),
   totals: z.object({
     meteredUsd: amountText.nullable(),
     importedUsd: amountText,
     invoicedUsd: amountText,
-    records: count,
+    records: countSchema,
   }),
   records: z.array(reconciledMonth),
 });
 
 export const listedComparison = z.object({
   outcome: z.literal("listed"),
-  totals: z.object({ meteredUsd: amountText.nullable(), importedUsd: amountText, providers: count }),
+  totals: z.object({ meteredUsd: amountText.nullable(), importedUsd: amountText, providers: countSchema }),
   records: z.array(z.object({ provider: z.string(), meteredUsd: amountText.nullable(), importedUsd: amountText })),
 });
 

@@ -127,12 +127,15 @@ function isBilledTogether(
     : state === "invoice_missing" && accounts.some(({ accountId, invoices }) => accountId === null && invoices > 0);
 }
 
-type Amounts = Omit<ReconciledCell, "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"> & {
+type CellAmounts = Omit<
+  ReconciledCell,
+  "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"
+> & {
   runs: number;
   open: boolean;
 };
 
-function cellOf({ runs, open, ...cell }: Amounts): Omit<ReconciledCell, "repeats"> {
+function cellOf({ runs, open, ...cell }: CellAmounts): Omit<ReconciledCell, "repeats"> {
   const { meteredUsd, importedDifferenceUsd } = cell;
   return {
     ...cell,
@@ -143,22 +146,22 @@ function cellOf({ runs, open, ...cell }: Amounts): Omit<ReconciledCell, "repeats
   };
 }
 
-function stateOf(cell: Omit<Amounts, "open">): CellState {
+function stateOf(cell: Omit<CellAmounts, "open">): CellState {
   if (cell.importedRecords === 0 && cell.invoices === 0) {
     return cell.meteredUsd !== null && isZero(cell.meteredUsd) ? "agrees" : "nothing_reported";
   }
   if ([cell.meteredUsd ?? "0", cell.importedUsd, cell.invoicedUsd].every(isZero)) return "agrees";
   if (cell.importedRecords === 0) return "costs_missing";
   if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
-  if (!rounds(cell.invoicedDifferenceUsd)) return "invoice_differs";
+  if (!isBelowHalfCent(cell.invoicedDifferenceUsd)) return "invoice_differs";
   // If the cell has no metered runs, or metering is hidden, it has no metering difference.
   const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
-  if (!rounds(metered)) return "metering_differs";
+  if (!isBelowHalfCent(metered)) return "metering_differs";
   return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";
 }
 
 /** Returns whether an amount is less than half a cent in either direction. */
-export function rounds(amount: string): boolean {
+export function isBelowHalfCent(amount: string): boolean {
   return Math.abs(Number(amount)) < 0.005;
 }
 

@@ -1,7 +1,7 @@
 import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
-import { exactCredits, formatCredits } from "../../ui/format-amount.ts";
+import { formatCredits, formatExactCredits } from "../../ui/format-amount.ts";
 
 /**
  * A balance that became low or empty, as returned by `ai.sweep_credit_alerts`. Amounts are exact strings in credits.
@@ -41,7 +41,7 @@ export function creditAlertMail(
         }
       : {
           subject: owned ? "A workspace is low on credits" : "You’re low on credits",
-          news: `${owner} has fewer than ${exactCredits(threshold)} credits left.`,
+          news: `${owner} has fewer than ${formatExactCredits(threshold)} credits left.`,
           consequence: `Once the credits are used up, requests are refused with 402 insufficient_credits. ${ask}`,
         };
   const parts: MailParts = {

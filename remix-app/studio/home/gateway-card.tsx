@@ -1,11 +1,11 @@
 import { Card } from "../../ui/card.tsx";
-import { Copyable } from "../../ui/code-block.tsx";
+import { CopyableText } from "../../ui/code-block.tsx";
 
 /** Shows the URL where programs call the gateway. */
 export function GatewayCard({ url }: { url: string }) {
   return (
     <Card title="Call the gateway" lead="Works with any OpenAI client.">
-      <Copyable label="Base URL" text={url} />
+      <CopyableText label="Base URL" text={url} />
       <p className="mt-4">
         <a href="/docs/api" className="link">
           API reference

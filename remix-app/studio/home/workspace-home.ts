@@ -7,12 +7,12 @@ import { listedKeys } from "../keys/keys.ts";
 import { type Range, readRange } from "../range.ts";
 import { callAsMember, refusal, type StudioMember } from "../studio-reader.ts";
 import {
-  daysEachOf,
+  chooseDaysPerColumn,
+  getMaxRows,
   type Overview,
   overviewAnswer,
   overviewArguments,
   overviewOf,
-  shownRows,
 } from "../usage/overview.ts";
 
 /** A workspace's progress towards its first request, for members who manage its keys. */
@@ -54,13 +54,13 @@ export async function readWorkspaceHome(
 ): Promise<WorkspaceHome> {
   const range = readRange(new URL(context.env.BASE_URL), { now });
   const by = "model";
-  const query = { range, by, daysEach: daysEachOf(range, by) } as const;
+  const query = { range, by, daysEach: chooseDaysPerColumn(range, by) } as const;
   const found = await callAsMember(context, {
     member,
     name: "read_workspace_home",
     args: {
       ...overviewArguments(query),
-      max_rows: shownRows(by),
+      max_rows: getMaxRows(by),
       max_budgets: budgetsRead,
       budget_scopes: budgetScope.options,
     },

@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
 import { columnDecimals, countOf } from "../../ui/format-amount.ts";
-import { Day } from "../../ui/moment.tsx";
+import { UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { percentOf } from "../costs/difference.ts";
@@ -28,7 +28,7 @@ export function InvoiceComparison({
   return (
     <div className="space-y-3">
       <p className="text-muted">
-        <Day at={firstDay} /> to <Day at={lastDay} /> (UTC)
+        <UtcDay at={firstDay} /> to <UtcDay at={lastDay} /> (UTC)
       </p>
       <dl className="space-y-2 sm:max-w-120">
         <Row term="Metered (all accounts of this provider)">

@@ -6,22 +6,22 @@ import { invoiceRecord } from "../costs/provider-import-schema.ts";
 import { readStudio, type StudioMember } from "../studio-reader.ts";
 import type { InvoiceDraft } from "./invoice-form.ts";
 
-const count = z.number().int();
-const day = z.string();
+const countSchema = z.number().int();
+const daySchema = z.string();
 
 /** The costs that were metered, imported and invoiced in an invoice's period. */
-const comparison = z.object({
-  firstDay: day,
-  lastDay: day,
+const comparisonSchema = z.object({
+  firstDay: daySchema,
+  lastDay: daySchema,
   /** Null if the workspace hides provider costs. */
   meteredUsd: amountText.nullable(),
   importedUsd: amountText,
-  importedRecords: count,
+  importedRecords: countSchema,
   importedDifferenceUsd: amountText,
   otherInvoicesUsd: amountText,
-  otherInvoices: count,
+  otherInvoices: countSchema,
 });
-export type InvoiceComparison = z.output<typeof comparison>;
+export type InvoiceComparison = z.output<typeof comparisonSchema>;
 
 const listedApps = z.object({
   outcome: z.literal("listed"),
@@ -43,19 +43,19 @@ export async function listLinkedApps(context: AppLoadContext, member: StudioMemb
   return apps;
 }
 
-const reviewed = z.object({
+const reviewedAnswer = z.object({
   outcome: z.literal("reviewed"),
   reviewedAt: z.string(),
   appName: z.string().nullable(),
   /** The stored invoice for the same app, provider, account and reference, and the fields that differ. */
   kept: invoiceRecord.nullable(),
   differs: z.array(z.string()).nullable(),
-  comparison: comparison.nullable(),
+  comparison: comparisonSchema.nullable(),
 });
-export type InvoiceReview = z.output<typeof reviewed>;
+export type InvoiceReview = z.output<typeof reviewedAnswer>;
 
 const reviewAnswer = z.union([
-  reviewed,
+  reviewedAnswer,
   z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) }),
   /** The invoice entered under “Replaces” cannot be replaced. */
   z.object({ outcome: z.literal("cannot_replace"), param: z.enum(["replaces", "kind"]), message: z.string() }),
@@ -85,7 +85,7 @@ const readAnswer = z.union([
     outcome: z.literal("read"),
     invoice: invoiceRecord,
     recorded: recorder.nullable(),
-    comparison: comparison.nullable(),
+    comparison: comparisonSchema.nullable(),
   }),
   z.object({ outcome: z.literal("not_found") }),
 ]);

@@ -1,5 +1,5 @@
 import { dayText, exactTimeText } from "../../http/date-text.ts";
-import { exactUsd } from "../../ui/format-amount.ts";
+import { formatExactUsd } from "../../ui/format-amount.ts";
 import { platformBookId } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
@@ -30,10 +30,10 @@ export function invoiceFacts(
     ["Reference", invoice.reference],
     ["Kind", kindNames[invoice.kind]],
     ...(invoice.replaces === null ? [] : [["Replaces", invoice.replaces] satisfies [string, string]]),
-    ["Amount", exactUsd(signedAmount(invoice))],
+    ["Amount", formatExactUsd(signedAmount(invoice))],
     ["Issued on", invoice.issuedOn && dayText(invoice.issuedOn)],
     ["Period", periodOf(invoice)],
-    ["Reviewed at", secondText(invoice.reviewedAt)],
+    ["Reviewed at", formatExactTime(invoice.reviewedAt)],
   ];
 }
 
@@ -54,7 +54,7 @@ export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "
 }
 
 /** Formats a time to the second. Returns an empty text for an empty time. */
-export function secondText(at: string): string {
+export function formatExactTime(at: string): string {
   return at && exactTimeText(at);
 }
 

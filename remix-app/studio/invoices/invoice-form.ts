@@ -18,7 +18,7 @@ const messages: Record<InvoiceField, string> = {
   periodStart: "Enter the period’s first day, or leave it empty",
   periodEnd: "Enter the period’s last day, or leave it empty",
 };
-const missing: Partial<Record<InvoiceField, string>> = {
+const missingMessages: Partial<Record<InvoiceField, string>> = {
   provider: "Enter the provider",
   reference: "Enter the invoice’s reference",
   amountUsd: "Enter the amount",
@@ -47,7 +47,7 @@ export function readInvoiceForm(form: FormData): {
   for (const { path, code, message } of parsed.error.issues) {
     const field = path[0] as InvoiceField;
     if (errors[field]) continue;
-    errors[field] = typed[field] === "" ? (missing[field] ?? messages[field]) : messages[field];
+    errors[field] = typed[field] === "" ? (missingMessages[field] ?? messages[field]) : messages[field];
     if (field === "amountUsd" && plainAmount.test(typed.amountUsd)) {
       errors.amountUsd = "Enter at most 12 digits before the decimal point";
     }

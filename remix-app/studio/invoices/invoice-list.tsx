@@ -1,8 +1,8 @@
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { Dotted } from "../../ui/facts.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
-import { Day, Moment } from "../../ui/moment.tsx";
+import { RelativeTime, UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import { kindNames, periodOf, signedAmount } from "./invoice-facts.ts";
@@ -28,7 +28,7 @@ export function InvoiceList({
             {reference}
           </a>
           <span className="block text-muted text-small">
-            <Dotted
+            <DotSeparated
               facts={[
                 provider,
                 appName,
@@ -42,12 +42,12 @@ export function InvoiceList({
       ),
     },
     { label: "Account", cell: ({ accountId }) => <span className="break-all">{accountId ?? "None"}</span> },
-    { label: "Issued", cell: ({ issuedOn }) => <Day at={issuedOn} /> },
+    { label: "Issued", cell: ({ issuedOn }) => <UtcDay at={issuedOn} /> },
     {
       label: "Period",
       cell: (invoice) => <span className="tabular-nums">{periodOf(invoice)}</span>,
     },
-    { label: "Reviewed", cell: ({ reviewedAt }) => <Moment at={reviewedAt} /> },
+    { label: "Reviewed", cell: ({ reviewedAt }) => <RelativeTime at={reviewedAt} /> },
     {
       label: "Amount",
       numeric: true,

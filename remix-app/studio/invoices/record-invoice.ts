@@ -112,7 +112,7 @@ export async function enterInvoice(
   if (form.get("step") === "edit") return { at: "form", typed, errors: {} };
   const { draft } = read;
   const reviewedAt = utcTime.safeParse(form.get("reviewedAt"));
-  if (!reviewedAt.success) return review(context, { member, typed, draft });
+  if (!reviewedAt.success) return openReview(context, { member, typed, draft });
   const invoice = { ...draft, reviewedAt: reviewedAt.data };
   const answer = await storeInvoice(context, { member, invoice, change }).catch((error: unknown) => {
     if (isUnavailable(error)) return null;
@@ -135,7 +135,7 @@ export async function enterInvoice(
       if (field) return { at: "form", typed, errors: { [field]: answer.message } };
       // For example, the app was unlinked after the review, or the form's review time did not come from us. Reviews the
       // invoice again, which shows any remaining error.
-      return review(context, { member, typed, draft });
+      return openReview(context, { member, typed, draft });
     }
   }
 }
@@ -145,14 +145,14 @@ async function reviewUnconfirmed(
   context: AppLoadContext,
   invoice: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
 ): Promise<InvoiceEntry> {
-  const entry = await review(context, invoice).catch((error: unknown) => {
+  const entry = await openReview(context, invoice).catch((error: unknown) => {
     if (!isUnavailable(error)) throw error;
     throw problem("UNAVAILABLE", { requestId: context.requestId, detail: unconfirmedInvoice });
   });
   return entry.at === "review" ? { ...entry, isUnconfirmed: true } : entry;
 }
 
-async function review(
+async function openReview(
   context: AppLoadContext,
   { member, typed, draft }: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
 ): Promise<InvoiceEntry> {

@@ -2,7 +2,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { TextArea } from "../../ui/field.tsx";
-import { ExactTime, Moment } from "../../ui/moment.tsx";
+import { ExactTime, RelativeTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import type { ApprovalState } from "./approval.ts";
 
@@ -33,7 +33,7 @@ export function ApprovalCard({
         lead={
           <>
             Requested on <ExactTime at={requestedAt} /> by <bdi>{requestedBy ?? "a former member"}</bdi> (
-            <Moment at={requestedAt} />
+            <RelativeTime at={requestedAt} />
             ). We’ll email you the decision. Any existing keys keep working.
           </>
         }
@@ -58,8 +58,9 @@ export function ApprovalCard({
       <div className="space-y-4">
         {request?.state === "declined" && request.answeredAt ? (
           <Notice tone="warn">
-            The request from <ExactTime at={request.requestedAt} /> was declined <Moment at={request.answeredAt} />.
-            Reason: <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
+            The request from <ExactTime at={request.requestedAt} /> was declined{" "}
+            <RelativeTime at={request.answeredAt} />. Reason:{" "}
+            <span className="wrap-anywhere whitespace-pre-line">{request.declineReason}</span>
           </Notice>
         ) : null}
         <AccountForm action={action} className="max-w-120 space-y-4" noValidate>

@@ -40,7 +40,7 @@ export type ApprovalForm = z.infer<typeof approvalFormSchema>;
 
 /** Returns the state of a workspace's approval. @throws Response 403 FORBIDDEN, 503 UNAVAILABLE */
 export function readApproval(context: AppLoadContext, member: StudioMember): Promise<ApprovalState> {
-  return call(context, { member, name: "read_key_approval" });
+  return callApproval(context, { member, name: "read_key_approval" });
 }
 
 /**
@@ -58,14 +58,14 @@ export function changeApprovalRequest(
 ): Promise<ApprovalState> {
   if (form.intent === "withdraw") {
     const args = { requested_at: form.requestedAt };
-    return call(context, { member, name: "withdraw_key_approval_request", args });
+    return callApproval(context, { member, name: "withdraw_key_approval_request", args });
   }
   const { note } = form;
   const email = approvalRequestMail({ requester, workspaceName, note }, mailSite(context.env));
-  return call(context, { member, name: "request_key_approval", args: { note, email } });
+  return callApproval(context, { member, name: "request_key_approval", args: { note, email } });
 }
 
-async function call(
+async function callApproval(
   context: AppLoadContext,
   request: { member: StudioMember; name: string; args?: object },
 ): Promise<ApprovalState> {

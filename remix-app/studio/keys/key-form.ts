@@ -3,22 +3,26 @@ import { JsonNumber } from "#shared/exact-json.ts";
 import type { ModelChoices } from "../model-choice/model-choices.ts";
 import { type NewKey, newKeySchema } from "./key-schema.ts";
 
-const blank = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : undefined);
-const number = z.preprocess(blank, z.coerce.number({ error: "Enter a number" }).optional());
-const amount = z.preprocess(blank, z.string().optional()).transform((text) => text && new JsonNumber(text));
-const lines = z.preprocess(blank, z.string().optional()).transform((text) => text?.split(/[\s,]+/).filter(Boolean));
-const day = z.preprocess(blank, z.iso.date({ error: "Enter a day" }).optional());
+const trimToUndefined = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : undefined);
+const numberField = z.preprocess(trimToUndefined, z.coerce.number({ error: "Enter a number" }).optional());
+const amountField = z
+  .preprocess(trimToUndefined, z.string().optional())
+  .transform((text) => text && new JsonNumber(text));
+const listField = z
+  .preprocess(trimToUndefined, z.string().optional())
+  .transform((text) => text?.split(/[\s,]+/).filter(Boolean));
+const dayField = z.preprocess(trimToUndefined, z.iso.date({ error: "Enter a day" }).optional());
 
 /** The fields of a new key's form as strings, which {@link newKeySchema} then validates. */
-const form = z.object({
+const keyFormSchema = z.object({
   name: z.string().default(""),
-  environment: z.preprocess(blank, z.string().optional()),
-  entityId: z.preprocess(blank, z.string().optional()),
-  expiresOn: day,
-  requestsPerMinute: number,
-  tokensPerMinute: number,
-  monthlyBudgetUsd: amount,
-  allowedAddresses: lines,
+  environment: z.preprocess(trimToUndefined, z.string().optional()),
+  entityId: z.preprocess(trimToUndefined, z.string().optional()),
+  expiresOn: dayField,
+  requestsPerMinute: numberField,
+  tokensPerMinute: numberField,
+  monthlyBudgetUsd: amountField,
+  allowedAddresses: listField,
   strict: z
     .literal("on")
     .optional()
@@ -51,7 +55,7 @@ export function readKeyForm(fields: FormData, choices: ModelChoices): KeyFormRes
   const allowedModels = choices.mode === "selected" ? [...choices.allow] : undefined;
   const none: Record<string, string> =
     allowedModels?.length === 0 ? { models: "Select at least one model, or choose all models" } : {};
-  const texts = form.safeParse(Object.fromEntries(fields));
+  const texts = keyFormSchema.safeParse(Object.fromEntries(fields));
   if (!texts.success) return { errors: { ...byField(texts.error.issues), ...none } };
   const { expiresOn, ...rest } = texts.data;
   const expiresAt = expiresOn ? `${expiresOn}T00:00:00Z` : undefined;

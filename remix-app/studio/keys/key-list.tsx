@@ -2,9 +2,9 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ConfirmCard } from "../../ui/confirm-card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Dotted } from "../../ui/facts.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { KeySummary } from "./key-schema.ts";
 
@@ -63,7 +63,7 @@ export function KeyList({ keys, mayRotate, path, page }: KeyListProps) {
         { label: "Name", cell: (key) => <KeyName data={key} {...{ mayRotate, path, page }} /> },
         {
           label: "Last used",
-          cell: ({ lastUsedAt }) => (lastUsedAt ? <Moment at={lastUsedAt} /> : "Never"),
+          cell: ({ lastUsedAt }) => (lastUsedAt ? <RelativeTime at={lastUsedAt} /> : "Never"),
         },
         { label: "Spent this month", numeric: true, cell: (key) => <KeySpend data={key} /> },
         { label: "Expires", cell: (key) => <Expiry data={key} /> },
@@ -83,7 +83,7 @@ function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"
       <bdi className={isLive(key) ? "font-medium" : "text-muted"}>{key.name}</bdi>
       <code className="block break-all font-mono font-normal text-muted text-small">{key.prefix}…</code>
       <span className="block font-normal text-muted text-small">
-        <Dotted facts={factsOf(key)} /> · created <Moment at={key.createdAt} />
+        <DotSeparated facts={factsOf(key)} /> · created <RelativeTime at={key.createdAt} />
         {key.createdBy ? (
           <>
             {" "}
@@ -120,11 +120,11 @@ function Expiry({ data: { agent, expiresAt, state } }: { data: KeySummary }) {
   if (agent?.endsAt) {
     return (
       <>
-        Connection ends <Moment at={agent.endsAt} />
+        Connection ends <RelativeTime at={agent.endsAt} />
       </>
     );
   }
-  return expiresAt ? <Moment at={expiresAt} /> : "Never";
+  return expiresAt ? <RelativeTime at={expiresAt} /> : "Never";
 }
 
 /**

@@ -7,13 +7,16 @@ import { amountText } from "../../ui/format-amount.ts";
 import { agentTool } from "../agents/agent-schema.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 
-const perMinute = z.number().int().min(1).max(1_000_000_000);
+const rateLimitSchema = z.number().int().min(1).max(1_000_000_000);
 
 /** An IP address, or a CIDR network without bits set after its prefix. */
-const address = z.string().max(64).refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
+const networkSchema = z
+  .string()
+  .max(64)
+  .refine(isNetworkAddress, "must be an address or a network, such as 192.0.2.0/24");
 
 /** The latest expiry. Later times have a year of more than four digits in UTC. */
-const lastMoment = Date.parse("9999-12-31T23:59:59Z");
+const maxExpiryMs = Date.parse("9999-12-31T23:59:59Z");
 
 /** The request body that creates a key. Parse its JSON with `parseBudgets`, which keeps all digits of the budget. */
 export const newKeySchema = z.strictObject({
@@ -30,12 +33,12 @@ export const newKeySchema = z.strictObject({
   expiresAt: z.iso
     .datetime({ offset: true })
     .refine((text) => Date.parse(text) > Date.now(), "must be in the future")
-    .refine((text) => Date.parse(text) <= lastMoment, "must be before the year 10000")
+    .refine((text) => Date.parse(text) <= maxExpiryMs, "must be before the year 10000")
     .nullish(),
-  requestsPerMinute: perMinute.nullish(),
-  tokensPerMinute: perMinute.nullish(),
+  requestsPerMinute: rateLimitSchema.nullish(),
+  tokensPerMinute: rateLimitSchema.nullish(),
   monthlyBudgetUsd: budgetAmount.nullish(),
-  allowedAddresses: z.array(address).max(100).nullish(),
+  allowedAddresses: z.array(networkSchema).max(100).nullish(),
   /** Refuses requests with parameters or tools that the provider would not receive. */
   strict: z.boolean().nullish(),
   /** The entity label of all runs with this key. The label's budget can then refuse the key's requests. */
@@ -46,7 +49,7 @@ export type NewKey = z.infer<typeof newKeySchema>;
 
 export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
 
-const moment = exactUtcText.nullable();
+const nullableTimeSchema = exactUtcText.nullable();
 
 /** A key's details for its managers, as returned by `ai.key_summary`. */
 export const keySummary = z.object({
@@ -56,9 +59,9 @@ export const keySummary = z.object({
   environment: z.string(),
   createdAt: exactUtcText,
   createdBy: z.string().nullable(),
-  lastUsedAt: moment,
-  expiresAt: moment,
-  revokedAt: moment,
+  lastUsedAt: nullableTimeSchema,
+  expiresAt: nullableTimeSchema,
+  revokedAt: nullableTimeSchema,
   replacedBy: z.uuid().nullable(),
   state: z.enum(["active", "replaced", "expired", "revoked"]),
   allowedModels: z.array(z.string()).nullable(),
@@ -73,7 +76,7 @@ export const keySummary = z.object({
    */
   spentThisMonthUsd: amountText.nullable(),
   /** The coding agent that renews the key, and when its login ends; null once the login has ended. */
-  agent: z.object({ tool: agentTool, host: z.string(), endsAt: moment }).nullable(),
+  agent: z.object({ tool: agentTool, host: z.string(), endsAt: nullableTimeSchema }).nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
   /** The amounts are exact strings. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
@@ -108,7 +111,7 @@ export function isNetworkAddress(text: string): boolean {
 
 /** Returns an address's bits as digits, or null for an address that no caller can have. */
 function bitsOf(address: string): string | null {
-  if (isIPv4(address)) return digits(address.split(".").map(Number), 8);
+  if (isIPv4(address)) return toBinaryDigits(address.split(".").map(Number), 8);
   if (!isIPv6(address) || address.includes("%")) return null;
   // URL normalizes IPv6 addresses (RFC 5952).
   const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1);
@@ -116,13 +119,13 @@ function bitsOf(address: string): string | null {
   const groups = (part: string) => part.split(":").filter(Boolean);
   const [before, after] = [groups(head), groups(tail ?? "")];
   const between = Array<string>(8 - before.length - after.length).fill("0");
-  const bits = digits(
+  const bits = toBinaryDigits(
     [...before, ...between, ...after].map((group) => Number.parseInt(group, 16)),
     16,
   );
   return bits.startsWith("0".repeat(80) + "1".repeat(16)) ? null : bits;
 }
 
-function digits(numbers: number[], size: number): string {
+function toBinaryDigits(numbers: number[], size: number): string {
   return numbers.map((number) => number.toString(2).padStart(size, "0")).join("");
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 
-const listed = z.object({
+const listAnswer = z.object({
   outcome: z.literal("listed"),
   /** The number of keys that work. */
   count: z.number().int(),
@@ -12,7 +12,7 @@ const listed = z.object({
 });
 
 /** The keys of a workspace that a person made and that still work. */
-type KeysOfCreator = Omit<z.output<typeof listed>, "outcome">;
+type KeysOfCreator = Omit<z.output<typeof listAnswer>, "outcome">;
 
 /**
  * Lists the keys of a workspace that a person made and that still work. Keys of coding agents are left out, because
@@ -27,7 +27,7 @@ export async function listKeysOfCreator(
     member,
     name: "list_keys_of_creator",
     args: { creator_id: creatorId },
-    schema: z.union([listed, z.object({ outcome: z.literal("not_allowed") })]),
+    schema: z.union([listAnswer, z.object({ outcome: z.literal("not_allowed") })]),
   });
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId: context.requestId });
   return { count: answer.count, keys: answer.keys };

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { createAiKey, type NewAiCredential } from "#shared/ai-key.ts";
 import type { CsvColumn } from "../../http/csv.ts";
-import { pageOf, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
+import { buildPage, parseCursor, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import { agentsOf, listedAgents } from "../agents/agent-access.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
@@ -10,7 +10,7 @@ import { type UnknownModels, unknownModels } from "../unknown-models.ts";
 import { approvalAnswer, approvalOf } from "./approval.ts";
 import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
 
-const rotated = z.union([
+const rotationAnswer = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
   z.object({
     outcome: z.enum([
@@ -18,18 +18,18 @@ const rotated = z.union([
     ] as const),
   }),
 ]);
-const issued = z.union([unknownModels, rotated]);
+const creationAnswer = z.union([unknownModels, rotationAnswer]);
 export const listedKeys = z.union([
   keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
-const read = z.union([
+const readAnswer = z.union([
   z.object({ outcome: z.literal("read"), approved: z.boolean(), key: keySummary }),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
-const revoked = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
+const revocationAnswer = z.object({ outcome: z.enum(["revoked", "not_allowed", "not_found"]) });
 
-type Refusal = Exclude<z.infer<typeof rotated>["outcome"], "issued">;
+type Refusal = Exclude<z.infer<typeof rotationAnswer>["outcome"], "issued">;
 
 const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: string }> = {
   not_allowed: { code: "FORBIDDEN", detail: "Your role in this workspace doesn’t allow you to manage API keys." },
@@ -53,23 +53,23 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
   too_many: { code: "CONFLICT", detail: "The workspace has 200 active API keys. Revoke some first." },
 };
 
-function refused(outcome: Refusal, { requestId }: AppLoadContext): Response {
+function createRefusalResponse(outcome: Refusal, { requestId }: AppLoadContext): Response {
   const { code, detail } = refusals[outcome];
   return problem(code, { requestId, detail });
 }
 
 /** Throws the same error for a malformed id as for an unknown key. */
 function requireKeyId(keyId: string, context: AppLoadContext): void {
-  if (!z.uuid().safeParse(keyId).success) throw refused("not_found", context);
+  if (!z.uuid().safeParse(keyId).success) throw createRefusalResponse("not_found", context);
 }
 
 const hex = ({ hash }: NewAiCredential) => Buffer.from(hash).toString("hex");
 
 function readIssued(
-  answer: z.output<typeof rotated>,
+  answer: z.output<typeof rotationAnswer>,
   { context, text }: { context: AppLoadContext; text: string },
 ): IssuedKey {
-  if (answer.outcome !== "issued") throw refused(answer.outcome, context);
+  if (answer.outcome !== "issued") throw createRefusalResponse(answer.outcome, context);
   return { key: answer.key, secret: text };
 }
 
@@ -84,7 +84,7 @@ export async function createKey(
 ): Promise<IssuedKey | UnknownModels> {
   const created = await createAiKey();
   const args = { key, lookup: created.lookup, secret_hash: hex(created) };
-  const answer = await callAsMember(context, { member, name: "issue_key", args, schema: issued });
+  const answer = await callAsMember(context, { member, name: "issue_key", args, schema: creationAnswer });
   if (answer.outcome === "unknown_models") return answer;
   return readIssued(answer, { context, text: created.text });
 }
@@ -101,7 +101,7 @@ export async function rotateKey(
   requireKeyId(keyId, context);
   const created = await createAiKey();
   const args = { key_id: keyId, overlap_seconds: overlapSeconds, lookup: created.lookup, secret_hash: hex(created) };
-  const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: rotated });
+  const answer = await callAsMember(context, { member, name: "rotate_key", args, schema: rotationAnswer });
   return readIssued(answer, { context, text: created.text });
 }
 
@@ -112,8 +112,8 @@ export async function revokeKey(
 ): Promise<void> {
   requireKeyId(keyId, context);
   const args = { key_id: keyId };
-  const { outcome } = await callAsMember(context, { member, name: "revoke_key", args, schema: revoked });
-  if (outcome !== "revoked") throw refused(outcome, context);
+  const { outcome } = await callAsMember(context, { member, name: "revoke_key", args, schema: revocationAnswer });
+  if (outcome !== "revoked") throw createRefusalResponse(outcome, context);
 }
 
 /**
@@ -125,8 +125,8 @@ export async function requireKey(
   { keyId, ...member }: StudioMember & { keyId: string },
 ): Promise<{ key: KeySummary; approved: boolean }> {
   requireKeyId(keyId, context);
-  const answer = await callAsMember(context, { member, name: "read_key", args: { key_id: keyId }, schema: read });
-  if (answer.outcome !== "read") throw refused(answer.outcome, context);
+  const answer = await callAsMember(context, { member, name: "read_key", args: { key_id: keyId }, schema: readAnswer });
+  if (answer.outcome !== "read") throw createRefusalResponse(answer.outcome, context);
   return { key: answer.key, approved: answer.approved };
 }
 
@@ -145,15 +145,15 @@ export async function listKeys(
 
 /** Returns the position at which a page of keys begins. @throws Response 400 INVALID_REQUEST for an invalid cursor */
 function keyPosition(cursor: string | undefined, { requestId }: AppLoadContext) {
-  return positionOf(cursor, { read: readCursor, requestId });
+  return parseCursor(cursor, { read: readCursor, requestId });
 }
 
 function keyPageOf(
   context: AppLoadContext,
   { answer, limit }: { answer: z.output<typeof listedKeys>; limit: number },
 ): KeyPage {
-  if (answer.outcome !== "listed") throw refused(answer.outcome, context);
-  const { records: keys, nextCursor } = pageOf(answer.keys, { limit, cursorOf: writeCursor });
+  if (answer.outcome !== "listed") throw createRefusalResponse(answer.outcome, context);
+  const { records: keys, nextCursor } = buildPage(answer.keys, { limit, cursorOf: writeCursor });
   return { approval: answer.approval, keys, nextCursor };
 }
 

@@ -30,7 +30,7 @@ export interface PickerView extends ModelChoices {
  * The maximum number of fields in a form with a picker: two lists of up to a hundred models, plus the form's other
  * fields.
  */
-export const pickerFields = 260;
+export const maxPickerFields = 260;
 
 export const modelsShown = 25;
 

@@ -1,11 +1,11 @@
 import type { ReactNode } from "react";
 import { Button } from "../../ui/button.tsx";
-import { Dotted } from "../../ui/facts.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
 import { SearchField } from "../../ui/search-form.tsx";
 import type { PickerView } from "./model-choices.ts";
 import type { ModelRow } from "./model-options.ts";
 
-const kinds = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
+const kindLabels = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
 
 /** Returns why a model cannot be called even when it is selected, or null. */
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {
@@ -131,7 +131,7 @@ function ModelLine({
         <span className={stopped ? "text-muted" : "font-medium"}>{name}</span>{" "}
         {name === id ? null : <code className="font-mono text-muted text-small">{id}</code>}
         <span className="block text-muted text-small">
-          <Dotted facts={[kind ? kinds[kind] : "", stopped]} />
+          <DotSeparated facts={[kind ? kindLabels[kind] : "", stopped]} />
         </span>
       </Mark>
       {denies ? (

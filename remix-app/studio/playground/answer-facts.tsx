@@ -43,7 +43,7 @@ function durationOf(milliseconds: number): string {
  * @param props.schemaValid the gateway's verdict; if undefined, only the JSON syntax is checked
  */
 export function StructuredAnswer({ text, schemaValid }: { text: string; schemaValid: boolean | undefined }) {
-  const value = parsed(text);
+  const value = tryParseJson(text);
   const check = checkSchema(value !== undefined, schemaValid);
   const Icon = check.good ? CircleCheck : TriangleAlert;
   return (
@@ -67,7 +67,7 @@ function checkSchema(isJson: boolean, schemaValid: boolean | undefined): { good:
     : { good: false, text: "It doesn’t match the schema." };
 }
 
-function parsed(text: string): unknown {
+function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -33,7 +33,7 @@ export function readChatForm(
 ): { body: ChatBody; added: ChatMessage[] } | { errors: FieldErrors } {
   const errors: FieldErrors = {};
   const settings = readSettings(form, errors);
-  const added = readAdded(form, conversation, errors);
+  const added = readAddedMessages(form, conversation, errors);
   if (Object.keys(errors).length > 0) return { errors };
   const { model, ...rest } = settings;
   return { body: { model, messages: [...systemOf(form), ...conversation, ...added], ...rest }, added };
@@ -45,7 +45,7 @@ export function readChatForm(
  */
 export function draftChat(form: FormData, conversation: readonly ChatMessage[]): ChatBody {
   const { model, ...rest } = readSettings(form, {});
-  const added = readAdded(form, conversation, {});
+  const added = readAddedMessages(form, conversation, {});
   const history = added.length > 0 ? conversation : conversation.slice(0, lastQuestion(conversation) + 1);
   const allMessages = [...history, ...added];
   const messages = allMessages.length > 0 ? allMessages : [{ role: "user" as const, content: "Hello" }];
@@ -105,7 +105,7 @@ function readFormat(form: FormData, errors: FieldErrors): ChatBody["response_for
   return undefined;
 }
 
-function readAdded(form: FormData, conversation: readonly ChatMessage[], errors: FieldErrors): ChatMessage[] {
+function readAddedMessages(form: FormData, conversation: readonly ChatMessage[], errors: FieldErrors): ChatMessage[] {
   const calls = openToolCalls(conversation);
   if (calls.length > 0) {
     return calls.map(({ id }, index) => {

@@ -1,5 +1,5 @@
 import { type FormEvent, useEffect, useState } from "react";
-import { PageAccount } from "../../ui/account-form.tsx";
+import { PageAccountField } from "../../ui/account-form.tsx";
 import { ButtonLink } from "../../ui/button.tsx";
 import { draftChat, readChatForm } from "./chat-form.ts";
 import { type Entry, openToolCalls } from "./chat-message.ts";
@@ -83,7 +83,7 @@ export function ChatPanel({ workspaceId, gatewayUrl, models, answered }: PanelPr
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
-        <PageAccount />
+        <PageAccountField />
         <input type="hidden" name="conversation" value={JSON.stringify(chat.entries)} />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />

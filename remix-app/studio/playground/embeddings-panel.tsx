@@ -1,7 +1,7 @@
 import type { FormEvent } from "react";
-import { PageAccount } from "../../ui/account-form.tsx";
+import { PageAccountField } from "../../ui/account-form.tsx";
 import { TextArea } from "../../ui/field.tsx";
-import { withMinus } from "../../ui/format-amount.ts";
+import { typesetMinus } from "../../ui/format-amount.ts";
 import { AnswerFacts } from "./answer-facts.tsx";
 import type { PanelProps } from "./chat-panel.tsx";
 import { cosine, readEmbedded } from "./embedded-answer.ts";
@@ -41,7 +41,7 @@ export function EmbeddingsPanel({ workspaceId, gatewayUrl, models, answered }: P
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
-        <PageAccount />
+        <PageAccountField />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea
@@ -96,7 +96,7 @@ function Vectors({ embedded, workspaceId }: { embedded: Embedded; workspaceId: s
                 {text}
               </th>
               <td className="py-2 text-right tabular-nums">
-                {withMinus(cosine(first, vectors[index] ?? []).toFixed(3))}
+                {typesetMinus(cosine(first, vectors[index] ?? []).toFixed(3))}
               </td>
             </tr>
           ))}

@@ -14,13 +14,13 @@ interface ErrorFacts {
   retryAfterSeconds?: number | undefined;
 }
 
-const sentences: Record<string, string | ((facts: ErrorFacts) => string)> = {
+const errorSentences: Record<string, string | ((facts: ErrorFacts) => string)> = {
   insufficient_credits:
     "There aren’t enough credits for this request. Lower the output limit, or ask for more credits.",
   budget_exceeded:
     "There isn’t enough left in a budget for this request. Lower the output limit, wait for next month, or raise the budget.",
-  rate_limit_exceeded: (facts) => `The rate limit is reached. Try again ${when(facts)}.`,
-  RATE_LIMITED: (facts) => `The rate limit is reached. Try again ${when(facts)}.`,
+  rate_limit_exceeded: (facts) => `The rate limit is reached. Try again ${formatRetryTime(facts)}.`,
+  RATE_LIMITED: (facts) => `The rate limit is reached. Try again ${formatRetryTime(facts)}.`,
   MFA_REQUIRED: "Your account requires a second factor. Reload this page to continue.",
   UNAUTHENTICATED: "You’re signed out. Reload this page to sign in again.",
   invalid_api_key: "You’re signed out. Reload this page to sign in again.",
@@ -36,16 +36,16 @@ const sentences: Record<string, string | ((facts: ErrorFacts) => string)> = {
   provider_error: "The model’s provider failed. Try again, or choose another model.",
   provider_overloaded: "The model’s provider is overloaded. Try again later, or choose another model.",
   provider_timeout: "The model’s provider didn’t answer in time. Try again, or choose another model.",
-  service_unavailable: (facts) => `The gateway isn’t available right now. Try again ${when(facts)}.`,
-  UNAVAILABLE: (facts) => `The gateway isn’t available right now. Try again ${when(facts)}.`,
-  AUTH_UNAVAILABLE: (facts) => `Your sign-in can’t be checked right now. Try again ${when(facts)}.`,
+  service_unavailable: (facts) => `The gateway isn’t available right now. Try again ${formatRetryTime(facts)}.`,
+  UNAVAILABLE: (facts) => `The gateway isn’t available right now. Try again ${formatRetryTime(facts)}.`,
+  AUTH_UNAVAILABLE: (facts) => `Your sign-in can’t be checked right now. Try again ${formatRetryTime(facts)}.`,
 };
 
 /** Returns one sentence for an error of the gateway or our own server. */
 export function failureOf(facts: ErrorFacts): Failure {
   const { code = "" } = facts;
-  const known = Object.hasOwn(sentences, code) ? sentences[code] : undefined;
-  const sentence = typeof known === "function" ? known(facts) : (known ?? fallback(facts));
+  const known = Object.hasOwn(errorSentences, code) ? errorSentences[code] : undefined;
+  const sentence = typeof known === "function" ? known(facts) : (known ?? describeOtherError(facts));
   return { sentence, requestId: facts.requestId };
 }
 
@@ -69,14 +69,14 @@ export const unreached: Failure = {
   sentence: "The server couldn’t be reached. Check your connection, then try again.",
 };
 
-function fallback({ status, message, param }: ErrorFacts): string {
+function describeOtherError({ status, message, param }: ErrorFacts): string {
   if (status < 400 || status >= 500 || !message) {
     return "Something went wrong on our side. Try again; if it happens again, contact support with the request ID.";
   }
   return `The request was refused: ${message}${param ? ` (${param})` : ""}`;
 }
 
-function when({ retryAfterSeconds }: ErrorFacts): string {
+function formatRetryTime({ retryAfterSeconds }: ErrorFacts): string {
   if (retryAfterSeconds === undefined) return "in a moment";
   return `in ${retryAfterSeconds} ${retryAfterSeconds === 1 ? "second" : "seconds"}`;
 }

@@ -6,11 +6,11 @@ export function pythonLiteral(value: unknown, indent = 0): string {
   if (value === null) return "None";
   if (value === true) return "True";
   if (value === false) return "False";
-  return compose(value, { indent, step: 4, write: pythonLiteral, key: (name) => JSON.stringify(name) });
+  return writeLiteral(value, { indent, step: 4, write: pythonLiteral, key: (name) => JSON.stringify(name) });
 }
 
 export function typescriptLiteral(value: unknown, indent = 0): string {
-  return compose(value, { indent, step: 2, write: typescriptLiteral, key: typescriptKey });
+  return writeLiteral(value, { indent, step: 2, write: typescriptLiteral, key: typescriptKey });
 }
 
 /** Formats a property name as TypeScript. */
@@ -27,7 +27,7 @@ interface Style {
   key: (name: string) => string;
 }
 
-function compose(value: unknown, { indent, step, write, key }: Style): string {
+function writeLiteral(value: unknown, { indent, step, write, key }: Style): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   const inner = indent + step;
   const parts = Array.isArray(value)

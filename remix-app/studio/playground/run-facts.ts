@@ -22,19 +22,19 @@ const unknownUsage: RunFacts = { inputTokens: undefined, outputTokens: undefined
  * JSON.parse with a third argument for the reviver, which contains the source text of primitives. TypeScript's types
  * and older browsers lack it.
  */
-const parse = JSON.parse as (
+const parseWithSource = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
 ) => ReturnType<typeof JSON.parse>;
-const amounts = new Set(["provider_cost_usd", "billed_credits", "costUsd", "billedCredits"]);
+const amountFields = new Set(["provider_cost_usd", "billed_credits", "costUsd", "billedCredits"]);
 
 /**
  * Parses an answer. A run's amounts become strings, which keep digits that a float would lose.
  * @throws SyntaxError
  */
 export function parseAnswer(text: string): ReturnType<typeof JSON.parse> {
-  return parse(text, (key, value, context) =>
-    typeof value === "number" && amounts.has(key) ? (context?.source ?? String(value)) : value,
+  return parseWithSource(text, (key, value, context) =>
+    typeof value === "number" && amountFields.has(key) ? (context?.source ?? String(value)) : value,
   );
 }
 

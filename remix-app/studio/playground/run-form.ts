@@ -22,7 +22,7 @@ const toolCall = z.object({
   type: z.literal("function"),
   function: z.object({ name: z.string(), arguments: z.string() }),
 });
-const message = z.discriminatedUnion("role", [
+const messageSchema = z.discriminatedUnion("role", [
   z.object({ role: z.literal("user"), content: z.string() }),
   z.object({
     role: z.literal("assistant"),
@@ -32,15 +32,15 @@ const message = z.discriminatedUnion("role", [
   }),
   z.object({ role: z.literal("tool"), tool_call_id: z.string(), content: z.string() }),
 ]);
-const count = z.number().optional();
-const facts = z.object({
+const optionalCount = z.number().optional();
+const runFactsSchema = z.object({
   runId: z.string().optional(),
-  inputTokens: count,
-  outputTokens: count,
+  inputTokens: optionalCount,
+  outputTokens: optionalCount,
   costUsd: z.string().optional(),
   billedCredits: z.string().optional(),
-  latencyMs: count,
-  firstTokenMs: count,
+  latencyMs: optionalCount,
+  firstTokenMs: optionalCount,
   schemaValid: z.boolean().optional(),
 });
 /** The conversation so far, carried in the form. It belongs to the browser and is shown only there. */
@@ -57,8 +57,8 @@ const conversationSoFar = z
   .pipe(
     z.array(
       z.object({
-        message,
-        facts: facts.optional(),
+        message: messageSchema,
+        facts: runFactsSchema.optional(),
         structured: z.boolean().optional(),
         note: z.string().optional(),
       }),
@@ -70,9 +70,9 @@ export async function answerForm(context: AppLoadContext, input: PlaygroundForm)
   const { kind, form } = input;
   const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
   const base = { typed, errors: {}, failure: null };
-  if (kind === "speech") return { kind, ...base, ...(await synthesize(context, input)) };
-  if (kind === "embeddings") return { kind, ...base, ...(await embed(context, input)) };
-  const chatAnswer = await chat(context, input);
+  if (kind === "speech") return { kind, ...base, ...(await answerSpeech(context, input)) };
+  if (kind === "embeddings") return { kind, ...base, ...(await answerEmbeddings(context, input)) };
+  const chatAnswer = await answerChat(context, input);
   // The conversation now contains the message, so the form's field is emptied.
   return {
     kind,
@@ -82,7 +82,7 @@ export async function answerForm(context: AppLoadContext, input: PlaygroundForm)
   };
 }
 
-async function chat(context: AppLoadContext, input: PlaygroundForm) {
+async function answerChat(context: AppLoadContext, input: PlaygroundForm) {
   const { form } = input;
   const entries: Entry[] = conversationSoFar.safeParse(form.get("conversation")).data ?? [];
   const read = readChatForm(
@@ -91,18 +91,18 @@ async function chat(context: AppLoadContext, input: PlaygroundForm) {
   );
   if ("errors" in read) return { entries, errors: read.errors };
   const { body, added } = read;
-  const result = await ask(context, { ...input, body }, async (answer) =>
+  const result = await callGateway(context, { ...input, body }, async (answer) =>
     answerEntry(readWholeAnswer(await answer.text()), body),
   );
   if (result.failure) return { entries, failure: result.failure };
   return { entries: [...entries, ...added.map((each) => ({ message: each })), result.read] };
 }
 
-async function synthesize(context: AppLoadContext, input: PlaygroundForm) {
+async function answerSpeech(context: AppLoadContext, input: PlaygroundForm) {
   const read = readSpeechForm(input.form, { maxCharacters: maxPlainSpeechCharacters });
   if ("errors" in read) return { sound: null, errors: read.errors };
   const { body } = read;
-  const result = await ask(context, { ...input, body }, async (answer) => {
+  const result = await callGateway(context, { ...input, body }, async (answer) => {
     const sound = Buffer.from(await answer.arrayBuffer()).toString("base64");
     const type = body.response_format === "wav" ? "audio/wav" : "application/octet-stream";
     return {
@@ -114,23 +114,23 @@ async function synthesize(context: AppLoadContext, input: PlaygroundForm) {
   return result.failure ? { sound: null, failure: result.failure } : { sound: result.read };
 }
 
-async function embed(context: AppLoadContext, input: PlaygroundForm) {
+async function answerEmbeddings(context: AppLoadContext, input: PlaygroundForm) {
   const read = readEmbeddingsForm(input.form);
   if ("errors" in read) return { embedded: null, errors: read.errors };
   const { body } = read;
-  const result = await ask(context, { ...input, body }, async (answer) =>
+  const result = await callGateway(context, { ...input, body }, async (answer) =>
     readEmbedded(await answer.text(), body.input),
   );
   return result.failure ? { embedded: null, failure: result.failure } : { embedded: result.read };
 }
 
-type Read<Value> = { read: Value; failure?: undefined } | { failure: Failure };
+type GatewayResult<Value> = { read: Value; failure?: undefined } | { failure: Failure };
 
-async function ask<Value>(
+async function callGateway<Value>(
   context: AppLoadContext,
   { kind, body, workspaceId, signal }: PlaygroundForm & { body: object },
   read: (answer: Response) => Promise<Value>,
-): Promise<Read<Value>> {
+): Promise<GatewayResult<Value>> {
   const { requestId } = context;
   const call = {
     path: endpoints[kind],

@@ -1,5 +1,5 @@
 import { type FormEvent, useEffect } from "react";
-import { PageAccount } from "../../ui/account-form.tsx";
+import { PageAccountField } from "../../ui/account-form.tsx";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Select, TextArea } from "../../ui/field.tsx";
 import { AnswerFacts } from "./answer-facts.tsx";
@@ -46,7 +46,7 @@ export function SpeechPanel({ workspaceId, gatewayUrl, models, answered }: Panel
         onKeyDown={onKeyDown}
         className="grid grid-cols-1 gap-6 lg:grid-cols-[minmax(0,1fr)_20rem]"
       >
-        <PageAccount />
+        <PageAccountField />
         <div className="min-w-0 space-y-4">
           <FormErrors errors={errors} attempts={attempts} />
           <TextArea

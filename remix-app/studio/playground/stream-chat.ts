@@ -60,14 +60,14 @@ export function postJson(
   const headers = new Headers({ "Content-Type": "application/json", "X-Request-Id": requestId });
   const { account } = document.documentElement.dataset;
   if (account) headers.set(pageAccountHeader, account);
-  return ask(url, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return fetchOrReload(url, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
 /**
  * Fetches from our own server. If the session needs a second factor, reloads the page, which redirects to the challenge
  * and back.
  */
-async function ask(url: string, init: RequestInit = {}): Promise<Response> {
+async function fetchOrReload(url: string, init: RequestInit = {}): Promise<Response> {
   const response = await fetch(url, init);
   if (response.status === 403) {
     const refusal = await response
@@ -87,7 +87,9 @@ async function ask(url: string, init: RequestInit = {}): Promise<Response> {
 export async function findRunFacts(workspaceId: string, requestId: string): Promise<RunFacts | null> {
   for (let tries = 0; tries < settleTries; tries += 1) {
     await new Promise((resolve) => setTimeout(resolve, settleWaitMs));
-    const response = await ask(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(() => null);
+    const response = await fetchOrReload(`/api/v1/workspaces/${workspaceId}/ai/runs?requestId=${requestId}`).catch(
+      () => null,
+    );
     const facts = response?.ok
       ? await response
           .text()

@@ -17,7 +17,7 @@ export interface Chat {
   clear: () => void;
 }
 
-const nothing: AssistantMessage = { role: "assistant", content: null };
+const emptyMessage: AssistantMessage = { role: "assistant", content: null };
 
 /** @param initial the conversation as rendered by the server */
 export function useChat(workspaceId: string, initial: { entries: readonly Entry[]; failure: Failure | null }): Chat {
@@ -35,7 +35,7 @@ export function useChat(workspaceId: string, initial: { entries: readonly Entry[
     const history = [...before, ...added.map((message) => ({ message }))];
     setEntries(history);
     setFailure(null);
-    setComing(nothing);
+    setComing(emptyMessage);
     const paint = paintOncePerFrame();
     const streamed = await streamChat({
       url: `/api/v1/workspaces/${workspaceId}/ai/playground/chat`,

@@ -8,17 +8,17 @@ import { type ModelOptions, modelOptions } from "../model-choice/model-options.t
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type UnknownModels, unknownModels, unknownModelsProblem } from "../unknown-models.ts";
 
-const perMinute = z.number().int().min(1).max(1_000_000_000);
+const rateLimitSchema = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
-const models = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
+const modelListSchema = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
 
 /** A change of a workspace's AI policy. Only the given fields change; null removes a limit. */
 export const policyChange = z
   .strictObject({
-    allowedModels: models.nullable(),
-    deniedModels: models,
-    requestsPerMinute: perMinute.nullable(),
-    tokensPerMinute: perMinute.nullable(),
+    allowedModels: modelListSchema.nullable(),
+    deniedModels: modelListSchema,
+    requestsPerMinute: rateLimitSchema.nullable(),
+    tokensPerMinute: rateLimitSchema.nullable(),
     monthlyBudgetUsd,
     appBudgets: z.array(z.strictObject({ appId: z.uuid(), monthlyBudgetUsd })).max(100),
     providerCostVisible: z.boolean(),

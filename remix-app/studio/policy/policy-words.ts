@@ -8,10 +8,10 @@ export const tokenLimitHint =
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {
   const { allowedModels, deniedModels, requestsPerMinute, tokensPerMinute } = rules;
   return [
-    { label: "Allowed models", text: allowedModels === null ? "All models in your plan" : listed(allowedModels) },
-    { label: "Denied models", text: listed(deniedModels) },
-    { label: "Requests per minute", text: rate(requestsPerMinute) },
-    { label: "Tokens per minute", text: rate(tokensPerMinute) },
+    { label: "Allowed models", text: allowedModels === null ? "All models in your plan" : formatModels(allowedModels) },
+    { label: "Denied models", text: formatModels(deniedModels) },
+    { label: "Requests per minute", text: formatRateLimit(requestsPerMinute) },
+    { label: "Tokens per minute", text: formatRateLimit(tokensPerMinute) },
     { label: "Prompts and answers", text: rules.contentCapture ? "Kept" : "Not kept" },
     { label: "Days kept", text: String(rules.contentRetentionDays) },
     {
@@ -21,11 +21,11 @@ export function policyWords(rules: PolicyRules): { label: string; text: string }
   ];
 }
 
-function listed(models: readonly string[]): string {
+function formatModels(models: readonly string[]): string {
   return models.length === 0 ? "None" : models.join(", ");
 }
 
-function rate(limit: number | null): string {
+function formatRateLimit(limit: number | null): string {
   return limit === null ? "Plan limit" : limit.toLocaleString("en");
 }
 

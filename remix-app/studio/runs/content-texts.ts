@@ -28,18 +28,18 @@ type LooseRecord = z.output<typeof looseRecord>;
 /** Returns the prompt, the tool calls and the answer. Text that is not in a known JSON format is returned unchanged. */
 export function readContent({ prompt, tools, answer }: StoredContent): Record<keyof StoredContent, ContentText[]> {
   return {
-    prompt: read(prompt, { otherwise: "request", of: promptTexts }),
-    tools: read(tools, { otherwise: "tools", of: toolTexts }),
-    answer: read(answer, { otherwise: "answer", of: answerTexts }),
+    prompt: readTexts(prompt, { otherwise: "request", of: promptTexts }),
+    tools: readTexts(tools, { otherwise: "tools", of: toolTexts }),
+    answer: readTexts(answer, { otherwise: "answer", of: answerTexts }),
   };
 }
 
-function read(
+function readTexts(
   text: string | null,
   { otherwise, of }: { otherwise: string; of: (value: unknown) => ContentText[] },
 ): ContentText[] {
   if (text === null) return [];
-  const value = parse(text);
+  const value = tryParseJson(text);
   const texts = value === undefined ? [] : of(value);
   return (texts.length > 0 ? texts : [dataEntry(otherwise, text)]).slice(0, maxTexts);
 }
@@ -124,7 +124,7 @@ function textEntry(who: string, text: string): ContentText {
 
 /** Formats JSON with one line per member, and returns anything else unchanged. */
 function dataEntry(who: string, text: string): ContentText {
-  const value = parse(text);
+  const value = tryParseJson(text);
   return { ...textEntry(who, typeof value === "object" ? (pretty(value) ?? text) : text), code: true };
 }
 
@@ -137,7 +137,7 @@ function pretty(value: unknown): string | undefined {
   }
 }
 
-function parse(text: string): unknown {
+function tryParseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,8 +1,8 @@
 import { exactTimeText } from "../../http/date-text.ts";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
-import { Facts } from "../../ui/facts.tsx";
-import { exactCredits, exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { FactList } from "../../ui/facts.tsx";
+import { formatCount, formatExactCredits, formatExactUsd } from "../../ui/format-amount.ts";
 import { isCostUnknown } from "./pricing.ts";
 import type { PricingLine } from "./pricing-schema.ts";
 import { creditsFormula, itemWords, priceListWords, pricingNoteWords, unitPriceWords } from "./pricing-words.ts";
@@ -19,15 +19,15 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
   const notes = pricingNoteWords(pricing, run);
   const isUnknown = isCostUnknown(run);
   const facts: (readonly [string, string | null])[] = [
-    ["Provider cost", costUsd && (isUnknown ? "Unknown" : exactUsd(costUsd))],
+    ["Provider cost", costUsd && (isUnknown ? "Unknown" : formatExactUsd(costUsd))],
     ["Markup", markup && `×${markup}`],
     ["Credits", isUnknown ? null : creditsFormula(pricing)],
-    ["Billed credits", billedCredits && exactCredits(billedCredits)],
-    ["Credits not billed", Number(unmeteredCredits) > 0 ? exactCredits(unmeteredCredits) : null],
-    ["Reserved credits", reservedCredits && exactCredits(reservedCredits)],
+    ["Billed credits", billedCredits && formatExactCredits(billedCredits)],
+    ["Credits not billed", Number(unmeteredCredits) > 0 ? formatExactCredits(unmeteredCredits) : null],
+    ["Reserved credits", reservedCredits && formatExactCredits(reservedCredits)],
     ...ledger.map(
       ({ kind, credits, createdAt }) =>
-        [`Ledger: ${kind}`, `${exactCredits(credits)} credits charged, ${exactTimeText(createdAt)}`] as const,
+        [`Ledger: ${kind}`, `${formatExactCredits(credits)} credits charged, ${exactTimeText(createdAt)}`] as const,
     ),
   ];
   return (
@@ -53,7 +53,7 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
           empty="No tokens were counted."
           columns={costUsd === null ? [itemColumn, countColumn] : [itemColumn, countColumn, priceColumn, amountColumn]}
         />
-        <Facts facts={facts.flatMap(([term, text]) => (text === null ? [] : [[term, text] as const]))} />
+        <FactList facts={facts.flatMap(([term, text]) => (text === null ? [] : [[term, text] as const]))} />
         {notes.length > 0 ? (
           <ul className="max-w-prose space-y-1">
             {notes.map((note) => (
@@ -80,5 +80,5 @@ const amountColumn: DataColumn<Line> = {
   label: "Amount",
   numeric: true,
   small: "aside",
-  cell: ({ amountUsd }) => (amountUsd === null ? "–" : exactUsd(amountUsd)),
+  cell: ({ amountUsd }) => (amountUsd === null ? "–" : formatExactUsd(amountUsd)),
 };

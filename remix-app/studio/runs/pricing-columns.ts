@@ -8,18 +8,18 @@ import type { RunSummary } from "./run-schema.ts";
 type Value = string | number | null;
 
 type Item = PricingLine["item"];
-type Priced = { pricing: RunPricing; linesByItem: Map<Item, PricingLine[]> };
+type CachedPricing = { pricing: RunPricing; linesByItem: Map<Item, PricingLine[]> };
 
 /** Caches each run's pricing for all columns. */
-const priced = new WeakMap<RunSummary, Priced>();
+const pricingCache = new WeakMap<RunSummary, CachedPricing>();
 const noLines: readonly PricingLine[] = [];
 
-function pricingFor(run: RunSummary): Priced {
-  const cached = priced.get(run);
+function pricingFor(run: RunSummary): CachedPricing {
+  const cached = pricingCache.get(run);
   if (cached) return cached;
   const pricing = pricingOf(run);
   const found = { pricing, linesByItem: Map.groupBy(pricing.lines, ({ item }) => item) };
-  priced.set(run, found);
+  pricingCache.set(run, found);
   return found;
 }
 

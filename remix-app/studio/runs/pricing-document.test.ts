@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
 import { priceItems, type TokenCounts } from "#shared/money.ts";
-import { exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { formatCount, formatExactUsd } from "../../ui/format-amount.ts";
 import { pricingOf } from "./pricing.ts";
 import { pricingNotes } from "./pricing-schema.ts";
 import { creditsFormula, itemWords, unitPriceWords } from "./pricing-words.ts";
@@ -29,7 +29,7 @@ test("the worked example in docs/pricing.md matches the computed price", () => {
   });
   const pricing = pricingOf(run);
   const rows = pricing.lines.map((line) => {
-    const amount = exactUsd(line.amountUsd ?? "");
+    const amount = formatExactUsd(line.amountUsd ?? "");
     return `| ${itemWords[line.item]} | ${formatCount(line.count ?? 0)} | ${unitPriceWords(line)} | ${amount} |`;
   });
   expect(document).toContain(`|---|---|---|---|\n${rows.join("\n")}\n\nCredits: ${creditsFormula(pricing)}\n`);

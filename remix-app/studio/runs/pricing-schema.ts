@@ -3,18 +3,18 @@ import { attemptFailures } from "#shared/attempt.ts";
 import { priceItems } from "#shared/money.ts";
 import { amountText as amount } from "../../ui/format-amount.ts";
 
-const count = z.number().int();
+const countSchema = z.number().int();
 const price = amount.optional();
-const tokens = count.optional();
+const tokenCountSchema = countSchema.optional();
 
 const route = z.object({
-  position: count,
+  position: countSchema,
   provider: z.string(),
   model: z.string(),
   prices: z.array(
     z.object({
       service_tier: z.string().optional(),
-      min_input_tokens: count,
+      min_input_tokens: countSchema,
       input: amount,
       cached_input: price,
       cache_write: price,
@@ -30,24 +30,24 @@ const route = z.object({
   trusts_stated_cost: z.boolean().optional(),
 });
 
-const charged = z.object({
-  input_tokens: tokens,
-  cached_input_tokens: tokens,
-  cache_write_tokens: tokens,
-  cache_write_1h_tokens: tokens,
-  audio_input_tokens: tokens,
-  image_input_tokens: tokens,
-  output_tokens: tokens,
-  reasoning_tokens: tokens,
-  audio_output_tokens: tokens,
-  fee_requests: tokens,
+const chargedUsageSchema = z.object({
+  input_tokens: tokenCountSchema,
+  cached_input_tokens: tokenCountSchema,
+  cache_write_tokens: tokenCountSchema,
+  cache_write_1h_tokens: tokenCountSchema,
+  audio_input_tokens: tokenCountSchema,
+  image_input_tokens: tokenCountSchema,
+  output_tokens: tokenCountSchema,
+  reasoning_tokens: tokenCountSchema,
+  audio_output_tokens: tokenCountSchema,
+  fee_requests: tokenCountSchema,
   served_tier: z.string().optional(),
   stated_cost_usd: amount.optional(),
 });
 
 /** The result of `ai.run_pricing_facts`. Everything from `markup` on is absent if provider cost is hidden. */
 export const pricingFacts = z.object({
-  cacheWrite1hTokens: count,
+  cacheWrite1hTokens: countSchema,
   exempt: z.boolean(),
   swept: z.boolean(),
   idempotent: z.boolean(),
@@ -55,15 +55,15 @@ export const pricingFacts = z.object({
   reservedCredits: amount.nullable(),
   markup: amount.optional(),
   creditsPerUsd: amount.optional(),
-  route: count.nullish(),
+  route: countSchema.nullish(),
   routes: z.array(route).default([]),
   attempts: z
     .array(
       z.object({
-        route: count,
+        route: countSchema,
         failure: z.enum(attemptFailures).optional(),
         may_have_charged: z.boolean().optional(),
-        charged: charged.optional(),
+        charged: chargedUsageSchema.optional(),
       }),
     )
     .default([]),
@@ -95,10 +95,10 @@ export type PricingNote = (typeof pricingNotes)[number];
  */
 export const pricingLine = z.object({
   /** The call's number in a run with several calls. */
-  call: count.nullable(),
+  call: countSchema.nullable(),
   item: z.enum([...priceItems, "stated_cost", "not_itemised", "rounding"]),
   /** The number of tokens, or of requests that cost a fee. Null for amounts without a count. */
-  count: count.nullable(),
+  count: countSchema.nullable(),
   /** The item whose price applies, if this item has no price of its own. */
   pricedAs: z.enum(priceItems).nullable(),
   /** The price per million tokens, or the fee per request. */
@@ -110,13 +110,13 @@ export type PricingLine = z.infer<typeof pricingLine>;
 
 /** Identifies the prices that applied to a call. */
 export const pricingCall = z.object({
-  call: count,
-  route: count,
+  call: countSchema,
+  route: countSchema,
   provider: z.string(),
   model: z.string(),
   /** As named in the provider's response; null for the default tier. */
   serviceTier: z.string().nullable(),
-  minInputTokens: count,
+  minInputTokens: countSchema,
   multiplier: amount,
 });
 

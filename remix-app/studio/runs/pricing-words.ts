@@ -1,4 +1,4 @@
-import { exactCredits, exactUsd, formatCount } from "../../ui/format-amount.ts";
+import { formatCount, formatExactCredits, formatExactUsd } from "../../ui/format-amount.ts";
 import type { PricingCall, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
 import type { RunSummary } from "./run-schema.ts";
 
@@ -23,7 +23,7 @@ export const itemWords = {
  */
 export function unitPriceWords({ item, unitPriceUsd, pricedAs }: PricingLine): string {
   if (unitPriceUsd === null) return "–";
-  const per = `${exactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
+  const per = `${formatExactUsd(unitPriceUsd)} ${item === "request_fee" ? "each" : "per million"}`;
   return pricedAs === null ? per : `${per} (price of ${itemWords[pricedAs].split(/,| \(/)[0]?.toLowerCase()})`;
 }
 
@@ -89,5 +89,5 @@ export function creditsFormula({ costUsd, markup, billedCredits, unmeteredCredit
   // cost. The formula then shows the billed credits.
   const credits = notes.includes("exempt") && costUsd !== "0" ? unmeteredCredits : billedCredits;
   if (Number(credits) === 0 && Number(costUsd) * Number(markup) > 0) return null;
-  return `${exactUsd(costUsd)} × 10,000 × ${markup} = ${exactCredits(credits)} credits`;
+  return `${formatExactUsd(costUsd)} × 10,000 × ${markup} = ${formatExactCredits(credits)} credits`;
 }

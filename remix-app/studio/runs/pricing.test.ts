@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type ChargedCall, costOfCalls } from "#shared/call-price.ts";
+import { type ChargedCall, computeRunCost } from "#shared/call-price.ts";
 import { add, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
 import { priceItems } from "#shared/money.ts";
 import { isCostUnknown, pricingOf } from "./pricing.ts";
@@ -255,7 +255,7 @@ describe("the pricing notes of a run", () => {
 
 test("the costs of calls equal the costs that settlement records", () => {
   const call = { route: 1, usage: { input_tokens: 1_000, output_tokens: 100 } };
-  expect(costOfCalls({ routes: [demo], credits_per_usd: "12000" }, [call])).toEqual({
+  expect(computeRunCost({ routes: [demo], credits_per_usd: "12000" }, [call])).toEqual({
     cost_usd: "0.0028",
     credits: "33.6",
   });

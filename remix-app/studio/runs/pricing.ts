@@ -1,14 +1,21 @@
-import { bookedUsd, type CallPrice, type ChargedCall, isStated, priceCall, routeOf } from "#shared/call-price.ts";
+import {
+  type CallPrice,
+  type ChargedCall,
+  hasStatedCost,
+  priceCall,
+  roundToStoredUsd,
+  routeOf,
+} from "#shared/call-price.ts";
 import { add, type Decimal, formatDecimal, multiply, parseDecimal } from "#shared/decimal.ts";
-import { priceLines, sumOfLines, type TokenCounts, tierPrices, usageItems } from "#shared/money.ts";
+import { findTierPrices, priceLines, sumOfLines, type TokenCounts, usageItems } from "#shared/money.ts";
 import type { PricingCall, PricingFacts, PricingLine, PricingNote, RunPricing } from "./pricing-schema.ts";
 import type { RunSummary } from "./run-schema.ts";
 
 type Route = PricingFacts["routes"][number];
 type Attempt = PricingFacts["attempts"][number];
-type Charged = NonNullable<Attempt["charged"]>;
+type ChargedUsage = NonNullable<Attempt["charged"]>;
 type PricedCall = { call: ChargedCall; price: CallPrice };
-type Explained = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal };
+type CostExplanation = { lines: PricingLine[]; calls: PricingCall[]; amount: Decimal };
 
 const zero: Decimal = { units: 0n, scale: 0 };
 
@@ -18,9 +25,9 @@ const zero: Decimal = { units: 0n, scale: 0 };
  */
 export function pricingOf(run: RunSummary): RunPricing {
   const { priced, costUsd, billedCredits, unmeteredCredits } = run;
-  const explained = costUsd === null ? null : explain(run, parseDecimal(costUsd));
+  const explained = costUsd === null ? null : explainCost(run, parseDecimal(costUsd));
   return {
-    lines: explained?.lines ?? unpriced(countsOf(run)),
+    lines: explained?.lines ?? createUnpricedLines(countsOf(run)),
     calls: explained?.calls ?? null,
     costUsd,
     markup: priced.markup ?? null,
@@ -32,16 +39,16 @@ export function pricingOf(run: RunSummary): RunPricing {
   };
 }
 
-function explain(run: RunSummary, cost: Decimal): Explained {
-  const found = explainedPart(run, cost);
+function explainCost(run: RunSummary, cost: Decimal): CostExplanation {
+  const found = explainCountedPart(run, cost);
   const rest = add(cost, multiply(found.amount, { units: -1n, scale: 0 }));
   if (rest.units === 0n) return found;
-  const item = comesTo(found.amount, cost) ? "rounding" : "not_itemised";
+  const item = roundsToCost(found.amount, cost) ? "rounding" : "not_itemised";
   return { ...found, lines: [...found.lines, amountLine(item, rest)] };
 }
 
 /** Returns the pricing lines of a run's calls, and the part of the run's cost that the stored counts explain. */
-function explainedPart(run: RunSummary, cost: Decimal): Explained {
+function explainCountedPart(run: RunSummary, cost: Decimal): CostExplanation {
   const { routes, route, attempts } = run.priced;
   const separate = attempts.flatMap((attempt) =>
     attempt.charged ? [chargedCall(attempt.route, attempt.charged)] : [],
@@ -51,7 +58,7 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
     usage: countsOf(run),
     ...(run.servedTier === null ? {} : { servedTier: run.servedTier }),
   };
-  const tokens = { lines: unpriced(together.usage), calls: [], amount: zero };
+  const tokens = { lines: createUnpricedLines(together.usage), calls: [], amount: zero };
   if (routes.length === 0) return tokens;
   if (separate.length > 0) {
     return itemise(
@@ -60,7 +67,7 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
     );
   }
   const prices = isPriceable(routes, together) ? [priceCall(routes, together), ...pricesOfTiers(routes, together)] : [];
-  const price = prices.find(({ amount }) => comesTo(amount, cost));
+  const price = prices.find(({ amount }) => roundsToCost(amount, cost));
   if (price) return itemise(routes, [{ call: together, price }]);
   if (!routeOf(routes, together).trusts_stated_cost) return tokens;
   const stated = { ...together, statedCostUsd: formatDecimal(cost) };
@@ -70,7 +77,7 @@ function explainedPart(run: RunSummary, cost: Decimal): Explained {
 /** Returns whether a call can be priced, either by its route's prices or by the cost that the provider stated. */
 function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
   const route = routeOf(routes, call);
-  return isStated(route, call) || tierPrices(route, call.servedTier).prices.length > 0;
+  return hasStatedCost(route, call) || findTierPrices(route, call.servedTier).prices.length > 0;
 }
 
 /**
@@ -79,14 +86,14 @@ function isPriceable(routes: readonly Route[], call: ChargedCall): boolean {
  */
 function pricesOfTiers(routes: readonly Route[], call: ChargedCall): CallPrice[] {
   const route = routeOf(routes, call);
-  const { prices, multiplier } = tierPrices(route, call.servedTier);
+  const { prices, multiplier } = findTierPrices(route, call.servedTier);
   return prices.map((tier) => {
     const lines = priceLines(call.usage, { tier, multiplier });
     return { route, tier, multiplier, lines, amount: sumOfLines(lines) };
   });
 }
 
-function itemise(routes: readonly Route[], priced: readonly PricedCall[]): Explained {
+function itemise(routes: readonly Route[], priced: readonly PricedCall[]): CostExplanation {
   return {
     lines: priced.flatMap((each, index) => linesOf(each, priced.length > 1 ? index + 1 : null)),
     calls: priced.map(({ call, price }, index) => {
@@ -105,7 +112,7 @@ function tariffOf({ tier, multiplier }: Exclude<CallPrice, { stated: true }>) {
 function linesOf({ call, price }: PricedCall, number: number | null): PricingLine[] {
   const lines =
     "stated" in price
-      ? [...unpriced(call.usage), amountLine("stated_cost", price.amount)]
+      ? [...createUnpricedLines(call.usage), amountLine("stated_cost", price.amount)]
       : price.lines.map(({ item, count, pricedAs, unitPrice, amount }) => ({
           item,
           count,
@@ -120,17 +127,17 @@ function amountLine(item: PricingLine["item"], amount: Decimal): PricingLine {
   return { call: null, item, count: null, pricedAs: null, unitPriceUsd: null, amountUsd: formatDecimal(amount) };
 }
 
-function unpriced(usage: TokenCounts): PricingLine[] {
+function createUnpricedLines(usage: TokenCounts): PricingLine[] {
   return usageItems(usage).map(({ item, count }) => {
     return { call: null, item, count, pricedAs: null, unitPriceUsd: null, amountUsd: null };
   });
 }
 
-function comesTo(exact: Decimal, cost: Decimal): boolean {
-  return formatDecimal(bookedUsd(exact)) === formatDecimal(cost);
+function roundsToCost(exact: Decimal, cost: Decimal): boolean {
+  return formatDecimal(roundToStoredUsd(exact)) === formatDecimal(cost);
 }
 
-function chargedCall(route: number, { served_tier, stated_cost_usd, ...usage }: Charged): ChargedCall {
+function chargedCall(route: number, { served_tier, stated_cost_usd, ...usage }: ChargedUsage): ChargedCall {
   return {
     route,
     usage,
@@ -161,7 +168,7 @@ export function isCostUnknown({ status, usageSource, costUsd, priced }: RunSumma
   return usageSource === "unavailable" && (priced.swept ? Number(costUsd) === 0 : priced.askedProvider);
 }
 
-function notesOf({ status, usageSource, priced }: RunSummary, explained: Explained | null): PricingNote[] {
+function notesOf({ status, usageSource, priced }: RunSummary, explained: CostExplanation | null): PricingNote[] {
   const has = (item: PricingLine["item"]) => explained?.lines.some((line) => line.item === item) ?? false;
   const isUnknown = usageSource === "unavailable" && !priced.swept;
   const notes: Record<PricingNote, boolean> = {

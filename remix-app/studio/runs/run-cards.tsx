@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
-import { Facts } from "../../ui/facts.tsx";
+import { FactList } from "../../ui/facts.tsx";
 import { formatMs } from "../../ui/format-amount.ts";
 import { attemptResult, capitalised, runFacts } from "./run-facts.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
@@ -12,7 +12,7 @@ export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string
   const { detail, more = [], children } = props;
   return (
     <Card title="Details">
-      <Facts facts={[...more, ...runFacts(detail)]} />
+      <FactList facts={[...more, ...runFacts(detail)]} />
       {children}
     </Card>
   );

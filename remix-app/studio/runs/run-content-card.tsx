@@ -1,7 +1,7 @@
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Day, Moment } from "../../ui/moment.tsx";
+import { RelativeTime, UtcDay } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import type { ContentText } from "./content-texts.ts";
 import type { OpenContent, StoredContentFacts } from "./runs.ts";
@@ -36,8 +36,8 @@ export function RunContentCard({
       title="Prompts and answers"
       lead={
         <>
-          This workspace keeps prompts and answers. These are deleted <Moment at={stored.deletedFrom} />, on{" "}
-          <Day at={stored.deletedFrom} />.
+          This workspace keeps prompts and answers. These are deleted <RelativeTime at={stored.deletedFrom} />, on{" "}
+          <UtcDay at={stored.deletedFrom} />.
         </>
       }
     >

@@ -11,14 +11,14 @@ export const statusNames = {
   cancelled: "Canceled",
 } as const satisfies Record<RunSummary["status"], string>;
 
-const sources = {
+const usageSourceTexts = {
   provider: "reported by the provider",
   provider_partial: "partly reported, the rest estimated or unknown",
   estimated_partial: "estimated: the call ended early",
   unavailable: "not available",
 } as const;
 
-const notes = {
+const usageNoteTexts = {
   above_context_window:
     "The provider reported more tokens than the model’s context window, so only the window was counted.",
   above_output_limit: "The answer is longer than the output limit of the request.",
@@ -41,13 +41,13 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
     ["Answered by", provider && `${provider.name}, ${provider.model} (route ${provider.route})`],
     ["Feature", run.feature],
     ["Entity label", run.entityId],
-    ["Called with", calledWith(run)],
+    ["Called with", describeCredential(run)],
     ["App", run.appId && (run.appName ?? `Deleted app ${run.appId}`)],
     [run.keyId ? "Key created by" : "Member", run.memberId && (run.memberName ?? "Deleted account")],
     ["Tokens in", hasTokens && `${formatCount(run.inputTokens)} (${formatCount(run.cachedInputTokens)} cached)`],
     ["Tokens out", hasTokens && `${formatCount(run.outputTokens)} (${formatCount(run.reasoningTokens)} reasoning)`],
-    ["Notes", run.marks.map((mark) => notes[mark]).join(" ")],
-    ["Usage", run.usageSource && capitalised(sources[run.usageSource])],
+    ["Notes", run.marks.map((mark) => usageNoteTexts[mark]).join(" ")],
+    ["Usage", run.usageSource && capitalised(usageSourceTexts[run.usageSource])],
     ["Time to first byte", run.firstByteMs === null ? null : formatMs(run.firstByteMs)],
     ["Total time", run.latencyMs === null ? null : formatMs(run.latencyMs)],
     ["Request ID", run.requestId],
@@ -56,7 +56,7 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
   return facts.flatMap(([name, value]) => (value ? [[name, String(value)]] : []));
 }
 
-function calledWith({ credentialSource, keyId, keyName }: RunSummary): string {
+function describeCredential({ credentialSource, keyId, keyName }: RunSummary): string {
   if (credentialSource === "key") return keyName === null ? `Deleted key ${keyId}` : `Key “${keyName}”`;
   return credentialSource === "app_token" ? "App token" : "Session of a signed-in member";
 }
@@ -66,7 +66,7 @@ export function capitalised(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
-const failures = {
+const failureTexts = {
   unreachable: "couldn’t connect",
   timeout: "timed out",
   connection_lost: "connection lost",
@@ -86,6 +86,6 @@ const failures = {
 
 /** Describes the result of a request to a provider: "401 – key rejected". */
 export function attemptResult({ status, failure }: Pick<RunAttempt, "status" | "failure">): string {
-  const text = failure === null ? "answered" : failures[failure];
+  const text = failure === null ? "answered" : failureTexts[failure];
   return status === null ? `${text.charAt(0).toUpperCase()}${text.slice(1)}` : `${status} – ${text}`;
 }

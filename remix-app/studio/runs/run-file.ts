@@ -3,76 +3,76 @@ import { toExactUtc } from "#shared/utc-time.ts";
 import { type PricingFacts, pricingFacts } from "./pricing-schema.ts";
 import { type RunSummary, runFacts } from "./run-schema.ts";
 
-const text = z.string();
-const count = z.number();
-const time = text.transform(toExactUtc);
+const textSchema = z.string();
+const countSchema = z.number();
+const timeSchema = textSchema.transform(toExactUtc);
 const { credentialSource, executionMode, status, usageSource, marks } = runFacts.shape;
 
 /** The values of a row, in the order of `ai.list_run_rows`. */
 const summaryFields: Record<keyof typeof runFacts.shape, z.ZodType> = {
-  id: text,
-  requestId: text,
-  createdAt: time,
-  settledAt: time.nullable(),
-  model: text,
-  feature: text,
-  entityId: text.nullable(),
+  id: textSchema,
+  requestId: textSchema,
+  createdAt: timeSchema,
+  settledAt: timeSchema.nullable(),
+  model: textSchema,
+  feature: textSchema,
+  entityId: textSchema.nullable(),
   credentialSource,
   executionMode,
-  keyId: text.nullable(),
-  keyName: text.nullable(),
-  appId: text.nullable(),
-  appName: text.nullable(),
-  memberId: text.nullable(),
-  memberName: text.nullable(),
-  userId: text.nullable(),
-  provider: text.nullable(),
+  keyId: textSchema.nullable(),
+  keyName: textSchema.nullable(),
+  appId: textSchema.nullable(),
+  appName: textSchema.nullable(),
+  memberId: textSchema.nullable(),
+  memberName: textSchema.nullable(),
+  userId: textSchema.nullable(),
+  provider: textSchema.nullable(),
   streamed: z.boolean(),
   status,
-  httpStatus: count.nullable(),
-  errorCode: text.nullable(),
+  httpStatus: countSchema.nullable(),
+  errorCode: textSchema.nullable(),
   usageSource,
-  inputTokens: count,
-  cachedInputTokens: count,
-  outputTokens: count,
-  reasoningTokens: count,
-  audioInputTokens: count,
-  audioOutputTokens: count,
-  cacheWriteTokens: count,
-  imageInputTokens: count,
-  feeRequests: count,
-  servedTier: text.nullable(),
+  inputTokens: countSchema,
+  cachedInputTokens: countSchema,
+  outputTokens: countSchema,
+  reasoningTokens: countSchema,
+  audioInputTokens: countSchema,
+  audioOutputTokens: countSchema,
+  cacheWriteTokens: countSchema,
+  imageInputTokens: countSchema,
+  feeRequests: countSchema,
+  servedTier: textSchema.nullable(),
   marks,
-  billedCredits: text,
-  unmeteredCredits: text,
-  costUsd: text.nullable(),
-  firstByteMs: count.nullable(),
-  latencyMs: count.nullable(),
+  billedCredits: textSchema,
+  unmeteredCredits: textSchema,
+  costUsd: textSchema.nullable(),
+  firstByteMs: countSchema.nullable(),
+  latencyMs: countSchema.nullable(),
 };
 
 /** The values of a row after those of {@link summaryFields}, in their order. */
 const pricedFields: Record<Exclude<keyof PricingFacts, "creditsPerUsd">, z.ZodType> = {
-  cacheWrite1hTokens: count,
+  cacheWrite1hTokens: countSchema,
   exempt: z.boolean(),
   swept: z.boolean(),
   idempotent: z.boolean(),
   askedProvider: z.boolean(),
-  reservedCredits: text.nullable(),
-  markup: text.nullable().transform((markup) => markup ?? undefined),
-  route: count.nullable(),
-  routes: text.nullable().transform(readRoutes),
+  reservedCredits: textSchema.nullable(),
+  markup: textSchema.nullable().transform((markup) => markup ?? undefined),
+  route: countSchema.nullable(),
+  routes: textSchema.nullable().transform(readRoutes),
   attempts: z.union([z.null().transform(() => []), pricingFacts.shape.attempts]),
 };
 
 const summaryNames = Object.keys(summaryFields);
 const pricedNames = Object.keys(pricedFields);
-const values = z.tuple(Object.values({ ...summaryFields, ...pricedFields }) as [z.ZodType]);
+const rowValues = z.tuple(Object.values({ ...summaryFields, ...pricedFields }) as [z.ZodType]);
 
 /**
  * A run in a page of a file, as returned by `ai.list_run_rows`: an array, because names and checks of all values would
  * take longer than everything else. Ids, amounts and times are only written to the file, so any text is accepted.
  */
-export const runRow = values.transform((row: unknown[]): RunSummary => {
+export const runRow = rowValues.transform((row: unknown[]): RunSummary => {
   const priced: Record<string, unknown> = {};
   const run: Record<string, unknown> = {};
   for (let index = 0; index < summaryNames.length; index += 1) run[summaryNames[index] ?? ""] = row[index];

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { type ChargedCall, costOfCalls, type PricedRoute } from "#shared/call-price.ts";
+import { type ChargedCall, computeRunCost, type PricedRoute } from "#shared/call-price.ts";
 import type { TokenCounts } from "#shared/money.ts";
 import { type RunSummary, runSummary } from "./run-schema.ts";
 
@@ -94,7 +94,7 @@ export function pricedRun({
   const sum = (name: keyof TokenCounts) => calls.reduce((total, { usage }) => total + (usage[name] ?? 0), 0);
   const last = calls.at(-1);
   const creditsPerUsd = String(Number(markup) * 10_000);
-  const { cost_usd, credits } = costOfCalls({ routes, credits_per_usd: creditsPerUsd }, calls);
+  const { cost_usd, credits } = computeRunCost({ routes, credits_per_usd: creditsPerUsd }, calls);
   const id = "0199c5b8-0000-7000-8000-000000000000";
   const at = "2026-03-01T12:00:00Z";
   return runSummary.parse({

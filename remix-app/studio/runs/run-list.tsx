@@ -1,6 +1,6 @@
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
-import { Moment } from "../../ui/moment.tsx";
+import { RelativeTime } from "../../ui/moment.tsx";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { isCostUnknown } from "./pricing.ts";
 import { statusNames } from "./run-facts.ts";
@@ -33,7 +33,7 @@ export function RunList(props: { runs: RunSummary[]; runsPath: string; filtered:
                 {run.model}
               </a>
               <span className="block text-muted text-small">
-                {run.feature} · <Moment at={run.createdAt} />
+                {run.feature} · <RelativeTime at={run.createdAt} />
               </span>
             </>
           ),

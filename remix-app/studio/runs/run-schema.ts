@@ -69,7 +69,7 @@ export const runSummary = runFacts.extend({ priced: pricingFacts });
 export type RunSummary = z.infer<typeof runSummary>;
 
 /** A run as returned by the API. */
-const runBody = runFacts.extend({ pricing: runPricing });
+const apiRun = runFacts.extend({ pricing: runPricing });
 
 /** One step of a run: its kind, result and duration, without content. */
 export const runStep = z.object({
@@ -114,9 +114,9 @@ export const runLedgerEntry = z.object({
 });
 
 /** A page of runs, as returned by the API. */
-export const runPage = z.object({ runs: z.array(runBody), nextCursor: z.string().nullable() });
+export const runPage = z.object({ runs: z.array(apiRun), nextCursor: z.string().nullable() });
 /** One run, as returned by the API. attempts and unitPrices are null if the workspace hides provider costs. */
-export const runWithSteps = runBody.extend({
+export const runWithSteps = apiRun.extend({
   steps: z.array(runStep),
   attempts: z.array(runAttempt).nullable(),
   unitPrices: z.array(runUnitPrice).nullable(),

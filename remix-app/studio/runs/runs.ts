@@ -1,10 +1,10 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { type Tariff, tierPrices, unitPrice } from "#shared/money.ts";
+import { computeUnitPrice, findTierPrices, type Tariff } from "#shared/money.ts";
 import { jsonNumber } from "#shared/raw-json.ts";
-import { pageOf, position, positionOf, readCursor, writeCursor } from "../../http/list-page.ts";
+import { buildPage, parseCursor, position, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { exactAmounts } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { callAsMember, readStudio, type StudioMember } from "../studio-reader.ts";
 import { type ContentText, readContent, type StoredContent } from "./content-texts.ts";
 import { pricingOf } from "./pricing.ts";
@@ -47,33 +47,33 @@ export const runDetail = z
     ...detail,
     pricing: pricingOf(detail.run),
     provider: answeredBy && { route: answeredBy.position, name: answeredBy.provider, model: answeredBy.model },
-    unitPrices: answeredBy && unitPricesOf(answeredBy, detail.run.servedTier ?? undefined),
+    unitPrices: answeredBy && listUnitPrices(answeredBy, detail.run.servedTier ?? undefined),
   }));
 
 /** A run with all of its displayed details. attempts, provider and unitPrices are null if provider cost is hidden. */
 export type RunDetail = z.output<typeof runDetail>;
 
-function unitPricesOf(tariff: Tariff, servedTier: string | undefined): RunUnitPrice[] {
-  const { prices, multiplier } = tierPrices(tariff, servedTier);
+function listUnitPrices(tariff: Tariff, servedTier: string | undefined): RunUnitPrice[] {
+  const { prices, multiplier } = findTierPrices(tariff, servedTier);
   return prices.map(({ min_input_tokens, input, output }) => ({
     minInputTokens: min_input_tokens,
-    inputUsd: unitPrice(input, multiplier),
-    outputUsd: unitPrice(output, multiplier),
+    inputUsd: computeUnitPrice(input, multiplier),
+    outputUsd: computeUnitPrice(output, multiplier),
   }));
 }
 
 const notAllowed = z.object({ outcome: z.literal("not_allowed") });
-const listed = z.object({
+const runListResult = z.object({
   outcome: z.literal("listed"),
   runs: z.array(runSummary),
   continueBefore: position.nullish(),
   unknown: z.enum(["keyId", "appId", "memberId", "provider"]).nullish(),
 });
 const pages = {
-  list_runs: z.union([listed, notAllowed]),
-  list_run_rows: z.union([listed.extend({ runs: z.array(runRow) }), notAllowed]),
+  list_runs: z.union([runListResult, notAllowed]),
+  list_run_rows: z.union([runListResult.extend({ runs: z.array(runRow) }), notAllowed]),
 };
-const read = z.union([
+const runReadResult = z.union([
   z.object({ outcome: z.literal("read") }).and(runDetail),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
@@ -86,10 +86,10 @@ const unknownMessages = {
 } as const;
 
 /** The maximum number of runs that a page scans for a filter without an index. */
-const scanLimit = 10_000;
+const maxScannedRuns = 10_000;
 
 /**
- * Returns a page of a workspace's runs, newest first. Each page scans at most {@link scanLimit} runs. If few of them
+ * Returns a page of a workspace's runs, newest first. Each page scans at most {@link maxScannedRuns} runs. If few of them
  * match the filter, a page may be short or empty and still have a next page.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
  */
@@ -124,8 +124,8 @@ function pageArguments(
   { requestId }: AppLoadContext,
   { filter, limit, cursor }: Omit<RunPageQuery, keyof StudioMember>,
 ) {
-  const before = positionOf(cursor, { read: readCursor, requestId });
-  return { filter, before, page_size: limit + 1, scan_limit: scanLimit };
+  const before = parseCursor(cursor, { read: readCursor, requestId });
+  return { filter, before, page_size: limit + 1, scan_limit: maxScannedRuns };
 }
 
 function runPageOf(
@@ -134,26 +134,26 @@ function runPageOf(
 ): RunPage {
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownMessages[answer.unknown] });
-  const { records: runs, nextCursor } = pageOf(answer.runs, { limit, cursorOf: writeCursor });
+  const { records: runs, nextCursor } = buildPage(answer.runs, { limit, cursorOf: writeCursor });
   return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
 
-const named = z.object({ id: z.uuid(), name: z.string() });
-const filters = z.union([
+const idAndName = z.object({ id: z.uuid(), name: z.string() });
+const filterOptionsResult = z.union([
   z.object({
     outcome: z.literal("listed"),
-    keys: z.array(named.extend({ ended: z.boolean() })),
-    apps: z.array(named),
-    members: z.array(named),
+    keys: z.array(idAndName.extend({ ended: z.boolean() })),
+    apps: z.array(idAndName),
+    members: z.array(idAndName),
     providers: z.array(z.string()).nullable(),
   }),
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 
 /** Values to filter a workspace's runs by, at most 100 of each. providers is null if the workspace hides them. */
-export type RunFilterOptions = Omit<Extract<z.infer<typeof filters>, { outcome: "listed" }>, "outcome">;
+export type RunFilterOptions = Omit<Extract<z.infer<typeof filterOptionsResult>, { outcome: "listed" }>, "outcome">;
 
-const runsPage = z.object({ page: pages.list_runs, filters });
+const runsPage = z.object({ page: pages.list_runs, filters: filterOptionsResult });
 
 /**
  * Returns a page of a workspace's runs like {@link listRuns}, and the values that the runs can be filtered by.
@@ -181,10 +181,10 @@ export async function readRun(
   const { requestId } = context;
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId });
   const args = { run_id: runId };
-  return runOf(context, await callAsMember(context, { member, name: "read_run", args, schema: read }));
+  return runOf(context, await callAsMember(context, { member, name: "read_run", args, schema: runReadResult }));
 }
 
-function runOf({ requestId }: AppLoadContext, answer: z.output<typeof read>): RunDetail {
+function runOf({ requestId }: AppLoadContext, answer: z.output<typeof runReadResult>): RunDetail {
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   if (answer.outcome !== "read") throw problem("NOT_FOUND", { requestId });
   const { outcome, ...detail } = answer;
@@ -194,29 +194,29 @@ function runOf({ requestId }: AppLoadContext, answer: z.output<typeof read>): Ru
 /** Formats one run for an API response. */
 export function runDetailBody({ run, steps, attempts, unitPrices, ledger }: RunDetail): object {
   const entries = ledger.map((entry) => ({ ...entry, credits: jsonNumber(entry.credits) }));
-  return { ...runBody(run), steps, attempts, unitPrices: exactAmounts(unitPrices), ledger: entries };
+  return { ...formatRun(run), steps, attempts, unitPrices: convertAmountsToJsonNumbers(unitPrices), ledger: entries };
 }
 
 /** Formats a run for an API response. Amounts are JSON numbers with their exact digits. */
-export function runBody(run: RunSummary): object {
+export function formatRun(run: RunSummary): object {
   const { priced: _, ...facts } = run;
-  return { ...(exactAmounts(facts) as object), pricing: pricingBody(pricingOf(run)) };
+  return { ...(convertAmountsToJsonNumbers(facts) as object), pricing: pricingBody(pricingOf(run)) };
 }
 
 function pricingBody({ calls, markup, ...pricing }: RunPricing): object {
   return {
-    ...(exactAmounts(pricing) as object),
+    ...(convertAmountsToJsonNumbers(pricing) as object),
     markup: markup === null ? null : jsonNumber(markup),
     calls: calls?.map((call) => ({ ...call, multiplier: jsonNumber(call.multiplier) })) ?? null,
   };
 }
 
-const none = z.object({ outcome: z.literal("none") });
-const described = z.object({
+const noContentResult = z.object({ outcome: z.literal("none") });
+const contentFactsResult = z.object({
   outcome: z.literal("kept"),
   deletedFrom: z.string(),
 });
-export type StoredContentFacts = z.output<typeof described>;
+export type StoredContentFacts = z.output<typeof contentFactsResult>;
 const openedAnswer = z.object({
   outcome: z.literal("opened"),
   deletedFrom: z.string(),
@@ -228,7 +228,7 @@ const openedAnswer = z.object({
 /** The stored prompts and answers of a run. */
 export type OpenContent = { deletedFrom: string } & Record<keyof StoredContent, ContentText[]>;
 
-const runPage = z.object({ run: read, content: z.union([described, none, notAllowed]) });
+const runPage = z.object({ run: runReadResult, content: z.union([contentFactsResult, noContentResult, notAllowed]) });
 
 /**
  * Returns one run like {@link readRun}, and whether its content is stored and until when, but not the content itself.
@@ -258,7 +258,7 @@ export async function openRunContent(
     reader,
     name: "read_run_content",
     args: { run_id: runId },
-    schema: z.union([openedAnswer, none]),
+    schema: z.union([openedAnswer, noContentResult]),
   });
   return answer.outcome === "opened" ? { deletedFrom: answer.deletedFrom, ...readContent(answer) } : null;
 }

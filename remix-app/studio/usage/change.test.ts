@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { labelsOf, type UsageSums } from "./overview.ts";
-import { changeOf, changeOfRow } from "./overview-metric.ts";
+import { labelRows, type UsageSums } from "./overview.ts";
+import { compareFigures, compareRowMetric } from "./overview-metric.ts";
 
 test.each([
   [110, 100, { direction: "up", text: "10%" }],
@@ -17,18 +17,18 @@ test.each([
   [null, 3, null],
   [3, null, null],
 ])("a figure of %s after a figure of %s has the change %o", (now, before, change) => {
-  expect(changeOf(now, before)).toEqual(change);
+  expect(compareFigures(now, before)).toEqual(change);
 });
 
 test("a row's change is computed from the selected metric, not always from spend", () => {
   const sums = (amountUsd: string, inputTokens: number, latencyP95Ms: number | null) =>
     ({ amountUsd, inputTokens, outputTokens: 0, latencyP95Ms }) as UsageSums;
   const row = { now: sums("86", 97, 400), before: sums("100", 100, 200) };
-  expect(changeOfRow(row, "spend")).toEqual({ direction: "down", text: "14%" });
-  expect(changeOfRow(row, "tokens")).toEqual({ direction: "down", text: "3.0%" });
-  expect(changeOfRow(row, "latency")).toEqual({ direction: "up", text: "100%" });
-  expect(changeOfRow({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "from 0" });
-  expect(changeOfRow({ ...row, before: null }, "latency")).toBeNull();
+  expect(compareRowMetric(row, "spend")).toEqual({ direction: "down", text: "14%" });
+  expect(compareRowMetric(row, "tokens")).toEqual({ direction: "down", text: "3.0%" });
+  expect(compareRowMetric(row, "latency")).toEqual({ direction: "up", text: "100%" });
+  expect(compareRowMetric({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "from 0" });
+  expect(compareRowMetric({ ...row, before: null }, "latency")).toBeNull();
 });
 
 test("rows with the same name have labels that tell them apart", () => {
@@ -38,5 +38,5 @@ test("rows with the same name have labels that tell them apart", () => {
     { key: "b0000000-0000-4000-8000-000000000000", name: "Ada" },
     { key: "", name: null },
   ];
-  expect(labelsOf(rows, "member")).toEqual(["Former member (1b2c3d)", "Former member (9f8e7d)", "Ada", "No member"]);
+  expect(labelRows(rows, "member")).toEqual(["Former member (1b2c3d)", "Former member (9f8e7d)", "Ada", "No member"]);
 });

@@ -12,7 +12,7 @@ import {
 } from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
 import { dayText } from "../../http/date-text.ts";
-import { exactUsd } from "../../ui/format-amount.ts";
+import { formatExactUsd } from "../../ui/format-amount.ts";
 import { type OverviewDimension, overviewDimensions } from "./overview-metric.ts";
 
 const { db, close } = openPool(1);
@@ -139,7 +139,7 @@ async function expectEqualFigures(): Promise<void> {
       const shown = rows.some(
         (cells) =>
           cells[0]?.startsWith(by === "day" ? dayText(name) : name) &&
-          [exactUsd(cost), credits, requests].every((figure) =>
+          [formatExactUsd(cost), credits, requests].every((figure) =>
             cells.some((cell) => cell.split(/\s+/).includes(figure)),
           ),
       );

@@ -5,7 +5,7 @@ import { ExactTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
 import type { LedgerEntry, CreditTotals as Totals } from "./usage.ts";
 
-const kinds: Record<LedgerEntry["kind"], string> = {
+const entryKindLabels: Record<LedgerEntry["kind"], string> = {
   grant: "Grant",
   purchase: "Purchase",
   usage: "Run",
@@ -53,12 +53,12 @@ export function LedgerTable({
             <>
               {runId ? (
                 <a className="link" href={`${runs}/${runId}`}>
-                  {kinds[kind]}
+                  {entryKindLabels[kind]}
                 </a>
               ) : amount.startsWith("-") ? (
                 deduction
               ) : (
-                kinds[kind]
+                entryKindLabels[kind]
               )}
               {description ? <span className="block text-muted text-small">{description}</span> : null}
               {reference ? <span className="block break-all font-mono text-muted text-small">{reference}</span> : null}

@@ -14,7 +14,7 @@ const others = "Other models";
 const dayMs = 86_400_000;
 
 /** Returns a model's exact amount, or its count as a string. */
-const amountOf: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
+const amountReaders: Record<AdditiveMetric, (usage: UsageOfModel) => string> = {
   spend: ({ amountUsd }) => amountUsd ?? "0",
   credits: ({ billedCredits }) => billedCredits,
   requests: ({ requests }) => String(requests),
@@ -39,7 +39,7 @@ export function ModelChart({
   table?: boolean;
 }) {
   const { label, mark, whole } = metricViews[metric];
-  const { names, days } = modelDays(overview, { range, metric });
+  const { names, days } = groupDaysByModel(overview, { range, metric });
   const every = { 1: "day", 7: "week", 14: "two-week period" }[overview.daysEach] ?? "day";
   const caption = `${label} by model and ${every} (UTC)`;
   const first = every === "day" ? "Day (UTC)" : `${every === "week" ? "Week" : "Two weeks"} from (UTC)`;
@@ -50,7 +50,7 @@ export function ModelChart({
         series={names}
         columns={days.map(({ day, amounts }) => ({
           label: dayText(day),
-          parts: amounts.map((amount) => ({ value: Number(amount), text: textOf(amount, metric) })),
+          parts: amounts.map((amount) => ({ value: Number(amount), text: formatMetricAmount(amount, metric) })),
         }))}
         formatMark={mark}
         whole={whole}
@@ -89,7 +89,7 @@ function columnsOf({ days, metric }: { days: readonly Day[]; metric: AdditiveMet
   };
 }
 
-function textOf(amount: string, metric: AdditiveMetric): string {
+function formatMetricAmount(amount: string, metric: AdditiveMetric): string {
   if (metric === "spend") return formatUsd(amount);
   return metric === "credits" ? `${formatCredits(amount)} credits` : `${formatCount(Number(amount))} ${metric}`;
 }
@@ -98,14 +98,16 @@ function textOf(amount: string, metric: AdditiveMetric): string {
  * Returns the chart's series names and columns. The names are in the order of `rows`, followed by "Other models". Each
  * column is a day or period of the range, and has one amount per name.
  */
-export function modelDays(
+export function groupDaysByModel(
   { series, rows, daysEach }: Pick<Overview, "rows" | "daysEach"> & { series: UsageOfModel[] },
   { range, metric }: { range: { from: string; to: string }; metric: AdditiveMetric },
 ): { names: string[]; days: Day[] } {
   const named = new Set(series.map(({ model }) => model));
   const names = rows.flatMap(({ key }) => (named.has(key) ? [key] : []));
   if (named.has(null)) names.push(others);
-  const amounts = new Map(series.map((usage) => [`${usage.day} ${usage.model ?? others}`, amountOf[metric](usage)]));
+  const amounts = new Map(
+    series.map((usage) => [`${usage.day} ${usage.model ?? others}`, amountReaders[metric](usage)]),
+  );
   const first = Date.parse(range.from);
   const columns = Math.ceil((Date.parse(range.to) - first) / dayMs / daysEach);
   const days = Array.from({ length: columns }, (_, column) => {

@@ -18,14 +18,14 @@ export interface MetricView {
   whole: boolean;
 }
 
-const tokensOf = ({ inputTokens, outputTokens }: UsageSums) => inputTokens + outputTokens;
+const sumTokens = ({ inputTokens, outputTokens }: UsageSums) => inputTokens + outputTokens;
 
 export const metricViews: Record<Metric, MetricView> = {
   spend: {
     label: "Spend",
     value: ({ amountUsd }) => Number(amountUsd),
     text: ({ amountUsd }) => formatUsd(amountUsd ?? "0"),
-    mark: (value, top) => `$${top < 10 ? value.toFixed(centsOf(top)) : shortAmount(value)}`,
+    mark: (value, top) => `$${top < 10 ? value.toFixed(countAxisDecimals(top)) : shortAmount(value)}`,
     whole: false,
   },
   credits: {
@@ -44,8 +44,8 @@ export const metricViews: Record<Metric, MetricView> = {
   },
   tokens: {
     label: "Tokens",
-    value: tokensOf,
-    text: (sums) => `${formatCount(tokensOf(sums))} tokens`,
+    value: sumTokens,
+    text: (sums) => `${formatCount(sumTokens(sums))} tokens`,
     mark: formatShortCount,
     whole: true,
   },
@@ -72,7 +72,7 @@ function shortAmount(value: number): string {
 /**
  * Returns how many decimals the labels of a dollar axis need: at least two, and more if the axis ends below one dollar.
  */
-function centsOf(top: number): number {
+function countAxisDecimals(top: number): number {
   return Math.max(2, 2 - Math.floor(Math.log10(top)));
 }
 
@@ -99,7 +99,7 @@ export interface Change {
  * Compares the figures of two adjacent ranges.
  * @returns null if either is unknown, or both are zero
  */
-export function changeOf(now: number | string | null, before: number | string | null): Change | null {
+export function compareFigures(now: number | string | null, before: number | string | null): Change | null {
   if (now === null || before === null) return null;
   const [to, from] = [Number(now), Number(before)];
   if (to === from) return to === 0 ? null : { direction: "same", text: "0%" };
@@ -115,10 +115,10 @@ export function changeOf(now: number | string | null, before: number | string | 
  * Compares a row's metric with the previous range. If the row did not exist in that range, compares the metric with
  * zero, but returns null for latency.
  */
-export function changeOfRow({ now, before }: Pick<OverviewRow, "now" | "before">, metric: Metric): Change | null {
-  if (metric === "latency") return changeOf(now.latencyP95Ms, before?.latencyP95Ms ?? null);
+export function compareRowMetric({ now, before }: Pick<OverviewRow, "now" | "before">, metric: Metric): Change | null {
+  if (metric === "latency") return compareFigures(now.latencyP95Ms, before?.latencyP95Ms ?? null);
   const { value } = metricViews[metric];
-  return changeOf(value(now), before ? value(before) : 0);
+  return compareFigures(value(now), before ? value(before) : 0);
 }
 
 /** The dimensions by which the overview can be grouped, one at a time. */
@@ -136,7 +136,7 @@ export const dimensionLabels: Record<OverviewDimension, string> = {
 };
 
 /** Represents a day's labels beyond the 10,000 most expensive. */
-export const otherLabels = "*";
+export const otherLabelsKey = "*";
 
 const dimension = z.enum(overviewDimensions).catch("day");
 

@@ -8,7 +8,7 @@ import { Figures } from "../figures.tsx";
 import { dayAfter, type Range, rangeDays } from "../range.ts";
 import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
-import { changeOf, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
+import { compareFigures, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
 
 /** Shows the four figures of the range, compared with the previous range, and the dates of the previous range. */
 export function OverviewFigures({ overview, range }: { overview: Overview; range: Range }) {
@@ -35,12 +35,12 @@ function ComparedFigures({ overview: { totals, previous } }: { overview: Overvie
           ? {
               label: "Credits",
               value: <Credits amount={totals.usedCredits} />,
-              change: changeOf(totals.usedCredits, previous.usedCredits),
+              change: compareFigures(totals.usedCredits, previous.usedCredits),
             }
           : {
               label: "Spend",
               value: <Usd amount={totals.amountUsd} />,
-              change: changeOf(totals.amountUsd, previous.amountUsd),
+              change: compareFigures(totals.amountUsd, previous.amountUsd),
               note: (
                 <>
                   <Credits amount={totals.usedCredits} /> credits
@@ -50,19 +50,19 @@ function ComparedFigures({ overview: { totals, previous } }: { overview: Overvie
         {
           label: "Requests",
           value: formatCount(totals.requests),
-          change: changeOf(totals.requests, previous.requests),
+          change: compareFigures(totals.requests, previous.requests),
           note: `${failedShare.toFixed(1)}% failed`,
         },
         {
           label: "Tokens",
           value: <span title={formatCount(tokens)}>{formatShortCount(tokens)}</span>,
-          change: changeOf(tokens, previous.inputTokens + previous.outputTokens),
+          change: compareFigures(tokens, previous.inputTokens + previous.outputTokens),
           note: `${formatShortCount(totals.inputTokens)} in, ${formatShortCount(totals.outputTokens)} out`,
         },
         {
           label: "Latency (p95)",
           value: totals.latencyP95Ms === null ? "–" : formatMs(totals.latencyP95Ms),
-          change: changeOf(totals.latencyP95Ms, previous.latencyP95Ms),
+          change: compareFigures(totals.latencyP95Ms, previous.latencyP95Ms),
           note: latencyNote(totals),
         },
       ]}

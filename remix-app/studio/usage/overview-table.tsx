@@ -6,12 +6,12 @@ import { ChangeText } from "../figures.tsx";
 import { type Range, rangeDays } from "../range.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
 import {
-  changeOfRow,
+  compareRowMetric,
   dimensionLabels,
   type Metric,
   metricViews,
   type OverviewDimension,
-  otherLabels,
+  otherLabelsKey,
 } from "./overview-metric.ts";
 
 /** Query parameters of the run list whose names differ from the dimension that they filter by. */
@@ -20,15 +20,19 @@ const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", memb
 /** The maximum number of days to list, so that the page fits in 100 KB of HTML even with a chart of 92 days. */
 const listedDays = 40;
 
-const ms = (value: number | null) => (value === null ? "–" : formatMs(value));
+const formatLatency = (value: number | null) => (value === null ? "–" : formatMs(value));
 
 const p50: DataColumn<OverviewRow> = {
   label: "p50",
   numeric: true,
   small: "hidden",
-  cell: ({ now }) => ms(now.latencyP50Ms),
+  cell: ({ now }) => formatLatency(now.latencyP50Ms),
 };
-const p95: DataColumn<OverviewRow> = { label: "p95", numeric: true, cell: ({ now }) => ms(now.latencyP95Ms) };
+const p95: DataColumn<OverviewRow> = {
+  label: "p95",
+  numeric: true,
+  cell: ({ now }) => formatLatency(now.latencyP95Ms),
+};
 
 /** Shows the chart's figures as a table whose rows link to their runs. */
 export function OverviewTable({
@@ -74,7 +78,7 @@ export function OverviewTable({
     label: `Change in ${metricViews[metric].label.toLowerCase()}`,
     numeric: true,
     cell: (row) => {
-      const changed = changeOfRow(row, metric);
+      const changed = compareRowMetric(row, metric);
       return changed ? <ChangeText change={changed} /> : "–";
     },
   };
@@ -145,9 +149,9 @@ function RunsLink({
 }) {
   const query =
     by === "day"
-      ? { from: row.label, to: [last, lastOf(row.label, daysEach)].sort()[0] ?? last }
+      ? { from: row.label, to: [last, getLastDay(row.label, daysEach)].sort()[0] ?? last }
       : { [filters[by] ?? by]: row.key, from: first, to: last };
-  if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabels)) return row.label;
+  if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabelsKey)) return row.label;
   return (
     <a className="link" href={`${runsPath}?${new URLSearchParams(query)}`}>
       {by === "day" ? dayText(row.label) : row.label}
@@ -156,6 +160,6 @@ function RunsLink({
 }
 
 /** Returns the last day of a period that begins on `day` and has `days` days. */
-function lastOf(day: string, days: number): string {
+function getLastDay(day: string, days: number): string {
   return days === 1 ? day : new Date(Date.parse(day) + (days - 1) * 86_400_000).toISOString().slice(0, 10);
 }

@@ -5,7 +5,7 @@ import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { dayAfter, type Range } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
-import { type OverviewDimension, otherLabels } from "./overview-metric.ts";
+import { type OverviewDimension, otherLabelsKey } from "./overview-metric.ts";
 import { usageSums } from "./usage.ts";
 
 const count = z.number().int();
@@ -73,7 +73,7 @@ export type Overview = Omit<z.infer<typeof overviewAnswer>, "outcome" | "rows" |
  * Returns the maximum number of rows on a page, so that the page fits in 100 KB of HTML. The maximum for days is high
  * enough for the longest range.
  */
-export function shownRows(by: OverviewDimension): number {
+export function getMaxRows(by: OverviewDimension): number {
   return by === "day" ? 100 : 50;
 }
 
@@ -97,7 +97,7 @@ const noUsage: UsageSums = {
 };
 
 /** Returns how many days one column covers. Columns cover more days in long ranges, and in charts stacked by model. */
-export function daysEachOf({ from, to }: { from: string; to: string }, by: OverviewDimension): number {
+export function chooseDaysPerColumn({ from, to }: { from: string; to: string }, by: OverviewDimension): number {
   const days = (Date.parse(to) - Date.parse(from)) / dayMs;
   if (by === "model") return days > 92 ? 14 : days > 31 ? 7 : 1;
   return days > 92 ? 7 : 1;
@@ -140,10 +140,10 @@ export function overviewOf(
   { range, by, daysEach }: OverviewQuery,
 ): Overview {
   const zero = overview.totals.amountUsd === null ? { ...noUsage, amountUsd: null } : noUsage;
-  const labels = labelsOf(overview.rows, by);
+  const labels = labelRows(overview.rows, by);
   const rows =
     by === "day"
-      ? daysOf({ ...overview, deductions, range, daysEach, zero })
+      ? listDays({ ...overview, deductions, range, daysEach, zero })
       : overview.rows.map(({ key, now, before }, index) => ({
           key,
           label: labels[index] ?? key,
@@ -170,7 +170,7 @@ export async function readWholeOverview(
 }
 
 /** Returns a label for each row. Rows with the same name, such as former members, also get the end of their key. */
-export function labelsOf(rows: readonly { key: string; name: string | null }[], by: OverviewDimension): string[] {
+export function labelRows(rows: readonly { key: string; name: string | null }[], by: OverviewDimension): string[] {
   const counts = new Map<string | null, number>();
   for (const { name } of rows) counts.set(name, (counts.get(name) ?? 0) + 1);
   return rows.map(({ key, name }) => {
@@ -181,14 +181,14 @@ export function labelsOf(rows: readonly { key: string; name: string | null }[], 
 
 function labelOf(key: string, by: OverviewDimension): string {
   if (key === "") return `No ${by}`;
-  return by === "label" && key === otherLabels ? "Other labels" : key;
+  return by === "label" && key === otherLabelsKey ? "Other labels" : key;
 }
 
 /**
  * Returns every day or period of the range, including those without usage. If the previous range is longer, omits its
  * surplus days.
  */
-function daysOf({
+function listDays({
   rows,
   deductions,
   range,

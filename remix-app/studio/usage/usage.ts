@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { pageOf, positionOf, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { amountText } from "../../ui/format-amount.ts";
 import { type WindowQuery, windowQuery } from "../range.ts";
 import { readStudio, type StudioReader } from "../studio-reader.ts";
@@ -20,7 +20,7 @@ export const usageDimensions = [
 export type UsageDimension = (typeof usageDimensions)[number];
 
 /** Sums by label are stored only by day, because there may be a million labels per day. */
-const besideLabel: readonly UsageDimension[] = ["label", "day"];
+const labelCompatibleDimensions: readonly UsageDimension[] = ["label", "day"];
 
 /** The query parameters of usage. `groupBy` takes dimensions separated by commas. */
 export const usageQuery = windowQuery.extend({
@@ -29,7 +29,7 @@ export const usageQuery = windowQuery.extend({
     .default("day,model,feature,executionMode")
     .transform((text) => text.split(","))
     .pipe(z.array(z.enum(usageDimensions)).min(1))
-    .refine((names) => !names.includes("label") || names.every((name) => besideLabel.includes(name))),
+    .refine((names) => !names.includes("label") || names.every((name) => labelCompatibleDimensions.includes(name))),
 });
 
 const count = z.number().int();
@@ -72,7 +72,7 @@ const listedUsage = z.object({
   outcome: z.literal("listed"),
   rows: z.array(usageRow.extend({ position: z.array(z.string()) })),
 });
-const nextCursor = z.string().nullable();
+const nextCursorSchema = z.string().nullable();
 
 /** Usage, as returned by the API. */
 export const usagePage = z.object({
@@ -81,7 +81,7 @@ export const usagePage = z.object({
   workspaceId: z.uuid(),
   groupBy: z.array(z.enum(usageDimensions)).readonly(),
   rows: z.array(usageRow),
-  nextCursor,
+  nextCursor: nextCursorSchema,
 });
 
 /**
@@ -106,13 +106,13 @@ export async function readUsage(
       given_from: from ?? null,
       given_to: to ?? null,
       group_by: groupBy,
-      after: positionOf(cursor, { read, requestId: context.requestId }),
+      after: parseCursor(cursor, { read, requestId: context.requestId }),
       page_size: limit + 1,
     },
     schema: listedUsage,
   });
   const cursorOf = ({ position }: { position: string[] }) => writeKeyCursor(position);
-  const { records, nextCursor } = pageOf(page.rows, { limit, cursorOf });
+  const { records, nextCursor } = buildPage(page.rows, { limit, cursorOf });
   return { ...page, groupBy, rows: records.map(({ position: __, ...row }) => row), nextCursor };
 }
 
@@ -154,7 +154,9 @@ const listedCredits = listedEntries.extend({
 });
 
 /** Credits, as returned by the API. */
-export const creditsPage = listedCredits.omit({ outcome: true }).extend({ workspaceId: z.uuid(), nextCursor });
+export const creditsPage = listedCredits
+  .omit({ outcome: true })
+  .extend({ workspaceId: z.uuid(), nextCursor: nextCursorSchema });
 
 /** One change of a balance. Amounts are exact strings. */
 export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
@@ -177,7 +179,7 @@ export async function readCredits(
     args,
     schema: listedCredits,
   });
-  const { records: entries, nextCursor } = pageOf(page.entries, { limit: query.limit, cursorOf: cursorOfEntry });
+  const { records: entries, nextCursor } = buildPage(page.entries, { limit: query.limit, cursorOf: cursorOfEntry });
   return { ...page, entries, nextCursor };
 }
 
@@ -192,11 +194,11 @@ export async function listLedgerEntries(
 ) {
   const args = { ...creditArgs(context, query), with_totals: false };
   const { entries } = await readStudio(context, { reader, name: "read_credits", args, schema: listedEntries });
-  return pageOf(entries, { limit: query.limit, cursorOf: cursorOfEntry });
+  return buildPage(entries, { limit: query.limit, cursorOf: cursorOfEntry });
 }
 
 function creditArgs({ requestId }: AppLoadContext, { from, to, limit, cursor }: WindowQuery) {
-  const position = positionOf(cursor, { read: readEntryId, requestId });
+  const position = parseCursor(cursor, { read: readEntryId, requestId });
   return {
     given_from: from ?? null,
     given_to: to ?? null,

@@ -30,9 +30,9 @@ const slot = 10;
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
   const marks = axisMarks(largest, { whole });
-  const depthOf = depthBelow(marks.at(-1) ?? 1);
+  const depthOf = createDepthScale(marks.at(-1) ?? 1);
   const compared = columns.some(({ previous }) => previous);
-  const inset = insetOf(columns.length);
+  const inset = chooseInset(columns.length);
   return (
     <figure className="space-y-2">
       <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
@@ -41,12 +41,15 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
             const left = index * slot;
             return (
               <Fragment key={name}>
-                <path d={bar({ left, width: slot, top: 0 })}>
+                <path d={createBarPath({ left, width: slot, top: 0 })}>
                   <title>
                     {previous ? `${name}: ${text} (${previous.label}: ${previous.text})` : `${name}: ${text}`}
                   </title>
                 </path>
-                <path className="now" d={bar({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })} />
+                <path
+                  className="now"
+                  d={createBarPath({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })}
+                />
               </Fragment>
             );
           })}
@@ -91,7 +94,7 @@ export interface StackedColumn {
 }
 
 /** The fill classes of the series, which differ in hue and lightness. The last class is for all further series. */
-const looks = [
+const seriesClasses = [
   "fill-series-1",
   "fill-series-2",
   "fill-series-3",
@@ -114,9 +117,9 @@ export function StackedColumnChart({
 }: Omit<ColumnChartProps, "columns"> & { series: readonly string[]; columns: readonly StackedColumn[] }) {
   const heights = columns.map(({ parts }) => parts.reduce((sum, { value }) => sum + value, 0));
   const marks = axisMarks(Math.max(0, ...heights), { whole });
-  const depthOf = depthBelow(marks.at(-1) ?? 1);
-  const inset = insetOf(columns.length);
-  const lookOf = (index: number) => looks[Math.min(index, looks.length - 1)] ?? looks[0];
+  const depthOf = createDepthScale(marks.at(-1) ?? 1);
+  const inset = chooseInset(columns.length);
+  const lookOf = (index: number) => seriesClasses[Math.min(index, seriesClasses.length - 1)] ?? seriesClasses[0];
   return (
     <figure className="space-y-2">
       <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
@@ -130,7 +133,7 @@ export function StackedColumnChart({
               <path
                 key={`${name} ${series[index]}`}
                 className={lookOf(index)}
-                d={bar({ left: column * slot + inset, width: slot - 2 * inset, top: depthOf(below), ground })}
+                d={createBarPath({ left: column * slot + inset, width: slot - 2 * inset, top: depthOf(below), ground })}
               >
                 <title>{`${name}, ${series[index]}: ${text}`}</title>
               </path>
@@ -162,7 +165,7 @@ function ChartFrame({
   children: ReactNode;
 }) {
   const width = Math.max(names.length, 1) * slot;
-  const depthOf = depthBelow(marks.at(-1) ?? 1);
+  const depthOf = createDepthScale(marks.at(-1) ?? 1);
   return (
     <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
       <ol aria-hidden="true" className="-my-2 flex h-60 flex-col-reverse justify-between text-right">
@@ -204,14 +207,14 @@ function ChartFrame({
  * Returns how far below the top a value is drawn, to the hundredth of a unit, which is less than a hundredth of a
  * pixel.
  */
-function depthBelow(top: number): (value: number) => number {
+function createDepthScale(top: number): (value: number) => number {
   return (value) => Math.round((1 - Math.max(0, value) / top) * heightUnits * 100) / 100;
 }
 
-const insetOf = (columns: number) => (columns > 120 ? 1 : 2);
+const chooseInset = (columns: number) => (columns > 120 ? 1 : 2);
 
 /** Returns the path of a column, or of one part of a stacked column, from `top` down to `ground`. */
-function bar({
+function createBarPath({
   left,
   width,
   top,

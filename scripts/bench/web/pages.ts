@@ -4,7 +4,7 @@ import { withDatabase } from "@gatehouse/local-stack/database";
 import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { z } from "zod";
-import { hashOf } from "../../../remix-app/apps/opaque-tokens.ts";
+import { hashToBytea } from "../../../remix-app/apps/opaque-tokens.ts";
 import { basicAuthorization } from "../../../remix-app/http/authorization.ts";
 import { type Browser, openBrowser } from "../../../remix-app/testing/browser.ts";
 import { loadRuns } from "../../load/load-runs.ts";
@@ -233,7 +233,7 @@ async function signInToClient(
          insert into private.openid_clients (app_id, is_public, redirect_uris) select id, false, array[$2] from app
        )
        insert into private.app_secrets (app_id, secret_hash) select id, $3::bytea from app`,
-      [name, callback, hashOf(secret)],
+      [name, callback, hashToBytea(secret)],
     ),
   );
   const request = new URLSearchParams({

@@ -1,5 +1,5 @@
 import { None } from "oauth4webapi";
-import { detour } from "../../../remix-app/http/redirect-target.ts";
+import { addReturnUrl } from "../../../remix-app/http/redirect-target.ts";
 import { newAddress } from "../../../remix-app/testing/visitor.ts";
 import { arrive, press, type Scene, statesOf } from "../define-states.ts";
 
@@ -59,7 +59,7 @@ export const openidStates = statesOf("Sign in", [
     "Sign-in page for an OpenID client",
     "sign-in/login",
     "anonymous",
-    async (scene) => detour("/login", await authorizationOf(scene, { login_hint: "lea.brandt@example.test" })),
+    async (scene) => addReturnUrl("/login", await authorizationOf(scene, { login_hint: "lea.brandt@example.test" })),
   ],
   [
     "Step-up for an OpenID client",

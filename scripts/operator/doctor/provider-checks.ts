@@ -1,6 +1,6 @@
 import type { Endpoint } from "../../../supabase/functions/_gateway/providers/kinds/kind.ts";
 import { kinds } from "../../../supabase/functions/_gateway/providers/kinds/registry.ts";
-import { addressAt, addressOf } from "../../../supabase/functions/_gateway/providers/provider-address.ts";
+import { createAddress, createModelAddress } from "../../../supabase/functions/_gateway/providers/provider-address.ts";
 import type { Provider } from "../../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 import { kindOf, otherKind, readModelList } from "./model-list.ts";
@@ -93,7 +93,7 @@ async function askForModels(named: Named, question: Question): Promise<Finding[]
 function askFor(provider: Provider, path: string, signal: AbortSignal): Promise<Reply> {
   const { chat, messages } = kinds[provider.kind.name].endpoints;
   const { keyHeader = "authorization" } = chat ?? messages ?? {};
-  return ask(addressAt(provider, { path, keyHeader }), signal);
+  return ask(createAddress(provider, { path, keyHeader }), signal);
 }
 
 function readReply(reply: Reply) {
@@ -119,7 +119,7 @@ async function findBase(provider: Provider, signal: AbortSignal): Promise<string
 async function findKind(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
   const { path, keyHeader } = { path: "/models", keyHeader: "authorization" } as const;
   if (provider.kind.models.paths.includes(path)) return undefined;
-  const list = readReply(await ask(addressAt(provider, { path, keyHeader }), signal));
+  const list = readReply(await ask(createAddress(provider, { path, keyHeader }), signal));
   return list && kindOf(list);
 }
 
@@ -204,7 +204,7 @@ function call(provider: Provider, { endpoint, model }: Asked, signal: AbortSigna
     embeddings: { model, input: "." },
     speech: { contents: [{ parts: [{ text: "." }] }] },
   };
-  return ask({ ...addressOf(provider, { endpoint, model }), body: bodies[endpoint] }, signal);
+  return ask({ ...createModelAddress(provider, { endpoint, model }), body: bodies[endpoint] }, signal);
 }
 
 /**

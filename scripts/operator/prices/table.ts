@@ -1,11 +1,11 @@
 import { limitsText } from "../../../remix-app/admin/prices/limits.ts";
 import { type PriceClass, priceClasses, priceLabels } from "../../../remix-app/admin/prices/price-source.ts";
 import {
-  compare,
+  compareWithSources,
   currentUsd,
   type Proposal,
   type ProposedPrice,
-  plain,
+  stripTrailingZeros,
 } from "../../../remix-app/admin/prices/proposal.ts";
 
 /** Formats a proposal as text, with a line for each price class and for each price that could not be compared. */
@@ -33,16 +33,20 @@ export function proposalText(proposal: Proposal, { all }: { all: boolean }): str
 }
 
 function lineOf(price: ProposedPrice, { name, all }: { name: PriceClass; all: boolean }): string[][] {
-  const comparison = compare(price, name);
+  const comparison = compareWithSources(price, name);
   if (comparison === null || (comparison === "same" && !all)) return [];
   const { model, providerId, serviceTier, minInputTokens, current, offered } = price;
   const tier = minInputTokens === 0 ? serviceTier : `${serviceTier} from ${minInputTokens}`;
   const now = currentUsd(current, name);
   const stated = offered.map(({ [name]: offer }) => {
     if (!offer) return "-";
-    return [offer.usd === null ? "" : plain(offer.usd), offer.note && `(${offer.note})`].filter(Boolean).join(" ");
+    return [offer.usd === null ? "" : stripTrailingZeros(offer.usd), offer.note && `(${offer.note})`]
+      .filter(Boolean)
+      .join(" ");
   });
-  return [[model, providerId, tier, priceLabels[name], now === null ? "-" : plain(now), ...stated, comparison]];
+  return [
+    [model, providerId, tier, priceLabels[name], now === null ? "-" : stripTrailingZeros(now), ...stated, comparison],
+  ];
 }
 
 function aligned(rows: readonly string[][]): string {

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { completion } from "./chat/surface.ts";
+import { completionSchema } from "./chat/surface.ts";
 import { embeddingList } from "./embeddings/surface.ts";
 import { messageAnswer, tokenCount } from "./messages/surface.ts";
-import { response } from "./responses/surface.ts";
+import { responseSchema } from "./responses/surface.ts";
 
 /**
  * Schemas of the gateway's answers, for its OpenAPI document and for checking answers. Some parts are JSON text from
@@ -47,8 +47,8 @@ const platform = z.object({
   latency_ms: count,
 });
 
-export const chatAnswer = completion.extend({ platform });
-export const responsesAnswer = response.extend({ platform });
+export const chatAnswer = completionSchema.extend({ platform });
+export const responsesAnswer = responseSchema.extend({ platform });
 export const messagesAnswer = messageAnswer.extend({ platform });
 export const tokensAnswer = tokenCount.extend({ platform });
 export const embeddingsAnswer = embeddingList.extend({ platform });
@@ -76,7 +76,7 @@ const prices = z.array(
   }),
 );
 /** A model in OpenAI's list format, with its properties and prices. */
-export const model = z.object({
+export const modelSchema = z.object({
   id: z.string(),
   object: z.literal("model"),
   created: z.number().int(),
@@ -112,7 +112,7 @@ export const model = z.object({
     default: z.literal(true).optional(),
   }),
 });
-export const modelList = z.object({ object: z.literal("list"), data: z.array(model) });
+export const modelList = z.object({ object: z.literal("list"), data: z.array(modelSchema) });
 
 /** A model as Anthropic lists it. */
 export const anthropicModel = z.object({
@@ -130,7 +130,7 @@ export const anthropicModelList = z.object({
 });
 
 /** A credential with its limits, this month's spending and what is left. Hidden values are null. */
-export const credential = z.object({
+export const credentialSchema = z.object({
   source: z.enum(["key", "app_token", "session"]),
   workspaceId: z.uuid(),
   userId: z.uuid().nullable(),
@@ -183,15 +183,15 @@ export const credential = z.object({
   credits: z.object({ payer: z.enum(["workspace", "member"]), remaining: amount }).nullable(),
 });
 
-const window = { from: moment, to: moment };
+const windowFields = { from: moment, to: moment };
 export const usageReport = z.object({
   currency: z.literal("USD"),
   source: z.literal("platform_ai_metering"),
   workspaceId: z.uuid(),
   appId: z.uuid(),
-  ...window,
+  ...windowFields,
   /** The adjacent earlier window; null if that window and all earlier ones are empty. */
-  previous: z.object(window).nullable(),
+  previous: z.object(windowFields).nullable(),
   rows: z.array(
     z.object({
       day: z.iso.date(),

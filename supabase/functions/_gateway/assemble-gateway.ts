@@ -1,12 +1,12 @@
 import { createClaimsVerifier } from "../_shared/claims.ts";
-import { createBegin } from "./admission/begin-runs.ts";
-import { callerAddress } from "./admission/caller-address.ts";
+import { createRunStarter } from "./admission/begin-runs.ts";
+import { readCallerAddress } from "./admission/caller-address.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import { createDatabase } from "./database/database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import { createBodyReader } from "./http/body.ts";
-import { bodyMemoryWithin, waitingMemoryWithin } from "./http/body-memory.ts";
+import { getBodyMemory, getWaitingBytes } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
@@ -37,7 +37,7 @@ export function assembleGateway(
   const database = createDatabase({
     url: databaseUrl,
     connections,
-    waitingBytes: waitingMemoryWithin(environment.memoryLimitBytes),
+    waitingBytes: getWaitingBytes(environment.memoryLimitBytes),
   });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
@@ -50,15 +50,15 @@ export function assembleGateway(
     // The base URL of the platform's functions.
     url: `${supabaseUrl}/functions`,
     database,
-    beginRun: createBegin({ database, waitUntil }),
+    beginRun: createRunStarter({ database, waitUntil }),
     providers,
     cooldowns: createCooldowns({ now: () => performance.now() }),
     limits,
-    readBody: createBodyReader(bodyMemoryWithin(environment.memoryLimitBytes)),
+    readBody: createBodyReader(getBodyMemory(environment.memoryLimitBytes)),
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl, issuer: tokenIssuer }), {
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),
-    addressOf: ({ headers }) => callerAddress(headers, { trustedHops, secretKeys }),
+    addressOf: ({ headers }) => readCallerAddress(headers, { trustedHops, secretKeys }),
     settlements,
     openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
     now: () => performance.now(),

@@ -7,18 +7,18 @@ import {
   anthropicModel,
   anthropicModelList,
   chatAnswer,
-  credential,
+  credentialSchema,
   embeddingsAnswer,
   messagesAnswer,
-  model,
   modelList,
+  modelSchema,
   responsesAnswer,
   tokensAnswer,
   usageReport,
 } from "./answer-schemas.ts";
 import { chatSchema } from "./chat/schema.ts";
 import { embeddingsSchema } from "./embeddings/surface.ts";
-import { generated, generateSchema } from "./generate/surface.ts";
+import { generatedAnswer, generateSchema } from "./generate/surface.ts";
 import type { ErrorCode } from "./http/errors.ts";
 import { costReceipt, costReceipts } from "./imports/serve-import.ts";
 import { countTokensSchema, messagesSchema } from "./messages/schema.ts";
@@ -51,7 +51,7 @@ const platformHeaders = {
 };
 
 /** Errors that admission, the idempotency key or a provider may cause. */
-const ofCalls = [
+const callErrors = [
   "invalid_json",
   "unsupported_parameter",
   "insufficient_credits",
@@ -71,17 +71,22 @@ const ofCalls = [
   "provider_overloaded",
   "provider_timeout",
 ] as const satisfies ErrorCode[];
-const ofApps = ["workspace_header_required", "credential_not_bound", "insufficient_scope", "app_not_allowed"] as const;
-const ofImports = [...ofApps, "invalid_json", "payload_too_large"] as const;
+const appErrors = [
+  "workspace_header_required",
+  "credential_not_bound",
+  "insufficient_scope",
+  "app_not_allowed",
+] as const;
+const importErrors = [...appErrors, "invalid_json", "payload_too_large"] as const;
 
-const text = { tag: "Text", method: "POST", credentials: anyCredential, headers: callHeaders } as const;
-const event = ["text/event-stream"] as const;
-const importing = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
+const textOperation = { tag: "Text", method: "POST", credentials: anyCredential, headers: callHeaders } as const;
+const eventStreamTypes = ["text/event-stream"] as const;
+const importOperation = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
 
 /** The operations of the AI gateway, by path below its base URL. */
 export const gatewayOperations: readonly Operation<ErrorCode>[] = [
   {
-    ...text,
+    ...textOperation,
     id: "createChatCompletion",
     path: "/v1/chat/completions",
     summary: "Create a chat completion",
@@ -91,22 +96,22 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
     },
-    answers: [{ status: 200, description: "The completion.", schema: chatAnswer, contentTypes: event }],
-    problems: [...ofCalls, "unsupported_schema"],
+    answers: [{ status: 200, description: "The completion.", schema: chatAnswer, contentTypes: eventStreamTypes }],
+    problems: [...callErrors, "unsupported_schema"],
   },
   {
-    ...text,
+    ...textOperation,
     id: "createResponse",
     path: "/v1/responses",
     summary: "Create a response",
     description:
       "Compatible with OpenAI's responses, but stateless: nothing is stored, and responses state store: false. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside items and tools are always forwarded. With stream: true, the response is a stream of server-sent events, and the response.completed event contains platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
-    answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: event }],
-    problems: [...ofCalls, "unsupported_schema"],
+    answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: eventStreamTypes }],
+    problems: [...callErrors, "unsupported_schema"],
   },
   {
-    ...text,
+    ...textOperation,
     id: "createMessage",
     path: "/v1/messages",
     headers: messagesHeaders,
@@ -117,11 +122,11 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       schema: messagesSchema,
       example: { model: "demo-messages", max_tokens: 64, messages: [{ role: "user", content: "Say hello." }] },
     },
-    answers: [{ status: 200, description: "The message.", schema: messagesAnswer, contentTypes: event }],
-    problems: [...ofCalls],
+    answers: [{ status: 200, description: "The message.", schema: messagesAnswer, contentTypes: eventStreamTypes }],
+    problems: [...callErrors],
   },
   {
-    ...text,
+    ...textOperation,
     id: "countMessageTokens",
     path: "/v1/messages/count_tokens",
     headers: messagesHeaders,
@@ -132,29 +137,29 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       example: { model: "demo-messages", messages: [{ role: "user", content: "Say hello." }] },
     },
     answers: [{ status: 200, description: "The number of input tokens.", schema: tokensAnswer }],
-    problems: [...ofCalls],
+    problems: [...callErrors],
   },
   {
-    ...text,
+    ...textOperation,
     id: "createEmbeddings",
     path: "/v1/embeddings",
     summary: "Create embeddings",
     body: { schema: embeddingsSchema, example: { model: "demo-embedding", input: "Say hello." } },
     answers: [{ status: 200, description: "The embeddings.", schema: embeddingsAnswer }],
-    problems: [...ofCalls],
+    problems: [...callErrors],
   },
   {
-    ...text,
+    ...textOperation,
     id: "generate",
     path: "/v1/generate",
     summary: "Generate text (legacy)",
     description: "For older clients. New clients should use chat completions.",
     body: { schema: generateSchema, example: { prompt: "Say hello.", model: "demo-chat" } },
-    answers: [{ status: 200, description: "The text.", schema: generated, headers: platformHeaders }],
-    problems: [...ofCalls],
+    answers: [{ status: 200, description: "The text.", schema: generatedAnswer, headers: platformHeaders }],
+    problems: [...callErrors],
   },
   {
-    ...text,
+    ...textOperation,
     id: "createSpeech",
     tag: "Speech",
     path: "/v1/audio/speech",
@@ -169,7 +174,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
         headers: platformHeaders,
       },
     ],
-    problems: [...ofCalls],
+    problems: [...callErrors],
   },
   {
     id: "listModels",
@@ -193,7 +198,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     credentials: anyCredential,
     pathExamples: { model: "demo-chat" },
     headers: readHeaders.extend(anthropicHeaders),
-    answers: [{ status: 200, description: "The model.", schema: z.union([model, anthropicModel]) }],
+    answers: [{ status: 200, description: "The model.", schema: z.union([modelSchema, anthropicModel]) }],
     problems: ["model_not_found"],
   },
   {
@@ -205,12 +210,16 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     credentials: anyCredential,
     headers: readHeaders,
     answers: [
-      { status: 200, description: "The credential, its limits, its spending and what is left.", schema: credential },
+      {
+        status: 200,
+        description: "The credential, its limits, its spending and what is left.",
+        schema: credentialSchema,
+      },
     ],
     problems: [],
   },
   {
-    ...importing,
+    ...importOperation,
     id: "importProviderCost",
     method: "POST",
     path: "/v1/provider-costs",
@@ -234,10 +243,10 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
         schema: costReceipt,
       },
     ],
-    problems: [...ofImports, "cost_conflict"],
+    problems: [...importErrors, "cost_conflict"],
   },
   {
-    ...importing,
+    ...importOperation,
     id: "importProviderCosts",
     method: "POST",
     path: "/v1/provider-costs/batch",
@@ -262,10 +271,10 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     answers: [
       { status: 200, description: "An outcome or an error for each record, in request order.", schema: costReceipts },
     ],
-    problems: [...ofImports],
+    problems: [...importErrors],
   },
   {
-    ...importing,
+    ...importOperation,
     id: "importProviderInvoice",
     method: "POST",
     path: "/v1/provider-invoices",
@@ -285,10 +294,10 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       },
     },
     answers: [{ status: 200, description: "The invoice is recorded.", schema: invoiceReceipt }],
-    problems: [...ofImports, "invoice_conflict"],
+    problems: [...importErrors, "invoice_conflict"],
   },
   {
-    ...importing,
+    ...importOperation,
     id: "getUsage",
     method: "GET",
     path: "/v1/usage",
@@ -297,6 +306,6 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       "The range is half-open, at most 365 days, and defaults to the 365 days up to now. previous is the range of the same length before it.",
     query: utcWindow,
     answers: [{ status: 200, description: "Sums by day, model, feature and execution mode.", schema: usageReport }],
-    problems: [...ofApps],
+    problems: [...appErrors],
   },
 ];

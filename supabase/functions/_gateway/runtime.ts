@@ -21,18 +21,18 @@ export function serve(
 }
 
 /** Serves a path of OpenAI's API that the gateway lacks: answers 404 in OpenAI's format instead of the platform's. */
-export function serveMissing(): void {
+export function serveNotFound(): void {
   serve((gateway) => createRouter([], gateway));
 }
 
 function gatewayFromEnvironment(share: Share): Gateway {
   function waitUntil(work: Promise<unknown>): void {
-    const handled = work.catch((error) => report(error));
+    const handled = work.catch((error) => logError(error));
     runtime.EdgeRuntime?.waitUntil(handled);
   }
   const gateway = assembleGateway(readEnvironment(runtime.Deno.env.toObject()), {
     waitUntil,
-    report,
+    report: logError,
     write: (line) => console.log(line),
     ...share,
   });
@@ -45,7 +45,7 @@ function gatewayFromEnvironment(share: Share): Gateway {
  * Logs one line for each defect or outage, with the kind and location of the error, but no text from a caller or
  * provider.
  */
-function report(error: unknown, requestId?: string): void {
+function logError(error: unknown, requestId?: string): void {
   const { name, code, stack } = error instanceof Error ? (error as Error & { code?: string }) : { name: typeof error };
   const at = stack?.split("\n").find((line) => line.trimStart().startsWith("at "));
   console.error(JSON.stringify({ level: "error", error: name, code, at: at?.trim(), request_id: requestId }));

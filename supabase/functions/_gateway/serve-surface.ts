@@ -1,9 +1,9 @@
 import { Buffer } from "node:buffer";
 import { readOrAuthenticate } from "./admission/credentials.ts";
-import { providersWith, refuseEndpoint } from "./admission/endpoints.ts";
+import { listProvidersWithEndpoint, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
-import { sessionLabel } from "./admission/session-label.ts";
-import { strictModeRefusal } from "./admission/strict-mode.ts";
+import { readSessionLabel } from "./admission/session-label.ts";
+import { checkStrictMode } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
 import { beginInTime } from "./answers/begin-response.ts";
 import { replayAnswer } from "./answers/replay-answer.ts";
@@ -13,8 +13,8 @@ import type { Caller } from "./database/database.ts";
 import type { Body } from "./http/body.ts";
 import { runInTurn } from "./http/large-work.ts";
 import { parseJson } from "./http/parse-json.ts";
-import type { Call, Handler } from "./http/router.ts";
-import { forgetInput, type ParsedRequest } from "./requests/parsed-request.ts";
+import type { Handler, RoutedCall } from "./http/router.ts";
+import { dropInput, type ParsedRequest } from "./requests/parsed-request.ts";
 import { maxStoredSize } from "./runs/captured-content.ts";
 import { openRun } from "./runs/run.ts";
 
@@ -29,7 +29,7 @@ export function serveSurface<Parsed extends ParsedRequest>(gateway: Gateway, sur
     const check = () => gateway.database.checkCredential({ ...caller, kind: surface.kind });
     const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
     try {
-      return await admit(gateway, surface, { ...call, caller, check, body, startedAt });
+      return await admitCall(gateway, surface, { ...call, caller, check, body, startedAt });
     } catch (error) {
       body.release();
       throw error;
@@ -37,9 +37,9 @@ export function serveSurface<Parsed extends ParsedRequest>(gateway: Gateway, sur
   };
 }
 
-type ReceivedCall = Call & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
+type ReceivedCall = RoutedCall & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
 
-async function admit<Parsed extends ParsedRequest>(
+async function admitCall<Parsed extends ParsedRequest>(
   gateway: Gateway,
   surface: Surface<Parsed>,
   { request: httpRequest, requestId, path, caller, check, body, startedAt }: ReceivedCall,
@@ -48,7 +48,7 @@ async function admit<Parsed extends ParsedRequest>(
   const size = bytes.byteLength;
   const { request, labels, fingerprint } = await readOrAuthenticate(check, async () => {
     const labels = readLabels(httpRequest);
-    const fingerprint = labels.idempotencyKey === undefined ? undefined : await fingerprintOf(path, bytes);
+    const fingerprint = labels.idempotencyKey === undefined ? undefined : await computeFingerprint(path, bytes);
     const parse = () => parseJson(httpRequest, bytes, { maxNumbers: surface.maxNumbers });
     const read = (value: unknown) => surface.read(value, size, httpRequest.headers);
     if (!body.isLarge) return { labels, fingerprint, request: read(parse()) };
@@ -64,14 +64,14 @@ async function admit<Parsed extends ParsedRequest>(
     request_id: requestId,
     feature,
     entity_id: labels.entityId,
-    session_label: isLabelled ? undefined : sessionLabel(httpRequest.headers, surface.session?.(request)),
+    session_label: isLabelled ? undefined : readSessionLabel(httpRequest.headers, surface.session?.(request)),
     idempotency_key: labels.idempotencyKey,
     fingerprint,
     kind: surface.kind,
     streamed: request.stream || undefined,
     model: request.model,
     voice: request.voice,
-    providers: providersWith(gateway.providers, surface.endpoint),
+    providers: listProvidersWithEndpoint(gateway.providers, surface.endpoint),
     input_bytes: request.inputBytes,
     // An embeddings request may have many inputs, each of which fits in the context window.
     input_reads: surface.kind === "chat" ? (request.inputReads ?? 1) : undefined,
@@ -123,7 +123,7 @@ async function admit<Parsed extends ParsedRequest>(
     inputEstimate: request.inputEstimate,
     deadline: startedAt + (surface.beginsWithAnswer ? gateway.limits.wholeAnswerMs : gateway.limits.totalMs),
   };
-  const refusal = strictModeRefusal(run, { request, providers: gateway.providers });
+  const refusal = checkStrictMode(run, { request, providers: gateway.providers });
   if (refusal) throw settleFailure(refusal, call);
   const answering = surface.answer(gateway, call);
   // Keeps the isolate alive until the run has ended, even if the client disconnects.
@@ -152,7 +152,7 @@ function createLargeBody(
       return body.resume(signal);
     },
     keepOnly(forms: { values: boolean; request: boolean }) {
-      if (!forms.values) forgetInput(request);
+      if (!forms.values) dropInput(request);
       onceStored(() => body.keepOnly(forms));
     },
     release: () => onceStored(body.release),
@@ -160,7 +160,7 @@ function createLargeBody(
 }
 
 /** Returns the fingerprint of a request for its idempotency key: the SHA-256 of path and raw body, in hexadecimal. */
-async function fingerprintOf(path: string, body: Uint8Array): Promise<string> {
+async function computeFingerprint(path: string, body: Uint8Array): Promise<string> {
   const hash = await crypto.subtle.digest("SHA-256", Buffer.concat([Buffer.from(`${path}\n`), body]));
   return Buffer.from(hash).toString("hex");
 }

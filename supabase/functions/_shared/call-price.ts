@@ -18,32 +18,32 @@ export type RunCost = { cost_usd: string; credits: string };
 
 /** Number of decimals with which the database stores USD amounts. */
 const usdDecimals = 12;
-const nothing: Decimal = { units: 0n, scale: 0 };
+const zero: Decimal = { units: 0n, scale: 0 };
 
 /** Returns the total cost of provider calls, rounded as in the database. Settlement charges this amount. */
-export function costOfCalls(
+export function computeRunCost(
   { routes, credits_per_usd }: { routes: readonly PricedRoute[]; credits_per_usd: string },
   calls: readonly ChargedCall[],
 ): RunCost {
-  const cost = bookedUsd(calls.map((call) => priceCall(routes, call).amount).reduce(add, nothing));
+  const cost = roundToStoredUsd(calls.map((call) => priceCall(routes, call).amount).reduce(add, zero));
   return { cost_usd: formatDecimal(cost), credits: formatDecimal(usdToCredits(cost, credits_per_usd)) };
 }
 
 /** Returns a USD amount as stored in the database: with 12 decimals, rounded half to even. */
-export function bookedUsd(amount: Decimal): Decimal {
+export function roundToStoredUsd(amount: Decimal): Decimal {
   return roundHalfEven(amount, usdDecimals);
 }
 
 /** Returns the exact price of a call. @throws RangeError for a run without a route */
 export function priceCall(routes: readonly PricedRoute[], call: ChargedCall): CallPrice {
   const route = routeOf(routes, call);
-  if (isStated(route, call)) return { route, stated: true, amount: parseDecimal(call.statedCostUsd) };
+  if (hasStatedCost(route, call)) return { route, stated: true, amount: parseDecimal(call.statedCostUsd) };
   const priced = priceUsage(route, call.usage, call.servedTier);
   return { route, ...priced, amount: sumOfLines(priced.lines) };
 }
 
 /** Returns whether a call costs the amount that its provider stated. */
-export function isStated(
+export function hasStatedCost(
   { trusts_stated_cost }: PricedRoute,
   call: Pick<ChargedCall, "statedCostUsd">,
 ): call is { statedCostUsd: string } {

@@ -9,7 +9,7 @@ type Members = Record<string, unknown>;
 const maxOpenEntries = 128;
 
 /** Members that are always sent complete. Some providers repeat them in every chunk. */
-const sentWhole: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
+const unsplitMembers: ReadonlySet<string> = new Set(["id", "type", "role", "format", "signature", "thought_signature"]);
 
 /** Merges the next delta of a streamed message into `message`, including members that OpenAI doesn't define. */
 export function mergeDelta(message: Members, delta: Members): void {
@@ -59,7 +59,7 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
       list.push(each);
       continue;
     }
-    const entry = list.slice(-maxOpenEntries).findLast((known) => isObject(known) && continues(known, each));
+    const entry = list.slice(-maxOpenEntries).findLast((known) => isObject(known) && isContinuation(known, each));
     if (isObject(entry)) mergeDelta(entry, each);
     else list.push(mergeInto({}, each));
   }
@@ -70,14 +70,14 @@ function mergeList(list: unknown[], more: unknown[]): unknown[] {
  * Returns whether an entry of a list continues a known entry. The index of a tool call is reliable here, because the
  * gateway gives each call its own.
  */
-function continues(known: Members, entry: Members): boolean {
+function isContinuation(known: Members, entry: Members): boolean {
   if (entry.id && known.id && entry.id !== known.id) return false;
   return entry.index === undefined ? Boolean(entry.id && known.id) : entry.index === known.index;
 }
 
 function mergeText(name: string, before: unknown, value: unknown): unknown {
   if (typeof before !== "string" || typeof value !== "string" || name === "index") return value;
-  if (sentWhole.has(name)) return value || before;
+  if (unsplitMembers.has(name)) return value || before;
   // Some providers send a function's name in pieces, and others repeat it in every chunk.
   return name === "name" && before === value ? before : before + value;
 }

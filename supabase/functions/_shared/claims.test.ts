@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { type ClaimsVerifier, createClaimsVerifier, maxRemembered } from "./claims.ts";
+import { type ClaimsVerifier, createClaimsVerifier, maxVerifiedTokens } from "./claims.ts";
 
 const sub = "5f0c1d52-6f0e-4f9f-9f5e-0d2b8c1f2a3b";
 const identityHeaders = {};
@@ -162,13 +162,14 @@ test("refuses a token with a wrong signature without calling the identity backen
   expect([await statusOf(forged), users]).toEqual(["refused", 0]);
 });
 
-test(`remembers ${maxRemembered} verified tokens; after one more, verifies the first token again`, async () => {
+test(`remembers ${maxVerifiedTokens} verified tokens; after one more, verifies the first token again`, async () => {
   const first = await tokenOf({ email: "first@example.test" });
   await statusOf(first);
-  for (let index = 1; index < maxRemembered; index += 1) await statusOf(await tokenOf({ email: `${index}@a.test` }));
+  for (let index = 1; index < maxVerifiedTokens; index += 1)
+    await statusOf(await tokenOf({ email: `${index}@a.test` }));
   await statusOf(first);
-  expect(verifications.mock.calls).toHaveLength(maxRemembered);
+  expect(verifications.mock.calls).toHaveLength(maxVerifiedTokens);
   await statusOf(await tokenOf({ email: "last@example.test" }));
   await statusOf(first);
-  expect(verifications.mock.calls).toHaveLength(maxRemembered + 2);
+  expect(verifications.mock.calls).toHaveLength(maxVerifiedTokens + 2);
 });

@@ -17,7 +17,7 @@ const getUserTimeoutMs = 2_500;
 /** How long tokens are checked with the identity backend after a failed JWKS fetch. */
 const jwksRetryAfterMs = 5_000;
 /** Maximum number of verified tokens to remember, about 2 MB. A new token replaces the oldest one. */
-export const maxRemembered = 1_000;
+export const maxVerifiedTokens = 1_000;
 
 /**
  * The header in which our web server proves that the browser sent the cookie of the session's mobile approval. The Data
@@ -78,7 +78,7 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
     timeoutDuration: jwksTimeoutMs,
     [jwksCache]: keySet as JWKSCacheInput,
   });
-  const remembered = rememberVerified();
+  const remembered = createVerifiedCache();
   let jwksFailedAt = Number.NEGATIVE_INFINITY;
 
   async function keysAvailable(): Promise<boolean> {
@@ -135,7 +135,7 @@ export function createClaimsVerifier(options: ClaimsVerifierOptions): ClaimsVeri
  * the key set changes. Remembering tokens doesn't change how often the key set is fetched. A token doesn't show whether
  * its session is still active or what its account requires, so the database checks that on each request.
  */
-function rememberVerified() {
+function createVerifiedCache() {
   let verifiedBy: object | undefined;
   const verified = new Map<string, Claims>();
   return {
@@ -143,7 +143,7 @@ function rememberVerified() {
     add(accessToken: string, { claims, keys }: { claims: Claims; keys: object }) {
       if (keys !== verifiedBy) verified.clear();
       verifiedBy = keys;
-      if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? "");
+      if (verified.size >= maxVerifiedTokens) verified.delete(verified.keys().next().value ?? "");
       verified.set(accessToken, Object.freeze(claims));
     },
   };
@@ -190,7 +190,7 @@ function readClaims(accessToken: string, { issuer, nowSeconds }: { issuer: strin
  * Reads the claims of a token that the identity backend issued to us in this request. Must not be used for other
  * tokens.
  */
-export function claimsOfIssued(accessToken: string): Claims {
+export function decodeIssuedClaims(accessToken: string): Claims {
   return claimsSchema.parse(decodeJwt(accessToken));
 }
 

@@ -17,7 +17,7 @@ export class JsonNumber {
  * `JSON.parse` with a reviver that receives the source text of primitives (ECMAScript, JSON.parse source text access).
  * TypeScript's library doesn't declare this yet.
  */
-const parse = JSON.parse as (
+const parseWithReviver = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context: { source: string }) => unknown,
 ) => unknown;
@@ -28,7 +28,7 @@ const parse = JSON.parse as (
  * @throws SyntaxError
  */
 export function parseExactJson(text: string, isExact: (name: string) => boolean = () => true): unknown {
-  return parse(text, (name, value, { source }) =>
+  return parseWithReviver(text, (name, value, { source }) =>
     typeof value === "number" && isExact(name) ? new JsonNumber(source) : value,
   );
 }

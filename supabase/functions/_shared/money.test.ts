@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { add, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
-import { isTierPriced, type Tariff, type TokenCounts, unitPrices, usageCostUsd, usdToCredits } from "./money.ts";
+import { findUnitPrices, isTierPriced, type Tariff, type TokenCounts, usageCostUsd, usdToCredits } from "./money.ts";
 import vectors from "./money-vectors.json" with { type: "json" };
 
 describe("rounding", () => {
@@ -177,11 +177,11 @@ describe("unit prices", () => {
   ])(
     "for %d input tokens at the tier %s, the unit prices are %s for input and %s for output",
     ([inputTokens, servedTier, input, output]) => {
-      expect(unitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
+      expect(findUnitPrices(tariff, { inputTokens, servedTier })).toEqual({ input, output });
     },
   );
 
   test("unit prices are undefined if the default tier has no price", () => {
-    expect(unitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();
+    expect(findUnitPrices({ prices: [] }, { inputTokens: 1 })).toBeUndefined();
   });
 });

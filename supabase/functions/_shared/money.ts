@@ -46,7 +46,7 @@ export type TokenCounts = {
 };
 
 const perMillion: Decimal = { units: 1n, scale: 6 };
-const nothing: Decimal = { units: 0n, scale: 0 };
+const zero: Decimal = { units: 0n, scale: 0 };
 const creditDecimals = 8;
 /** Names that OpenAI, Anthropic and Groq use for the tier with their list prices. */
 const listPriceTiers: ReadonlySet<string> = new Set(["auto", "default", "standard", "on_demand"]);
@@ -65,7 +65,7 @@ export const priceItems = [
 ] as const;
 export type PriceItem = (typeof priceItems)[number];
 
-/** The charge for one class of tokens or for the fees of a call. `amount` is exactly `count` × `unitPrice`. */
+/** The charge for one class of tokens or for the fees of a call. `amount` is exactly `count` × `computeUnitPrice`. */
 export type PriceLine = {
   item: PriceItem;
   count: number;
@@ -89,7 +89,7 @@ export function usageCostUsd(tariff: Tariff, counts: TokenCounts, servedTier?: s
 }
 
 export function sumOfLines(lines: readonly PriceLine[]): Decimal {
-  return lines.map(({ amount }) => amount).reduce(add, nothing);
+  return lines.map(({ amount }) => amount).reduce(add, zero);
 }
 
 /**
@@ -99,7 +99,7 @@ export function sumOfLines(lines: readonly PriceLine[]): Decimal {
  */
 export function priceUsage(tariff: Tariff, counts: TokenCounts, servedTier?: string): PricedUsage {
   const input = counts.input_tokens ?? 0;
-  const { tier, multiplier } = priceFor(tariff, input, servedTier);
+  const { tier, multiplier } = findPriceTier(tariff, input, servedTier);
   if (!tier) throw new RangeError("a route without a price");
   return { tier, multiplier, lines: priceLines(counts, { tier, multiplier }) };
 }
@@ -140,7 +140,7 @@ export function priceLines(
   { tier, multiplier }: Pick<PricedUsage, "tier" | "multiplier">,
 ): PriceLine[] {
   return usageItems(counts).map(({ item, count }) => {
-    const pricedAs = [item, ...insteadOf[item]].find((name) => tier[name] !== undefined) ?? item;
+    const pricedAs = [item, ...fallbackItems[item]].find((name) => tier[name] !== undefined) ?? item;
     const price = parseDecimal(tier[pricedAs] ?? "0");
     const isFee = item === "request_fee";
     const unitPrice = isFee ? price : multiply(price, multiplier);
@@ -150,7 +150,7 @@ export function priceLines(
 }
 
 /** The items whose prices apply if a tier has no price for an item. Fees without a price are free. */
-const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
+const fallbackItems: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
   input: [],
   cached_input: ["input"],
   cache_write: ["input"],
@@ -166,7 +166,7 @@ const insteadOf: Readonly<Record<PriceItem, readonly PriceItem[]>> = {
  * Returns the prices for a served tier in ascending order of `min_input_tokens`, and their multiplier. A tier without a
  * price is charged as the default tier.
  */
-export function tierPrices(
+export function findTierPrices(
   { prices, tier_multipliers = {} }: Tariff,
   servedTier = "default",
 ): { prices: readonly PriceTier[]; multiplier: Decimal } {
@@ -182,7 +182,7 @@ export function tierPrices(
 }
 
 /** Returns a tier's price with its multiplier applied, as exact decimal text. */
-export function unitPrice(price: string, multiplier: Decimal): string {
+export function computeUnitPrice(price: string, multiplier: Decimal): string {
   return formatDecimal(multiply(parseDecimal(price), multiplier));
 }
 
@@ -190,12 +190,12 @@ export function unitPrice(price: string, multiplier: Decimal): string {
  * Returns a call's prices for text, in USD per million tokens, as exact decimal text. Returns undefined if the default
  * tier has no price.
  */
-export function unitPrices(
+export function findUnitPrices(
   tariff: Tariff,
   { inputTokens, servedTier }: { inputTokens: number; servedTier?: string },
 ): { input: string; output: string } | undefined {
-  const { tier, multiplier } = priceFor(tariff, inputTokens, servedTier);
-  return tier && { input: unitPrice(tier.input, multiplier), output: unitPrice(tier.output, multiplier) };
+  const { tier, multiplier } = findPriceTier(tariff, inputTokens, servedTier);
+  return tier && { input: computeUnitPrice(tier.input, multiplier), output: computeUnitPrice(tier.output, multiplier) };
 }
 
 export function isTierPriced({ prices, tier_multipliers = {} }: Tariff, tier: string): boolean {
@@ -211,12 +211,12 @@ export function usdToCredits(amountUsd: Decimal, creditsPerUsd: string): Decimal
   return roundHalfEven(multiply(amountUsd, parseDecimal(creditsPerUsd)), creditDecimals);
 }
 
-function priceFor(
+function findPriceTier(
   tariff: Tariff,
   inputTokens: number,
   servedTier?: string,
 ): { tier: PriceTier | undefined; multiplier: Decimal } {
-  const { prices, multiplier } = tierPrices(tariff, servedTier);
+  const { prices, multiplier } = findTierPrices(tariff, servedTier);
   const tier = prices.findLast(({ min_input_tokens }) => min_input_tokens <= inputTokens) ?? prices[0];
   return { tier, multiplier };
 }

@@ -4,7 +4,7 @@ import type { z } from "zod";
 export type Credential = "session" | "bearer" | "appSession" | "app" | "workspaceKey" | "appToken" | "userToken";
 
 /** A successful answer of an operation. */
-export interface Answer {
+export interface OperationAnswer {
   status: 200 | 201 | 204 | 303;
   description: string;
   /** The schema of the JSON body. Absent without a body. */
@@ -38,7 +38,7 @@ export interface Operation<Code extends string = string> {
   headers?: z.ZodObject;
   /** The request body, with a valid example. */
   body?: { schema: z.ZodType; example: unknown; optional?: boolean };
-  answers: readonly [Answer, ...Answer[]];
+  answers: readonly [OperationAnswer, ...OperationAnswer[]];
   /** Error codes that only this operation has. The OpenAPI document also lists the codes common to the API area. */
   problems: readonly Code[];
 }

@@ -1,3 +1,3 @@
-import { serveMissing } from "../_gateway/runtime.ts";
+import { serveNotFound } from "../_gateway/runtime.ts";
 
-serveMissing();
+serveNotFound();

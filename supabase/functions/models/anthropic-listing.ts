@@ -23,13 +23,13 @@ export function anthropicListing(answer: {
   const isServed = (place: number) => answer.endpoints[place]?.includes("/v1/messages") === true;
   if (!("data" in value)) {
     if (!isServed(0)) throw new GatewayError("model_not_found");
-    return modelOf(value);
+    return convertModel(value);
   }
-  const data = value.data.filter((_, place) => isServed(place)).map(modelOf);
+  const data = value.data.filter((_, place) => isServed(place)).map(convertModel);
   return { data, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null, has_more: false };
 }
 
-function modelOf({ id, created, platform }: z.infer<typeof listed>): AnthropicModel {
+function convertModel({ id, created, platform }: z.infer<typeof listed>): AnthropicModel {
   const created_at = new Date(created * 1_000).toISOString();
   return { type: "model", id, display_name: platform.name, created_at };
 }

@@ -1,5 +1,5 @@
 import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
-import { providersWith } from "../_gateway/admission/endpoints.ts";
+import { listProvidersWithEndpoint } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { Gateway } from "../_gateway/calls/gateway.ts";
 import type { ModelKind } from "../_gateway/database/database.ts";
@@ -39,7 +39,11 @@ function listModels(gateway: Gateway): Handler {
       ...caller,
       model: params.model,
       providers: [...providers.keys()],
-      paths: paths.map(({ path, kind, endpoint }) => ({ path, kind, providers: providersWith(providers, endpoint) })),
+      paths: paths.map(({ path, kind, endpoint }) => ({
+        path,
+        kind,
+        providers: listProvidersWithEndpoint(providers, endpoint),
+      })),
     });
     if (isAnthropic) return Response.json(anthropicListing(answer));
     return new Response(withEndpoints(answer), { headers: { "content-type": "application/json" } });

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { Run } from "../../functions/_gateway/database/database.ts";
 import { type LimitReport, type RateLimits, readRateLimits } from "../../functions/_gateway/database/rate-limits.ts";
-import { costOfCalls } from "../../functions/_shared/call-price.ts";
+import { computeRunCost } from "../../functions/_shared/call-price.ts";
 import type { TokenCounts } from "../../functions/_shared/money.ts";
 import { createUser, type Database, one } from "../database.ts";
 
@@ -205,7 +205,7 @@ export function outcome(run: OpenedRun, changes: OutcomeChanges = {}): object {
     usage_source: "provider",
     ...(rest.usage_source === "unavailable"
       ? {}
-      : { route, estimated, ...usage, ...costOfCalls(run, [{ route, usage }]) }),
+      : { route, estimated, ...usage, ...computeRunCost(run, [{ route, usage }]) }),
     latency_ms: 5,
     steps: [{ step: 1, type: "model", name: "demo", status: "succeeded", latency_ms: 5 }],
     ...rest,

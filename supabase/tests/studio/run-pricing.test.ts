@@ -3,7 +3,7 @@ import { describe, expect } from "vitest";
 import { pricingOf } from "../../../remix-app/studio/runs/pricing.ts";
 import { randomCalls, randomRoutes } from "../../../remix-app/studio/runs/run-fixtures.ts";
 import { runLedgerEntry, runSummary } from "../../../remix-app/studio/runs/run-schema.ts";
-import { type ChargedCall, costOfCalls } from "../../functions/_shared/call-price.ts";
+import { type ChargedCall, computeRunCost } from "../../functions/_shared/call-price.ts";
 import { add, formatDecimal, parseDecimal } from "../../functions/_shared/decimal.ts";
 import type { TokenCounts } from "../../functions/_shared/money.ts";
 import { type Database, one, test } from "../database.ts";
@@ -49,7 +49,7 @@ function outcomeOf(run: OpenedRun, calls: readonly ChargedCall[]): object {
   }
   const attempt = { provider: "demo", model: "upstream", status: 200, latency_ms: 1 };
   return outcome(run, {
-    ...costOfCalls(run, calls),
+    ...computeRunCost(run, calls),
     usage: total as TokenCounts,
     route: calls.at(-1)?.route ?? 1,
     served_tier: calls.findLast(({ servedTier }) => servedTier !== undefined)?.servedTier,
@@ -58,7 +58,7 @@ function outcomeOf(run: OpenedRun, calls: readonly ChargedCall[]): object {
         ? { ...attempt, route, charged: { ...usage, served_tier: servedTier, stated_cost_usd: statedCostUsd } }
         : { ...attempt, route },
     ),
-    ...costOfCalls(run, calls),
+    ...computeRunCost(run, calls),
   });
 }
 
@@ -88,7 +88,7 @@ describe("the cost lines of a run", () => {
       expect([pricing.billedCredits, sum(ledger.map(({ credits }) => credits))]).toEqual([billed, charged]);
       expect(billed).toBe(charged);
       expect([pricing.markup, pricing.creditsPerUsd]).toEqual(["1.234567", "12345.67"]);
-      expect(costOfCalls(run, calls).credits).toBe(billed);
+      expect(computeRunCost(run, calls).credits).toBe(billed);
     }
   });
 

@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import type { CostFile, ProviderCosts } from "../files/cost-file.ts";
 import { maxImportDays } from "../files/import-document.ts";
-import { documentOf, type ImportChoices, listedServices, maxListedServices, readChoices } from "./import-choices.ts";
+import {
+  buildDocument,
+  type ImportChoices,
+  listServicesToChoose,
+  maxListedServices,
+  readChoices,
+} from "./import-choices.ts";
 
 const amount = (text: string, service: string | null = null, currency = "USD") => ({ currency, amount: text, service });
 const file: CostFile = {
@@ -38,12 +44,12 @@ const chosen: ImportChoices = {
   clear: false,
 };
 const errorsOf = (changes: Partial<ImportChoices>, of = file) => {
-  const read = documentOf(of, { ...chosen, ...changes });
+  const read = buildDocument(of, { ...chosen, ...changes });
   return "errors" in read ? read.errors : {};
 };
 
 test("an import adds up an account's services per day and currency, without rounding", () => {
-  expect(documentOf(file, chosen)).toEqual({
+  expect(buildDocument(file, chosen)).toEqual({
     document: {
       provider: "aws",
       format: "focus",
@@ -67,7 +73,7 @@ test("an import adds up an account's services per day and currency, without roun
 });
 
 test("an import assigns lines without an account to the entered account", () => {
-  const read = documentOf(file, { ...chosen, account: "111", services: [0, 1] });
+  const read = buildDocument(file, { ...chosen, account: "111", services: [0, 1] });
   expect("document" in read && read.document.days).toEqual([
     {
       accountId: "111",
@@ -81,9 +87,9 @@ test("an import assigns lines without an account to the entered account", () => 
 });
 
 test("an import lists services by amount, the largest first, and imports only the chosen services", () => {
-  const services = listedServices(file.providers[0] as ProviderCosts);
+  const services = listServicesToChoose(file.providers[0] as ProviderCosts);
   expect(services.map(({ service }) => service)).toEqual(["Bedrock", "S3"]);
-  const read = documentOf(file, { ...chosen, services: [1] });
+  const read = buildDocument(file, { ...chosen, services: [1] });
   expect("document" in read && read.document).toMatchObject({
     rates: {},
     days: [{ accountId: "111", amounts: [{ currency: "USD", amount: "0.2" }] }],
@@ -152,7 +158,7 @@ test("an import lists up to 500 services to choose from, and imports all of a bi
   };
   const servicesOf = (count: number) => {
     const bill = ofServices(count);
-    const listed = listedServices(bill.providers[0] as ProviderCosts).length;
+    const listed = listServicesToChoose(bill.providers[0] as ProviderCosts).length;
     return [listed, readChoices(new Map([["reviewedSource", "0"]]), bill).services];
   };
   expect(servicesOf(maxListedServices)).toEqual([500, []]);
@@ -161,7 +167,7 @@ test("an import lists up to 500 services to choose from, and imports all of a bi
 
 test("an import sets days that are missing from its file to 0 only if the person chooses that option", () => {
   const clearOf = (clear: boolean) => {
-    const read = documentOf(file, { ...chosen, clear });
+    const read = buildDocument(file, { ...chosen, clear });
     return "document" in read && read.document.clear;
   };
   expect([clearOf(true), clearOf(false)]).toEqual([true, undefined]);

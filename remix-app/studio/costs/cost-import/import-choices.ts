@@ -17,7 +17,7 @@ export interface ImportChoices {
   /** The account for lines that name no account. */
   account: string;
   rates: Record<string, string>;
-  /** Indexes into the result of {@link listedServices}, or null for all services. */
+  /** Indexes into the result of {@link listServicesToChoose}, or null for all services. */
   services: readonly number[] | null;
   /** Whether to set imported days to 0 if the file lacks them. */
   clear: boolean;
@@ -44,7 +44,7 @@ export const maxFileBytes = maxFileMiB * 1024 * 1024;
 export const importFormLimits = { maxBytes: maxFileBytes + 64 * 1024, maxFields: maxListedServices + 100, files: true };
 
 /** Returns a bill's services, the largest amount first. Returns none if there are too many to choose from. */
-export function listedServices(bill: ProviderCosts): ServiceTotal[] {
+export function listServicesToChoose(bill: ProviderCosts): ServiceTotal[] {
   const services = serviceTotals(bill);
   if (services.length > maxListedServices) return [];
   return services.toSorted((one, other) => sizeOf(other) - sizeOf(one));
@@ -56,7 +56,7 @@ export function readChoices(form: ReadonlyMap<string, string>, { providers }: Co
   const source = Math.min(Math.max(Number.parseInt(text("source"), 10) || 0, 0), providers.length - 1);
   const chosen = providers[source];
   const reviewed = form.get("reviewedSource") === String(source);
-  const listed = reviewed && chosen ? listedServices(chosen) : [];
+  const listed = reviewed && chosen ? listServicesToChoose(chosen) : [];
   const account = text("account");
   const rates = Object.fromEntries((chosen?.currencies ?? []).map((currency) => [currency, text(rateField(currency))]));
   return {
@@ -70,13 +70,13 @@ export function readChoices(form: ReadonlyMap<string, string>, { providers }: Co
 }
 
 /** Builds the import document from a file and the choices, or returns the errors in the choices. */
-export function documentOf(
+export function buildDocument(
   file: CostFile,
   { source, provider, account, rates, services, clear }: ImportChoices,
 ): { document: CostImportDocument } | { errors: ImportErrors } {
   const bill = file.providers[source];
   if (!bill) return { errors: { form: "Choose a provider." } };
-  const named = services ? listedServices(bill) : [];
+  const named = services ? listServicesToChoose(bill) : [];
   const wanted = services && new Set(services.map((at) => named[at]?.service ?? null));
   const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {

@@ -1,6 +1,6 @@
 import { dayText } from "../../../http/date-text.ts";
-import { exactUsd } from "../../../ui/format-amount.ts";
-import { secondText } from "../../invoices/invoice-facts.ts";
+import { formatExactUsd } from "../../../ui/format-amount.ts";
+import { formatExactTime } from "../../invoices/invoice-facts.ts";
 import type { ImportReceipt } from "./import-answers.ts";
 
 /** Returns the rows of an import's receipt, as pairs of label and value. */
@@ -17,7 +17,7 @@ export function receiptFacts({ provider, sha256, appName, import: file, current 
       "Imported by",
       file.name ?? (file.by === "operator" ? "The operator, from the command line" : "A deleted account"),
     ],
-    ["Imported at", secondText(file.importedAt)],
+    ["Imported at", formatExactTime(file.importedAt)],
     ["SHA-256 of the file", sha256],
     ["Receipt ID", file.id],
   ];
@@ -26,7 +26,7 @@ export function receiptFacts({ provider, sha256, appName, import: file, current 
 /** Formats rates, such as "1 EUR = $1.08, 1 GBP = $1.27". Returns an empty text if there are none. */
 export function ratesText(rates: Record<string, string>): string {
   return Object.entries(rates)
-    .map(([currency, rate]) => `1 ${currency} = ${exactUsd(rate)}`)
+    .map(([currency, rate]) => `1 ${currency} = ${formatExactUsd(rate)}`)
     .join(", ");
 }
 

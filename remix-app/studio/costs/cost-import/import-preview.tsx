@@ -2,7 +2,7 @@ import type { ReactNode } from "react";
 import { Card } from "../../../ui/card.tsx";
 import { DataTable } from "../../../ui/data-table.tsx";
 import { columnDecimals, countOf, formatMoney } from "../../../ui/format-amount.ts";
-import { Day } from "../../../ui/moment.tsx";
+import { UtcDay } from "../../../ui/moment.tsx";
 import { Usd } from "../../../ui/money.tsx";
 import { Notice } from "../../../ui/notice.tsx";
 import { Figures } from "../../figures.tsx";
@@ -110,7 +110,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                     label: "Day",
                     cell: ({ day, accountId }) => (
                       <>
-                        <Day at={day} /> <span className="text-muted text-small">{accountId}</span>
+                        <UtcDay at={day} /> <span className="text-muted text-small">{accountId}</span>
                       </>
                     ),
                   },

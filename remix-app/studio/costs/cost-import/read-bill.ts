@@ -4,10 +4,10 @@ import { type CostFile, UnreadableCostFile } from "../files/cost-file.ts";
 import type { ServiceTotal } from "../files/import-document.ts";
 import { readCostFile } from "../files/read-cost-file.ts";
 import {
-  documentOf,
+  buildDocument,
   type ImportChoices,
   type ImportErrors,
-  listedServices,
+  listServicesToChoose,
   needsAccount,
   readChoices,
 } from "./import-choices.ts";
@@ -89,12 +89,12 @@ function billOf(
     file: { fileName, formatName, rows, skipped, notes },
     sources: file.providers.map(({ provider, days }) => ({ provider, days: days.length })),
     timeZone: costs.timeZone,
-    services: listedServices(costs),
+    services: listServicesToChoose(costs),
     currencies: costs.currencies.filter((currency) => currency !== "USD"),
     asksAccount: needsAccount(costs),
     choices,
   };
-  const read = documentOf(file, choices);
+  const read = buildDocument(file, choices);
   if ("errors" in read) return { bill, contents, errors: read.errors };
   const document = JSON.stringify(read.document);
   if (document.length > maxDocumentLength) {

@@ -3,9 +3,9 @@ import { AccountForm } from "../../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../../ui/button.tsx";
 import { Card } from "../../../ui/card.tsx";
 import { ErrorSummary } from "../../../ui/error-summary.tsx";
-import { Facts } from "../../../ui/facts.tsx";
+import { FactList } from "../../../ui/facts.tsx";
 import { CheckBox, Field, Select } from "../../../ui/field.tsx";
-import { countOf, exactUsd } from "../../../ui/format-amount.ts";
+import { countOf, formatExactUsd } from "../../../ui/format-amount.ts";
 import { Notice } from "../../../ui/notice.tsx";
 import { changedDays, type ImportPreview } from "./import-answers.ts";
 import { rateField } from "./import-choices.ts";
@@ -13,7 +13,7 @@ import { ImportPreviewCards } from "./import-preview.tsx";
 import type { ImportReview } from "./import-steps.ts";
 import { ServiceChoice } from "./service-choice.tsx";
 
-const again = {
+const repeatMessages = {
   edited: "You changed something after the preview. Check the totals, then import.",
   changed: "Other costs were imported after the preview, so nothing was imported. Check the new preview, then import.",
 } as const;
@@ -51,13 +51,15 @@ export function ImportReviewForm({
         <input key={name} type="hidden" name={name} value={value} />
       ))}
       <ErrorSummary id="import-error" form={fault} fields={faults} />
-      {review.again ? <Notice tone="warn">{again[review.again]}</Notice> : null}
+      {review.again ? <Notice tone="warn">{repeatMessages[review.again]}</Notice> : null}
       <Card
         title={file.fileName}
         lead={`${file.formatName.replace(/^(an?|the) /, "")}. Days are in ${zoneName(review.timeZone)}.`}
       >
         <div className="space-y-6">
-          <Facts facts={[...facts, ["Rows read", file.rows.toLocaleString("en")], ...leftOut(file.skipped)]} />
+          <FactList
+            facts={[...facts, ["Rows read", file.rows.toLocaleString("en")], ...listSkippedRows(file.skipped)]}
+          />
           {file.notes.length > 0 ? (
             <Notice tone="warn">
               {file.notes.map((note) => (
@@ -157,7 +159,7 @@ function MissingDays({ preview, clear }: { preview: ImportPreview; clear: boolea
       name="clear"
       value="1"
       label={`Set ${countOf(days, "other day")} to 0`}
-      hint={`Earlier imports have ${exactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if those imports had the wrong account or too many services. Leave it off if they’re for other accounts. Then update the preview.`}
+      hint={`Earlier imports have ${formatExactUsd(amountUsd)} on days in this range that this file doesn’t include. Select this if those imports had the wrong account or too many services. Leave it off if they’re for other accounts. Then update the preview.`}
       defaultChecked={clear}
     />
   );
@@ -167,7 +169,7 @@ function zoneName(timeZone: string): string {
   return timeZone === "UTC" ? "UTC" : `the provider’s time zone, ${timeZone}`;
 }
 
-function leftOut(skipped: ImportReview["file"]["skipped"]): [string, string][] {
+function listSkippedRows(skipped: ImportReview["file"]["skipped"]): [string, string][] {
   if (skipped.length === 0) return [];
   return [["Left out", skipped.map(({ what, rows }) => `${what} (${rows.toLocaleString("en")})`).join(", ")]];
 }

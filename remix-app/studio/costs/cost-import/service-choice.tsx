@@ -4,7 +4,7 @@ import type { ServiceTotal } from "../files/import-document.ts";
 import { maxListedServices, serviceField } from "./import-choices.ts";
 
 /** The number of services listed before the rest is collapsed. */
-const listed = 12;
+const maxVisibleServices = 12;
 
 /**
  * Lets a person choose services of a bill, each with its sum. A bill with one service, or with too many to list, offers
@@ -48,11 +48,11 @@ export function ServiceChoice({
           {error}
         </p>
       ) : null}
-      <div className={grid}>{boxes.slice(0, listed)}</div>
-      {boxes.length > listed ? (
+      <div className={grid}>{boxes.slice(0, maxVisibleServices)}</div>
+      {boxes.length > maxVisibleServices ? (
         <details>
-          <summary className="cursor-pointer font-medium">{boxes.length - listed} more services</summary>
-          <div className={`${grid} mt-3`}>{boxes.slice(listed)}</div>
+          <summary className="cursor-pointer font-medium">{boxes.length - maxVisibleServices} more services</summary>
+          <div className={`${grid} mt-3`}>{boxes.slice(maxVisibleServices)}</div>
         </details>
       ) : null}
     </fieldset>

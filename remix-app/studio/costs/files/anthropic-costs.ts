@@ -4,7 +4,7 @@ import type { CsvFormat } from "./csv-format.ts";
 import { isObject, type JsonFormat, readExactAmount, textOf } from "./json-values.ts";
 import { lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 
-const anthropic = { provider: "anthropic", timeZone: "UTC" } as const;
+const anthropicSource = { provider: "anthropic", timeZone: "UTC" } as const;
 
 /**
  * Pages of Anthropic's cost report. Amounts are strings in cents: "123.45" is 1.2345 USD.
@@ -16,8 +16,8 @@ export const anthropicPages: JsonFormat = {
   isBucket: (value) => "starting_at" in value && "results" in value,
   bucketStart: ({ starting_at }) => textOf(starting_at),
   readBucket(bucket, where) {
-    const start = time(bucket.starting_at, `${where}.starting_at`);
-    const end = bucket.ending_at === undefined ? null : time(bucket.ending_at, `${where}.ending_at`);
+    const start = readTime(bucket.starting_at, `${where}.starting_at`);
+    const end = bucket.ending_at === undefined ? null : readTime(bucket.ending_at, `${where}.ending_at`);
     if (!Array.isArray(bucket.results))
       throw new UnreadableCostFile(`${where}.results isn’t a list. Download the file again.`);
     return bucket.results.map((result: unknown, n) =>
@@ -37,17 +37,17 @@ function readResult(
   if (currency !== "USD")
     throw new UnreadableCostFile(`${where}.currency is ${currency}. Import a cost report in USD.`);
   return {
-    ...anthropic,
+    ...anthropicSource,
     account: textOf(result.workspace_id),
     day: start.day,
     lastDay: end ? lastDayBefore(end) : undefined,
     service: textOf(result.model) ?? textOf(result.description) ?? textOf(result.cost_type),
     currency,
-    amount: cents(readExactAmount(result.amount, `${where}.amount`)),
+    amount: centsToDollars(readExactAmount(result.amount, `${where}.amount`)),
   };
 }
 
-function cents({ units, scale }: Decimal): Decimal {
+function centsToDollars({ units, scale }: Decimal): Decimal {
   return { units, scale: scale + 2 };
 }
 
@@ -55,7 +55,7 @@ const usageInstead = new UnreadableCostFile(
   "This is Anthropic’s usage report, which has no amounts. Export the cost report, or the CSV of the Cost page.",
 );
 
-function time(value: unknown, where: string): Moment {
+function readTime(value: unknown, where: string): Moment {
   const moment = readMoment(textOf(value) ?? "");
   if (moment) return moment;
   throw new UnreadableCostFile(`${where} isn’t a time such as 2026-10-31T00:00:00Z. Download the file again.`);
@@ -79,7 +79,7 @@ export const anthropicCsv: CsvFormat = {
     read(row) {
       const name = row.text("workspace_id", "workspace");
       return {
-        ...anthropic,
+        ...anthropicSource,
         account: name?.toLowerCase() === defaultWorkspace ? defaultWorkspace : name,
         day: row.moment("usage_date_utc").day,
         service: row.text("model", "cost_type"),

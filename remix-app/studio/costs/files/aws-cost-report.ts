@@ -25,7 +25,7 @@ export const awsReport: CsvFormat = {
         account: row.text("lineItem/UsageAccountId", "bill/PayerAccountId"),
         day: start.day,
         lastDay: end ? lastDayBefore(end) : undefined,
-        bill: billOf(row),
+        bill: readBillingPeriod(row),
         service: serviceOf(row),
         currency: row.needed("lineItem/CurrencyCode").toUpperCase(),
         amount: row.amount("lineItem/UnblendedCost"),
@@ -35,7 +35,7 @@ export const awsReport: CsvFormat = {
 };
 
 /** Returns the first and last day of the billing period. The period's end in the file is exclusive. */
-function billOf(row: CsvRow): { first: string; last: string } | undefined {
+function readBillingPeriod(row: CsvRow): { first: string; last: string } | undefined {
   const start = row.optionalMoment("bill/BillingPeriodStartDate");
   const end = row.optionalMoment("bill/BillingPeriodEndDate");
   return start && end ? { first: start.day, last: lastDayBefore(end) } : undefined;

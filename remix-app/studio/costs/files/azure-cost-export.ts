@@ -6,9 +6,16 @@ const costs = ["CostInBillingCurrency", "PreTaxCost", "Cost"] as const;
 const currencies = ["BillingCurrency", "BillingCurrencyCode", "Currency", "CurrencyCode"] as const;
 const dates = ["Date", "UsageDateTime", "UsageDate"] as const;
 /** Columns that occur only in Azure's exports. */
-const own = ["MeterCategory", "SubscriptionId", "SubscriptionGuid", "SubscriptionName", "ConsumedService", "CostUSD"];
+const azureOnlyColumns = [
+  "MeterCategory",
+  "SubscriptionId",
+  "SubscriptionGuid",
+  "SubscriptionName",
+  "ConsumedService",
+  "CostUSD",
+];
 /** Charges that appear only in amortized exports. */
-const amortized = /^unused(reservation|savingsplan)$/i;
+const amortizedChargePattern = /^unused(reservation|savingsplan)$/i;
 
 /**
  * Azure cost and usage details (EA, MCA, MPA, pay-as-you-go) and the download of cost analysis. Refunds are negative
@@ -19,20 +26,21 @@ export const azureExport: CsvFormat = {
   id: "azure",
   name: "an Azure cost export",
   advice: "Export “Cost and usage details (actual)” as CSV.",
-  isHeader: (has) => own.some(has) && [...costs, "CostUSD", ...dates, ...currencies].filter(has).length >= 2,
+  isHeader: (has) =>
+    azureOnlyColumns.some(has) && [...costs, "CostUSD", ...dates, ...currencies].filter(has).length >= 2,
   required: [costs, currencies, dates],
   begin(columns) {
     const cost = columns.first(...costs) ?? costs[0];
     let unused = 0;
     return {
       read(row) {
-        if (amortized.test(row.text("ChargeType") ?? "")) unused++;
+        if (amortizedChargePattern.test(row.text("ChargeType") ?? "")) unused++;
         return {
           provider: "azure",
           timeZone: "UTC",
           account: row.text("SubscriptionId", "SubscriptionGuid", "BillingProfileId", "BillingAccountId"),
           day: dayOf(row, dates),
-          bill: billOf(row),
+          bill: readBillingPeriod(row),
           service: row.text("MeterCategory", "ServiceName", "ConsumedService", "ServiceFamily"),
           currency: row.needed(...currencies).toUpperCase(),
           amount: row.amount(cost),
@@ -56,7 +64,7 @@ function dayOf(row: CsvRow, names: readonly string[]): string {
 }
 
 /** Returns the first and last day of the billing period. The period's end in the file is inclusive. */
-function billOf(row: CsvRow): { first: string; last: string } | undefined {
+function readBillingPeriod(row: CsvRow): { first: string; last: string } | undefined {
   const [start, end] = ["BillingPeriodStartDate", "BillingPeriodEndDate"] as const;
   if (row.text(start) === null || row.text(end) === null) return undefined;
   return { first: dayOf(row, [start]), last: dayOf(row, [end]) };

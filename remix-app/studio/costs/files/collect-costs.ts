@@ -4,7 +4,7 @@ import { type CostDay, type CostLine, type ProviderCosts, type ReadLine, Unreada
 /** Matches 1–256 characters without control characters, and without whitespace at either end. */
 const accountPattern = /^(?!\s)[^\p{Cc}]{1,256}(?<!\s)$/u;
 /** Matches a long number that a spreadsheet has changed to exponent notation. */
-const spreadsheetNumber = /^\d(?:\.\d+)?E\+\d+$/i;
+const exponentNumberPattern = /^\d(?:\.\d+)?E\+\d+$/i;
 /** Enough for a year of daily costs in hundreds of accounts and services. */
 const maxSums = 500_000;
 
@@ -12,10 +12,10 @@ const maxSums = 500_000;
 const maxServiceLength = 256;
 
 type Period = { first: string; last: string };
-type Sum = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
+type CostTotal = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
 /** The lines of one account, day, service and currency. `long` counts those that span several days. */
-type Lines = Sum & { rows: number; long: number };
-type Provider = { timeZone: string; lines: Map<string, Lines>; bills?: Period | undefined };
+type DailyTotal = CostTotal & { rows: number; long: number };
+type ProviderTotals = { timeZone: string; lines: Map<string, DailyTotal>; bills?: Period | undefined };
 
 /**
  * Adds up the lines of a bill by provider, account, day, service and currency. A line outside the period of the file's
@@ -24,16 +24,16 @@ type Provider = { timeZone: string; lines: Map<string, Lines>; bills?: Period | 
  * @param options.account the account for lines without one
  */
 export function collectCosts({ account: unnamed = null }: { account?: string | null }) {
-  const providers = new Map<string, Provider>();
+  const providers = new Map<string, ProviderTotals>();
   const skipped = new Map<string, number>();
   let rows = 0;
   let sums = 0;
 
   function addLine(line: CostLine, where: string): void {
-    check(line, where);
-    const own: Provider = providers.get(line.provider) ?? { timeZone: line.timeZone, lines: new Map() };
+    checkLine(line, where);
+    const own: ProviderTotals = providers.get(line.provider) ?? { timeZone: line.timeZone, lines: new Map() };
     providers.set(line.provider, own);
-    own.bills = union(own.bills, line.bill);
+    own.bills = mergePeriods(own.bills, line.bill);
     const { day, currency } = line;
     const service = line.service?.slice(0, maxServiceLength).toWellFormed() ?? null;
     const long = Number(line.lastDay !== undefined && line.lastDay > day);
@@ -69,7 +69,7 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
       let moved = 0;
       let long = 0;
       for (const own of providers.values()) {
-        const dayOf = dayIn(own);
+        const dayOf = createDayMapper(own);
         for (const sum of own.lines.values()) {
           if (dayOf(sum.day) !== sum.day) moved += sum.rows;
           else long += sum.long;
@@ -77,31 +77,35 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
       }
       return [
         ...(moved > 0
-          ? [`${lines(moved, "is", "are")} outside the billing period and ${count(moved)} on its nearest day.`]
+          ? [
+              `${formatLineCount(moved, "is", "are")} outside the billing period and ${chooseCountVerb(moved)} on its nearest day.`,
+            ]
           : []),
-        ...(long > 0 ? [`${lines(long, "spans", "span")} several days and ${count(long)} on the first day.`] : []),
+        ...(long > 0
+          ? [`${formatLineCount(long, "spans", "span")} several days and ${chooseCountVerb(long)} on the first day.`]
+          : []),
       ];
     },
     providers: (): ProviderCosts[] => [...providers].map(([provider, own]) => providerCosts(provider, own)),
   };
 }
 
-function lines(number: number, one: string, many: string): string {
+function formatLineCount(number: number, one: string, many: string): string {
   return `${number.toLocaleString("en")} ${number === 1 ? `line ${one}` : `lines ${many}`}`;
 }
 
-function count(number: number): string {
+function chooseCountVerb(number: number): string {
   return number === 1 ? "counts" : "count";
 }
 
-function check({ account, currency }: CostLine, where: string): void {
+function checkLine({ account, currency }: CostLine, where: string): void {
   if (!/^[A-Z]{3}$/.test(currency)) {
     throw new UnreadableCostFile(
       `${where}: the currency is "${currency}", which isn’t a code such as USD. Import the file as it was downloaded.`,
     );
   }
   if (account === null) return;
-  if (spreadsheetNumber.test(account)) {
+  if (exponentNumberPattern.test(account)) {
     throw new UnreadableCostFile(
       `${where}: the account is "${account}", which a spreadsheet program shortened. Import the file as it was downloaded.`,
     );
@@ -114,7 +118,7 @@ function check({ account, currency }: CostLine, where: string): void {
 }
 
 /** Returns the period that covers both, without gaps. */
-function union(one: Period | undefined, other: Period | undefined): Period | undefined {
+function mergePeriods(one: Period | undefined, other: Period | undefined): Period | undefined {
   if (!other || other.first > other.last) return one;
   if (!one) return other;
   const [first = one.first] = [one.first, other.first].toSorted();
@@ -123,15 +127,15 @@ function union(one: Period | undefined, other: Period | undefined): Period | und
 }
 
 /** Returns a function that returns the day on which the lines of a day count. */
-function dayIn({ bills, lines }: Provider): (day: string) => string {
+function createDayMapper({ bills, lines }: ProviderTotals): (day: string) => string {
   const isInside = ({ first, last }: Period, day: string) => day >= first && day <= last;
   if (!bills || ![...lines.values()].some(({ day }) => isInside(bills, day))) return (day) => day;
   return (day) => [bills.first, day, bills.last].toSorted()[1] ?? day;
 }
 
-function providerCosts(provider: string, own: Provider): ProviderCosts {
-  const dayOf = dayIn(own);
-  const sums = new Map<string, Sum>();
+function providerCosts(provider: string, own: ProviderTotals): ProviderCosts {
+  const dayOf = createDayMapper(own);
+  const sums = new Map<string, CostTotal>();
   for (const { account, day, currency, service, amount } of own.lines.values()) {
     const key = JSON.stringify([account, dayOf(day), currency, service]);
     const sum = sums.get(key);

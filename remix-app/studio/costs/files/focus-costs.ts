@@ -38,7 +38,7 @@ export const focusCosts: CsvFormat = {
         account: row.text("SubAccountId", "BillingAccountId"),
         day: dayIn(start),
         lastDay: end ? lastDayBefore(end, dayIn) : undefined,
-        bill: billOf(row, dayIn),
+        bill: readBillingPeriod(row, dayIn),
         service: row.text("ServiceName"),
         currency: row.needed("BillingCurrency").toUpperCase(),
         amount: row.amount("BilledCost"),
@@ -51,7 +51,10 @@ function isMidnight({ ms }: Moment): boolean {
   return ms % 86_400_000 === 0;
 }
 
-function billOf(row: CsvRow, dayIn: (moment: Moment) => string): { first: string; last: string } | undefined {
+function readBillingPeriod(
+  row: CsvRow,
+  dayIn: (moment: Moment) => string,
+): { first: string; last: string } | undefined {
   const start = row.optionalMoment("BillingPeriodStart");
   const end = row.optionalMoment("BillingPeriodEnd");
   if (!start || !end) return undefined;

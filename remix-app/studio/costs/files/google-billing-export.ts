@@ -7,10 +7,10 @@ import { readAmount } from "./read-amount.ts";
 import { dayBefore, lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
 
 /** Google Cloud bills by days and months in Pacific time. */
-const google = { provider: "gcp", timeZone: "America/Los_Angeles" } as const;
+const googleSource = { provider: "gcp", timeZone: "America/Los_Angeles" } as const;
 
 /** Converts an invoice's month, YYYYMM, to its first and last day. */
-function googleBill(month: string | null): CostLine["bill"] {
+function parseInvoiceMonth(month: string | null): CostLine["bill"] {
   const [, year, number] = /^(\d{4})-?(0[1-9]|1[0-2])$/.exec(month ?? "") ?? [];
   return year ? monthOf(`${year}-${number}-01`) : undefined;
 }
@@ -32,11 +32,11 @@ export function googleLine(row: {
   amounts: readonly Decimal[];
 }): CostLine {
   return {
-    ...google,
+    ...googleSource,
     account: row.account,
     day: pacificDay(row.start),
     lastDay: row.end ? lastDayBefore(row.end, pacificDay) : undefined,
-    bill: googleBill(row.month),
+    bill: parseInvoiceMonth(row.month),
     service: row.service,
     currency: row.currency.toUpperCase(),
     amount: row.amounts.reduce(add),
@@ -148,7 +148,7 @@ export const googleCostTable: CsvFormat = {
     let total: Decimal | undefined;
     return {
       read(row) {
-        const kind = row.text(...tableDates) === null ? summaryOf(row) : null;
+        const kind = row.text(...tableDates) === null ? classifySummaryRow(row) : null;
         if (kind === "total") {
           if (/^total$/i.test(row.text("Cost type") ?? "Total")) total = row.amount(cost);
           return { skipped: "totals" };
@@ -160,7 +160,7 @@ export const googleCostTable: CsvFormat = {
         if (at.day === "") return { skipped: "rounding" };
         const end = row.optionalMoment("Usage end date");
         return {
-          ...google,
+          ...googleSource,
           account: row.text("Project ID", "Billing account ID"),
           day: at.day,
           lastDay: end?.day,
@@ -184,7 +184,7 @@ export const googleCostTable: CsvFormat = {
   },
 };
 
-function summaryOf(row: CsvRow): "total" | "rounding" | null {
+function classifySummaryRow(row: CsvRow): "total" | "rounding" | null {
   const labels = row.cells.filter((cell) => /[a-z]/i.test(cell));
   if (labels.some((cell) => /^rounding error$/i.test(cell.trim()))) return "rounding";
   return labels.some((cell) => /^((sub|filtered |grand )?total|tax total)$/i.test(cell.trim())) ? "total" : null;

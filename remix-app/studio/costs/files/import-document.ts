@@ -5,7 +5,7 @@ import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-fi
 /** The maximum number of daily totals per import, as in the database. */
 export const maxImportDays = 20_000;
 
-const currency = z.string().regex(/^[A-Z]{3}$/);
+const currencySchema = z.string().regex(/^[A-Z]{3}$/);
 const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
 
 /** USD per unit of a currency, as entered by a person. */
@@ -22,13 +22,13 @@ export const costImportDocumentSchema = z.object({
   fileName: z.string(),
   sha256: z.string().regex(/^[0-9a-f]{64}$/),
   timeZone: z.string(),
-  rates: z.record(currency, rateSchema),
+  rates: z.record(currencySchema, rateSchema),
   days: z
     .array(
       z.object({
         accountId: z.string(),
         day: z.iso.date(),
-        amounts: z.array(z.object({ currency, amount: amountText })).min(1),
+        amounts: z.array(z.object({ currency: currencySchema, amount: amountText })).min(1),
       }),
     )
     .max(maxImportDays),

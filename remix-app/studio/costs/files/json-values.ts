@@ -4,9 +4,9 @@ import { type ReadLine, UnreadableCostFile } from "./cost-file.ts";
 import { readAmount } from "./read-amount.ts";
 
 /** The maximum length of one JSON value in a file, such as a page of costs or a row. */
-const maxLength = 32 * 1024 * 1024;
+const maxJsonLength = 32 * 1024 * 1024;
 /** The maximum number of values in one JSON value. Commas and opening brackets count as values. */
-const maxValues = 500_000;
+const maxJsonValues = 500_000;
 
 /**
  * Yields the values of a file that is one JSON text, JSON lines, or concatenated JSON texts. Yields each member of a
@@ -37,20 +37,20 @@ export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<u
           depth = 1;
           values = 1;
         } else if (character === "[" || character === "]") {
-          if (inList !== (character === "]")) throw damaged();
+          if (inList !== (character === "]")) throw createDamagedFileError();
           inList = !inList;
-        } else if (!/[\s,]/.test(character ?? "")) throw damaged();
+        } else if (!/[\s,]/.test(character ?? "")) throw createDamagedFileError();
       } else if (character === '"') inString = true;
       else if (character === ",") values++;
       else if (character === "{" || character === "[") {
         depth++;
         values++;
       } else if ((character === "}" || character === "]") && --depth === 0) {
-        yield parse(before.join("") + part.slice(start, at + 1));
+        yield parseJsonValue(before.join("") + part.slice(start, at + 1));
         before = [];
         length = 0;
       }
-      if (values > maxValues) {
+      if (values > maxJsonValues) {
         throw new UnreadableCostFile(
           "The file has a JSON value with more than 500,000 values. Export it as JSON Lines or CSV.",
         );
@@ -59,7 +59,7 @@ export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<u
     if (depth === 0) continue;
     before.push(part.slice(start));
     length += part.length - start;
-    if (length > maxLength) {
+    if (length > maxJsonLength) {
       throw new UnreadableCostFile("The file has a JSON value larger than 32 MiB. Export it as JSON Lines or CSV.");
     }
   }
@@ -68,15 +68,15 @@ export async function* jsonValues(text: AsyncIterable<string>): AsyncGenerator<u
   }
 }
 
-function parse(text: string): unknown {
+function parseJsonValue(text: string): unknown {
   try {
     return parseExactJson(text);
   } catch {
-    throw damaged();
+    throw createDamagedFileError();
   }
 }
 
-function damaged(): UnreadableCostFile {
+function createDamagedFileError(): UnreadableCostFile {
   return new UnreadableCostFile(
     "The file doesn’t contain JSON objects. It’s damaged or isn’t a supported export. Download it again.",
   );

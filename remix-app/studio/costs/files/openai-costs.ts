@@ -3,7 +3,7 @@ import type { CsvFormat, CsvRow } from "./csv-format.ts";
 import { isObject, type JsonFormat, type JsonObject, readExactAmount, textOf } from "./json-values.ts";
 import { dayOf, lastDayBefore, type Moment, readMoment } from "./read-day.ts";
 
-const openAi = { provider: "openai", timeZone: "UTC" } as const;
+const openAiSource = { provider: "openai", timeZone: "UTC" } as const;
 
 /**
  * Pages of OpenAI's costs API. Each page has daily buckets. The results in a bucket name a project or line item only if
@@ -16,8 +16,8 @@ export const openAiPages: JsonFormat = {
   isBucket: (value) => "start_time" in value && ("results" in value || "result" in value),
   bucketStart: ({ start_time, start_time_iso }) => textOf(start_time) ?? textOf(start_time_iso),
   readBucket(bucket, where) {
-    const start = seconds(textOf(bucket.start_time) ?? textOf(bucket.start_time_iso), `${where}.start_time`);
-    const end = textOf(bucket.end_time) === null ? null : seconds(textOf(bucket.end_time), `${where}.end_time`);
+    const start = readTime(textOf(bucket.start_time) ?? textOf(bucket.start_time_iso), `${where}.start_time`);
+    const end = textOf(bucket.end_time) === null ? null : readTime(textOf(bucket.end_time), `${where}.end_time`);
     const results = bucket.results ?? bucket.result;
     if (!Array.isArray(results))
       throw new UnreadableCostFile(`${where}.results isn’t a list. Download the file again.`);
@@ -34,7 +34,7 @@ function readResult(
   if (result.amount === null || result.amount === undefined) return { skipped: "results without an amount" };
   const { value, currency } = isObject(result.amount) ? result.amount : ({} as JsonObject);
   return {
-    ...openAi,
+    ...openAiSource,
     account: textOf(result.project_id) ?? textOf(result.organization_id),
     day: start.day,
     lastDay: end ? lastDayBefore(end) : undefined,
@@ -49,7 +49,7 @@ const usageInstead = new UnreadableCostFile(
 );
 
 /** Reads Unix seconds or an ISO 8601 time. */
-function seconds(text: string | null, where: string): Moment {
+function readTime(text: string | null, where: string): Moment {
   if (text !== null && /^\d{9,11}(?:\.0+)?$/.test(text)) {
     const ms = Number.parseInt(text, 10) * 1_000;
     return { ms, day: dayOf(ms), isDay: false };
@@ -81,10 +81,10 @@ function readRow(row: CsvRow): CostLine | { skipped: string } {
   if (row.text(...amounts, ...currencies) === null) return { skipped: "days without costs" };
   const end = row.text("end_time_iso", "end_time");
   return {
-    ...openAi,
+    ...openAiSource,
     account: row.text("project_id", "organization_id"),
-    day: seconds(row.needed(...starts), `${row.where}: ${row.title(starts)}`).day,
-    lastDay: end === null ? undefined : lastDayBefore(seconds(end, `${row.where}: column end_time`)),
+    day: readTime(row.needed(...starts), `${row.where}: ${row.title(starts)}`).day,
+    lastDay: end === null ? undefined : lastDayBefore(readTime(end, `${row.where}: column end_time`)),
     service: row.text("line_item"),
     currency: row.needed(...currencies).toUpperCase(),
     amount: row.amount(...amounts),

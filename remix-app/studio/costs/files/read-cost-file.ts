@@ -86,7 +86,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   if (files.length === 1 && first && partName.test(first.fileName)) {
     notes.add("The report may have more parts. Import them together: a day’s total replaces the one imported before.");
   }
-  const providers = chosen(costs.providers(), provider);
+  const providers = selectProviders(costs.providers(), provider);
   if (!format || !first || providers.length === 0) {
     throw new UnreadableCostFile("The file has a header but no costs. Export a range that has costs.");
   }
@@ -102,7 +102,7 @@ export async function readCostFiles(files: readonly CostFileInput[], options: Re
   };
 }
 
-function chosen(providers: ProviderCosts[], name: string | undefined): ProviderCosts[] {
+function selectProviders(providers: ProviderCosts[], name: string | undefined): ProviderCosts[] {
   if (name === undefined || providers.length === 0) return providers;
   const lower = name.toLowerCase();
   const [only, ...others] = providers;

@@ -50,7 +50,7 @@ export async function* readCsv(
     const number = info.records + info.empty_lines;
     if (record.every((cell) => cell.trim() === "")) continue;
     if (!open) {
-      open = openFile(record, preamble);
+      open = openCsvFormat(record, preamble);
       if (open) {
         const { format, reader } = open;
         found({
@@ -84,7 +84,7 @@ function endNote(lastCharacter: string): string[] {
     : ["The last line doesn’t end with a line break. Check that the file is complete."];
 }
 
-function openFile(record: readonly string[], preamble: readonly string[][]) {
+function openCsvFormat(record: readonly string[], preamble: readonly string[][]) {
   const header = new CsvHeader(record);
   const format = formats.find(({ isHeader }) => isHeader((column) => header.has(column)));
   if (!format) return undefined;

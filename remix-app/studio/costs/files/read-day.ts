@@ -1,4 +1,4 @@
-const moment =
+const momentPattern =
   /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.\d{1,9})?)?)? ?(Z|UTC|[+-]\d{2}(?::?\d{2})?)?$/i;
 const dayMs = 86_400_000;
 
@@ -10,7 +10,7 @@ export type Moment = { day: string; ms: number; isDay: boolean };
  * other text.
  */
 export function readMoment(text: string): Moment | null {
-  const [, year, month, day, hour, minute = "0", second = "0", zone = "Z"] = moment.exec(text) ?? [];
+  const [, year, month, day, hour, minute = "0", second = "0", zone = "Z"] = momentPattern.exec(text) ?? [];
   const date = readCalendarDay(year, month, day);
   if (date === null) return null;
   if (hour === undefined) return { day: date, ms: Date.parse(date), isDay: true };
@@ -56,7 +56,7 @@ const pacific = new Intl.DateTimeFormat("sv-SE", { timeZone: "America/Los_Angele
 const pacificDays = new Map<number, string>();
 const hourMs = 3_600_000;
 /** Limits the cache's size. Enough for every hour of a few years. */
-const maxRemembered = 50_000;
+const maxCachedHours = 50_000;
 
 /** Returns a moment's day in Pacific time, which Google Cloud bills by. A calendar day stays unchanged. */
 export function pacificDay({ day, ms, isDay }: Moment): string {
@@ -64,7 +64,7 @@ export function pacificDay({ day, ms, isDay }: Moment): string {
   const hour = Math.floor(ms / hourMs);
   const known = pacificDays.get(hour);
   if (known !== undefined) return known;
-  if (pacificDays.size >= maxRemembered) pacificDays.clear();
+  if (pacificDays.size >= maxCachedHours) pacificDays.clear();
   const found = pacific.format(ms);
   pacificDays.set(hour, found);
   return found;

@@ -10,8 +10,8 @@ const googleRows = { id: "gcp-bigquery-json", name: "a Google Cloud billing expo
 
 const formatNames = [...pageFormats.map(({ name }) => name), "Google Cloud’s billing export"];
 
-type Found = (format: { id: string; name: string }) => void;
-type Read = { read: ReadLine; where: string };
+type OnFormat = (format: { id: string; name: string }) => void;
+type ReadRow = { read: ReadLine; where: string };
 
 /** Reads JSON cost files. They contain one or more pages of costs, or the rows of a billing export. */
 export function jsonReader() {
@@ -20,7 +20,7 @@ export function jsonReader() {
   let pages = 0;
   let lastPages = 0;
 
-  function* readBucket(format: JsonFormat, bucket: JsonObject, where: string): Generator<Read> {
+  function* readBucket(format: JsonFormat, bucket: JsonObject, where: string): Generator<ReadRow> {
     const lines = format.readBucket(bucket, where);
     const content = JSON.stringify(bucket);
     const accounts = new Set(lines.map((line) => ("skipped" in line ? null : line.account)));
@@ -39,7 +39,7 @@ export function jsonReader() {
     for (const read of lines) yield { read, where };
   }
 
-  function* readValue(value: unknown, { where, found }: { where: string; found: Found }): Generator<Read> {
+  function* readValue(value: unknown, { where, found }: { where: string; found: OnFormat }): Generator<ReadRow> {
     if (Array.isArray(value)) {
       for (const [n, one] of value.entries()) yield* readValue(one, { where: `${where}[${n}]`, found });
       return;
@@ -60,7 +60,7 @@ export function jsonReader() {
   }
 
   return {
-    async *read(text: AsyncIterable<string>, found: Found): AsyncGenerator<Read> {
+    async *read(text: AsyncIterable<string>, found: OnFormat): AsyncGenerator<ReadRow> {
       let number = 0;
       for await (const value of jsonValues(text)) yield* readValue(value, { where: `Value ${++number}`, found });
     },

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { createBatchQueue } from "../database/batch-queue.ts";
 import { GatewayError } from "../http/errors.ts";
-import { createBegin } from "./begin-runs.ts";
+import { createRunStarter } from "./begin-runs.ts";
 
 const waitMs = 20_000;
 const call = {
@@ -24,7 +24,7 @@ function open({ undecidedLooks = 0, unansweredLooks = 0, givenUpAtMs = 0 } = {})
   const looks: { at: number; tails: readonly string[]; askedMsAgo: number }[] = [];
   const startedAt = performance.now();
   let last = "";
-  const begin = createBegin({
+  const begin = createRunStarter({
     database: {
       beginRun: async ({ run_id_suffix = "" }) => {
         last = run_id_suffix;
@@ -122,7 +122,7 @@ describe("Runs whose begin request was not answered", () => {
       waitMs,
     });
     const waits: Promise<unknown>[] = [];
-    const begin = createBegin({
+    const begin = createRunStarter({
       database: {
         beginRun: ({ run_id_suffix = "" }) => queue.ask(run_id_suffix),
         async releaseOrphanedRuns(tails) {

@@ -1,4 +1,4 @@
-import { databaseWaitMs, isUnanswered, statementEndOf } from "../database/connections.ts";
+import { databaseWaitMs, getStatementEnd, isUnanswered } from "../database/connections.ts";
 import type { GatewayDatabase, Run, RunRequest, StoredAnswer } from "../database/database.ts";
 
 /** Delay before each lookup of a run whose start got no answer. The last one repeats while it may still begin. */
@@ -24,7 +24,7 @@ type UnconfirmedRun = { tail: string; requestedAt: number; failedAt: number; loo
  * Begins runs. If the database never answers, the caller is refused. The run is then looked up in the background and
  * ended at no cost, since a call that reached no provider must hold neither money nor an idempotency key.
  */
-export function createBegin(options: {
+export function createRunStarter(options: {
   database: Pick<GatewayDatabase, "beginRun" | "releaseOrphanedRuns">;
   waitUntil: (work: Promise<unknown>) => void;
 }): (request: Omit<RunRequest, "run_id_suffix">) => Promise<Run | StoredAnswer> {
@@ -76,7 +76,7 @@ export function createBegin(options: {
       if (isUnanswered(error)) {
         lookUp(tail, requestedAt);
         // The statement may have waited for a connection, and begin the run after the last lookup.
-        const statementEnd = statementEndOf(error);
+        const statementEnd = getStatementEnd(error);
         if (statementEnd) options.waitUntil(statementEnd.then(() => lookUp(tail, requestedAt)));
       }
       throw error;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { callerAddress } from "./caller-address.ts";
+import { readCallerAddress } from "./caller-address.ts";
 
 const secretKeys = ["sb_secret_of_the_project", "sb_secret_of_the_web_server"];
 
@@ -27,16 +27,19 @@ test.for([
   ["", 1, undefined],
 ] as const)("for %j with %d trusted hops, the caller is %s", ([forwarded, trustedHops, address]) => {
   const headers = new Headers({ "x-forwarded-for": forwarded });
-  expect(callerAddress(headers, { trustedHops, secretKeys })).toBe(address);
+  expect(readCallerAddress(headers, { trustedHops, secretKeys })).toBe(address);
 });
 
 test("returns no caller address without an X-Forwarded-For header", () => {
-  expect(callerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
+  expect(readCallerAddress(new Headers(), { trustedHops: 1, secretKeys })).toBeUndefined();
 });
 
 describe("Caller address forwarded by the web server", () => {
   const of = (headers: Record<string, string>, keys = secretKeys) =>
-    callerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), { trustedHops: 1, secretKeys: keys });
+    readCallerAddress(new Headers({ "x-forwarded-for": "198.51.100.1", ...headers }), {
+      trustedHops: 1,
+      secretKeys: keys,
+    });
 
   test.for(secretKeys)("a forwarded caller address is accepted with any of the project's secret keys: %s", (apikey) => {
     expect(of({ "x-platform-forwarded-for": "203.0.113.7", apikey })).toBe("203.0.113.7");

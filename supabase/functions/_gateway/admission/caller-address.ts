@@ -17,7 +17,7 @@ export type AddressOptions = {
  * that the web server states.
  * @returns undefined if the address is unknown, or if a call states an address without one of the secret keys
  */
-export function callerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
+export function readCallerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
   const statedAddress = headers.get("x-platform-forwarded-for");
   if (statedAddress !== null) {
     const key = headers.get("apikey");

@@ -7,7 +7,7 @@ import type { Provider } from "../providers/provider-settings.ts";
 type Providers = ReadonlyMap<string, Provider>;
 
 /** Returns the ids of the providers that have an endpoint. */
-export function providersWith(providers: Providers, endpoint: Endpoint): string[] {
+export function listProvidersWithEndpoint(providers: Providers, endpoint: Endpoint): string[] {
   return [...providers].flatMap(([id, { kind }]) => (kind.endpoints[endpoint] ? id : []));
 }
 

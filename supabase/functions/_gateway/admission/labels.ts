@@ -7,7 +7,7 @@ import type { CredentialReader } from "./credentials.ts";
 export type CallLabels = { operation?: string; entityId?: string; idempotencyKey?: string };
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const nobodysWorkspace = "00000000-0000-0000-0000-000000000000";
+const nilWorkspaceId = "00000000-0000-0000-0000-000000000000";
 const printable = /^[\x20-\x7e]{1,255}$/;
 
 /** The services that identify a caller. */
@@ -22,12 +22,12 @@ export type CallerReader = {
  * @throws GatewayError `invalid_request` naming the header
  */
 export function readLabels({ headers }: Request): CallLabels {
-  label(headers, "x-request-id");
+  readLabel(headers, "x-request-id");
   const idempotencyKey = headers.get("idempotency-key") ?? undefined;
-  if (idempotencyKey !== undefined && !printable.test(idempotencyKey)) throw invalid("idempotency-key");
+  if (idempotencyKey !== undefined && !printable.test(idempotencyKey)) throw createHeaderError("idempotency-key");
   return {
-    operation: label(headers, "X-Platform-Operation"),
-    entityId: label(headers, "X-Platform-Entity-Id"),
+    operation: readLabel(headers, "X-Platform-Operation"),
+    entityId: readLabel(headers, "X-Platform-Entity-Id"),
     idempotencyKey,
   };
 }
@@ -45,16 +45,16 @@ export async function readCaller(
   const credential = await readCredential(request, keyHeader);
   const header = request.headers.get("x-platform-workspace-id")?.toLowerCase();
   // An invalid id becomes a workspace id that doesn't exist.
-  const workspace = header === undefined || uuid.test(header) ? header : nobodysWorkspace;
+  const workspace = header === undefined || uuid.test(header) ? header : nilWorkspaceId;
   return { credential, workspace, address: addressOf(request) };
 }
 
-function label(headers: Headers, name: string): string | undefined {
+function readLabel(headers: Headers, name: string): string | undefined {
   const value = headers.get(name) ?? undefined;
-  if (value !== undefined && !isLabel(value)) throw invalid(name);
+  if (value !== undefined && !isLabel(value)) throw createHeaderError(name);
   return value;
 }
 
-function invalid(header: string): GatewayError {
+function createHeaderError(header: string): GatewayError {
   return new GatewayError("invalid_request", { param: header, message: `The header ${header} is malformed.` });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { sessionLabel, sessionOfUser } from "./session-label.ts";
+import { readClaudeCodeSession, readSessionLabel } from "./session-label.ts";
 
 const id = "5f0f9f4e-9d3c-4b0e-8a55-6a1f6f7c2f11";
 
@@ -14,7 +14,7 @@ describe("Sessions of coding agents", () => {
     ["opencode", { "x-session-affinity": "ses_1", "user-agent": "opencode/1.18.33" }, "opencode:ses_1"],
     ["opencode's own provider", { "x-opencode-session": "ses_1" }, "opencode:ses_1"],
   ])("reads an agent's session from the headers of %s", ([, headers, label]) => {
-    expect(sessionLabel(new Headers(headers))).toBe(label);
+    expect(readSessionLabel(new Headers(headers))).toBe(label);
   });
 
   test.for<[string, Record<string, string>]>([
@@ -22,17 +22,17 @@ describe("Sessions of coding agents", () => {
     ["an id with characters that a label does not allow", { "x-claude-code-session-id": "a b" }],
     ["an id that is too long", { "x-claude-code-session-id": "a".repeat(128) }],
   ])("reads no session from %s", ([, headers]) => {
-    expect(sessionLabel(new Headers(headers))).toBeUndefined();
-    expect(sessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
+    expect(readSessionLabel(new Headers(headers))).toBeUndefined();
+    expect(readSessionLabel(new Headers(headers), "claude-code:x")).toBe("claude-code:x");
   });
 
   test("reads an agent's session id from a user id that contains one, and drops the rest of the user id", () => {
-    expect(sessionOfUser(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
-    expect(sessionOfUser(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
+    expect(readClaudeCodeSession(`user_${"a".repeat(64)}_account_${id}_session_${id}`)).toBe(`claude-code:${id}`);
+    expect(readClaudeCodeSession(JSON.stringify({ device_id: "d", account_uuid: "", session_id: id }))).toBe(
       `claude-code:${id}`,
     );
     for (const other of ["ada@example.com", "", null, undefined, `user_a_session_${id}x`]) {
-      expect(sessionOfUser(other)).toBeUndefined();
+      expect(readClaudeCodeSession(other)).toBeUndefined();
     }
   });
 });

@@ -18,7 +18,7 @@ const agents: readonly Agent[] = [
  * Returns the label that groups the calls of one agent session: the agent and its session id, never the user.
  * @param bodyLabel the label from the body, such as `claude-code:<session id>`; used if no header names a session
  */
-export function sessionLabel(headers: Headers, bodyLabel?: string): string | undefined {
+export function readSessionLabel(headers: Headers, bodyLabel?: string): string | undefined {
   const userAgent = headers.get("user-agent") ?? "";
   const headerLabels = agents.flatMap(({ name, header, userAgent: pattern }) => {
     const id = headers.get(header);
@@ -37,7 +37,7 @@ const jsonPattern = /"session_id"\s*:\s*"([0-9a-f-]{36})"/;
 /**
  * Returns the label of the Claude Code session named in `metadata.user_id`. Omits the user, who is also named there.
  */
-export function sessionOfUser(userId: string | null | undefined): string | undefined {
+export function readClaudeCodeSession(userId: string | null | undefined): string | undefined {
   const id = (textPattern.exec(userId ?? "") ?? jsonPattern.exec(userId ?? ""))?.[1];
   return id === undefined ? undefined : `claude-code:${id}`;
 }

@@ -8,7 +8,7 @@ import { ignoredNames, type ParsedRequest } from "../requests/parsed-request.ts"
  * parameters.
  * @returns the error, or undefined if nothing would be left out or the key is not in strict mode
  */
-export function strictModeRefusal(
+export function checkStrictMode(
   { strict, routes }: Pick<Run, "strict" | "routes">,
   { request, providers }: { request: ParsedRequest; providers: ReadonlyMap<string, Provider> },
 ): GatewayError | undefined {

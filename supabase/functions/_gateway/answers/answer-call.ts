@@ -1,18 +1,18 @@
 import type { Gateway } from "../calls/gateway.ts";
 import type { AdmittedCall } from "../calls/surface.ts";
 import { runLimitHeaders } from "../database/rate-limits.ts";
-import { GatewayError, openaiErrors, statusOf, toGatewayError } from "../http/errors.ts";
+import { GatewayError, getErrorStatus, openaiErrors, toGatewayError } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { ClientLeft, invalidAnswer, ProviderFailure } from "../providers/provider-failure.ts";
-import { forgetInput, type ParsedRequest } from "../requests/parsed-request.ts";
+import { ClientLeft, createInvalidAnswerFailure, ProviderFailure } from "../providers/provider-failure.ts";
+import { dropInput, type ParsedRequest } from "../requests/parsed-request.ts";
 import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { bufferFirstEvent } from "./first-event.ts";
-import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
+import { bodyHeaders, createKeepalive } from "./keepalive.ts";
 import { type RelayOptions, relayStream } from "./relay-stream.ts";
 import type { ProviderStream } from "./stream-step.ts";
-import { readStatedUse, readWholeAnswer, withPlatform } from "./whole-answer.ts";
+import { addPlatform, readStatedUse, readWholeAnswer } from "./whole-answer.ts";
 
 /** Answers a client's call with one provider call, streamed or whole. The run is settled however the call ends. */
 export async function answerCall<Parsed extends ParsedRequest>(
@@ -28,11 +28,11 @@ export async function answerCall<Parsed extends ParsedRequest>(
       return relayResponse(gateway, call, { step: { ...stream, reader, inputEstimate, usageLimits } });
     }
     const { answer, read } = await requestWholeAnswer(gateway, call, (whole) => readWholeAnswer(whole, call, format));
-    const text = (platform: Record<string, unknown>) => withPlatform(read, platform);
-    const platform = endWhole(call, answer, { use: read.use, answer: { texts: read.texts, text } });
+    const text = (platform: Record<string, unknown>) => addPlatform(read, platform);
+    const platform = settleWholeAnswer(call, answer, { use: read.use, answer: { texts: read.texts, text } });
     return wholeResponse(call, { text: text(platform), platform });
   } catch (error) {
-    return answerFailure(error, call);
+    return respondToFailure(error, call);
   }
 }
 
@@ -80,7 +80,7 @@ function requestAnswer<Parsed extends ParsedRequest, Accepted>(
         resume: body.resume,
         keepOnly(forms) {
           const values = forms.values || mayContinue;
-          if (!values) forgetInput(request);
+          if (!values) dropInput(request);
           body.keepOnly({ ...forms, values });
         },
       },
@@ -118,7 +118,7 @@ export function requestStream<Parsed extends ParsedRequest>(
       return { answer, readWholeUsage: (text) => readStatedUse(text, options) };
     }
     const { use } = await readWholeAnswer(answer, call, format);
-    throw invalidAnswer(use.basis === "final" ? use : undefined);
+    throw createInvalidAnswerFailure(use.basis === "final" ? use : undefined);
   });
 }
 
@@ -138,7 +138,7 @@ export function relayResponse<Parsed extends ParsedRequest>(
     requestId,
     name: model,
     clientLeft: clientSignal,
-    keepalive: keepaliveOf(call),
+    keepalive: createKeepalive(call),
     limits,
     waitUntil,
   });
@@ -150,7 +150,7 @@ export function relayResponse<Parsed extends ParsedRequest>(
  * @param end the usage of the last provider call, and the answer for the client
  * @returns the run's `platform` metadata
  */
-export function endWhole<Parsed extends ParsedRequest>(
+export function settleWholeAnswer<Parsed extends ParsedRequest>(
   { open, clientSignal }: AdmittedCall<Parsed>,
   answer: ProviderAnswer,
   end: Pick<RunEnd, "use" | "answer">,
@@ -201,7 +201,7 @@ export function estimateUse<Parsed extends ParsedRequest>({ open, inputEstimate 
  * Ends the run of a failed call. Returns a stream that contains only the error, if the client expects an event.
  * @throws GatewayError if it expects a status
  */
-export function answerFailure<Parsed extends ParsedRequest>(error: unknown, call: AdmittedCall<Parsed>): Response {
+export function respondToFailure<Parsed extends ParsedRequest>(error: unknown, call: AdmittedCall<Parsed>): Response {
   const reported = settleFailure(error, call);
   if (!endsInEvent(error, call)) throw reported;
   return streamedResponse(call, failureEvent(reported, call));
@@ -239,7 +239,7 @@ export function settleFailure<Parsed extends ParsedRequest>(error: unknown, call
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
   const mayHaveCharged = failure ? failure.mayHaveCharged : dispatched;
   const hasStatus200 = open.hasResponseBegun || endsInEvent(error, call);
-  const httpStatus = hasStatus200 ? 200 : statusOf(known, call.surface.errors ?? openaiErrors);
+  const httpStatus = hasStatus200 ? 200 : getErrorStatus(known, call.surface.errors ?? openaiErrors);
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
   const outcome = call.clientSignal.aborted

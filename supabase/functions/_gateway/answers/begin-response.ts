@@ -5,7 +5,7 @@ import { openaiErrors, toGatewayError } from "../http/errors.ts";
 import { startTimeLimit } from "../http/time-limit.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { failureEvent } from "./answer-call.ts";
-import { bodyHeaders, keepaliveOf } from "./keepalive.ts";
+import { bodyHeaders, createKeepalive } from "./keepalive.ts";
 
 /** JSON may begin with whitespace (RFC 8259, 2). DeepSeek also sends empty lines before answers that take long. */
 const blankLine = "\n";
@@ -42,7 +42,7 @@ function earlyResponse<Parsed extends ParsedRequest>(
     if (error.cause !== undefined) gateway.report(error.cause, requestId);
     return new Response(request.stream ? failureEvent(error, call) : JSON.stringify(errors.body(error, requestId)));
   });
-  const keepalive = request.stream ? keepaliveOf(call) : () => blankLine;
+  const keepalive = request.stream ? createKeepalive(call) : () => blankLine;
   const body = waitingBody(answered, { keepalive, keepaliveMs: gateway.limits.keepaliveMs });
   return new Response(body, { headers: { ...bodyHeaders(request), ...runLimitHeaders(open.run) } });
 }
@@ -60,7 +60,7 @@ function waitingBody(
     {
       async pull(controller) {
         if (!body) {
-          const answer = await within(waitMs, answered);
+          const answer = await waitAtMost(waitMs, answered);
           waitMs = keepaliveMs;
           if (!answer) return controller.enqueue(encoder.encode(keepalive()));
           body = answer.body?.getReader();
@@ -79,7 +79,7 @@ function waitingBody(
 }
 
 /** Returns what a promise resolves to, or undefined if that takes longer than `limitMs`. */
-function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result | undefined> {
+function waitAtMost<Result>(limitMs: number, work: Promise<Result>): Promise<Result | undefined> {
   return new Promise((resolve) => {
     const limit = startTimeLimit(limitMs, () => resolve(undefined));
     void work.then(resolve).finally(limit.end);

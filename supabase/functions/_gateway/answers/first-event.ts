@@ -2,13 +2,13 @@ import { isObject, parseJsonOrUndefined } from "../../_shared/json.ts";
 import { concatBytes } from "../http/body.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
-import { callUse, type StatedUsage } from "../usage/usage.ts";
+import { createCallUse, type StatedUsage } from "../usage/usage.ts";
 import { hasError, reportsError, reportsUsage } from "./error-events.ts";
-import { beginsWithEvents, createEventSplitter, dataOf, strayLinesOf } from "./sse.ts";
+import { beginsWithEvents, createEventSplitter, readEventData, strayLinesOf } from "./sse.ts";
 import type { StreamReader } from "./stream-reader.ts";
 
 /** The first events of a response, sent before any output. OpenAI also sends them before some errors. */
-export const beginEvents: ReadonlySet<unknown> = new Set([
+export const responseBeginEvents: ReadonlySet<unknown> = new Set([
   "response.created",
   "response.queued",
   "response.in_progress",
@@ -31,7 +31,7 @@ export async function bufferFirstEvent(
   const state: { latest: Role } = { latest: "idle" };
   const splitter = createEventSplitter(
     (event) => {
-      const role = roleOf(new TextDecoder().decode(event), state.latest);
+      const role = classifyEvent(new TextDecoder().decode(event), state.latest);
       if (role !== "idle") state.latest = role;
       return role === "content" ? "stop" : "drop";
     },
@@ -50,7 +50,7 @@ export async function bufferFirstEvent(
       // A provider may send JSON with the content type of a stream. The JSON is either an error or a whole answer,
       // which the stream's reader accepts.
       if (isDeclared && bytes && !isFull && isOpenJson(buffered)) continue;
-      if (isDeclared) refuseError(new TextDecoder().decode(buffered));
+      if (isDeclared) throwIfError(new TextDecoder().decode(buffered));
       answer.unread(buffered);
       return isDeclared;
     }
@@ -88,7 +88,7 @@ async function readNext(
     return await answer.read();
   } catch (error) {
     const usage = usageSoFar();
-    const use = usage && callUse(usage, { route: answer.route.position, basis: "partial" });
+    const use = usage && createCallUse(usage, { route: answer.route.position, basis: "partial" });
     if (error instanceof ClientLeft) error.use = use;
     if (!(error instanceof ProviderFailure)) throw error;
     const { failure, mayHaveCharged } = error;
@@ -106,9 +106,9 @@ type Role = "content" | "opening" | "accepted" | "idle";
  * Returns the role of an event that follows events of the role `latest`.
  * @throws ProviderFailure if the event is an error that states no usage, or ends the stream without output
  */
-function roleOf(event: string, latest: Role): Role {
+function classifyEvent(event: string, latest: Role): Role {
   const streamBegan = latest !== "idle";
-  const data = dataOf(event).trim() || strayLinesOf(event);
+  const data = readEventData(event).trim() || strayLinesOf(event);
   const isError = errorEvent.test(event);
   if (data === "" && !isError) return "idle";
   if (data === "[DONE]") {
@@ -123,7 +123,7 @@ function roleOf(event: string, latest: Role): Role {
   ) {
     const isFailed = value.type === "response.failed" || hasError(value);
     if (isFailed && !reportsUsage(value)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
-    if (beginEvents.has(value.type)) return "accepted";
+    if (responseBeginEvents.has(value.type)) return "accepted";
     return isChunkOpening(value) ? "opening" : "content";
   }
   if (isError || reportsError(value ?? data)) throw refusalFailure({ status: 200, text: data }, { streamBegan });
@@ -160,7 +160,7 @@ function isOfMessage({ type }: Record<string, unknown>): boolean {
 }
 
 /** @throws ProviderFailure if the provider sent an HTML page, or an error that states no usage, instead of a stream */
-function refuseError(text: string): void {
+function throwIfError(text: string): void {
   const value = parseJsonOrUndefined(text);
   const isPage = text.trimStart().startsWith("<");
   const isFailed = isObject(value) && (value.choices ? hasError(value) : reportsError(value)) && !reportsUsage(value);

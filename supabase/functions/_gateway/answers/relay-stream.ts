@@ -6,12 +6,12 @@ import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../usage/usage.ts";
-import { isWhole, type StreamReader } from "./stream-reader.ts";
-import { inputTokens, outputTokens, readStepUse, type StreamStep } from "./stream-step.ts";
+import { isContentComplete, type StreamReader } from "./stream-reader.ts";
+import { countOutputTokens, readInputTokens, readStepUse, type StreamStep } from "./stream-step.ts";
 
 const encoder = new TextEncoder();
 /** How long to wait for a provider to close a stream after its last event, so that its connection can be reused. */
-const closingMs = 1_000;
+const drainTimeoutMs = 1_000;
 const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "aborted" } as const;
 
 type Controller = ReadableStreamDefaultController<Uint8Array>;
@@ -82,7 +82,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     // provider call could follow.
     const whole = outcome.status === "succeeded" || (step.reader.facts.done && !options.next);
     const use = isBetween ? outcome.use : readStepUse(step, outcome.status);
-    return open.end({ ...outcome, use, answer: whole ? answerOf(step.reader) : undefined, firstByteMs });
+    return open.end({ ...outcome, use, answer: whole ? readAssembledAnswer(step.reader) : undefined, firstByteMs });
   }
 
   /**
@@ -98,8 +98,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
      */
     function digest(pieces: Uint8Array[], hasEnded: boolean): boolean {
       const { facts } = reader;
-      open.progress.input_tokens = inputTokens(facts) ?? inputEstimate.input_tokens;
-      open.progress.output_tokens = outputTokens(facts);
+      open.progress.input_tokens = readInputTokens(facts) ?? inputEstimate.input_tokens;
+      open.progress.output_tokens = countOutputTokens(facts);
       if (facts.finished) answer.expectEnd(limits.endMs);
       if (facts.done) state = "done";
       else if (facts.failed || hasEnded) {
@@ -117,7 +117,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
       if (!(await answer.pipe((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
     } catch (error) {
       // All content has arrived, so the failure lost only usage and the terminator.
-      if (!(error instanceof ProviderFailure && isWhole(reader.facts))) throw error;
+      if (!(error instanceof ProviderFailure && isContentComplete(reader.facts))) throw error;
       digest(reader.end(), true);
     } finally {
       if (!isOver()) phase = "idle";
@@ -136,7 +136,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     const next = await options.next(previous, readStepUse(previous, "succeeded"));
     phase = "idle";
     if (!next) return false;
-    options.waitUntil(finish(previous.answer));
+    options.waitUntil(drainStream(previous.answer));
     step = next;
     watch(controller);
     return true;
@@ -146,7 +146,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     const platform = end({ status: "succeeded", httpStatus: 200 });
     controller.enqueue(encoder.encode(step.reader.completion(platform)));
     controller.close();
-    options.waitUntil(finish(step.answer));
+    options.waitUntil(drainStream(step.answer));
   }
 
   function fail(controller: Controller, error: GatewayError, { use, failure }: Partial<ProviderFailure> = {}): void {
@@ -267,14 +267,14 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 }
 
 /** Returns the non-streamed form of a streamed answer, or undefined if the reader did not assemble the answer. */
-function answerOf({ answer }: StreamReader): RunEnd["answer"] {
+function readAssembledAnswer({ answer }: StreamReader): RunEnd["answer"] {
   const streamed = answer?.();
   return streamed && { texts: streamed.texts, text: (platform) => JSON.stringify({ ...streamed.value, platform }) };
 }
 
 /** Reads the rest of a finished stream for a short time, so that the connection can be reused. */
-async function finish(answer: ProviderAnswer): Promise<void> {
-  const timer = setTimeout(answer.cancel, closingMs);
+async function drainStream(answer: ProviderAnswer): Promise<void> {
+  const timer = setTimeout(answer.cancel, drainTimeoutMs);
   try {
     while (await answer.read());
   } catch {

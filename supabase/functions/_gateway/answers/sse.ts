@@ -5,7 +5,7 @@ export type EventAction = "pass" | "drop" | "stop" | Uint8Array;
 const maxEventBytes = 16 * 1024 * 1024;
 const lineFeed = 0x0a;
 const carriageReturn = 0x0d;
-const empty = new Uint8Array(0);
+const emptyBytes = new Uint8Array(0);
 const blankLine = Uint8Array.of(lineFeed, lineFeed);
 /** The UTF-8 byte order mark, decoded as Latin-1. */
 const byteOrderMark = "\u00EF\u00BB\u00BF";
@@ -18,7 +18,7 @@ export const lineEnd = /\r\n?|\n/;
  * @param tooLarge is called for an event above the size limit
  */
 export function createEventSplitter(take: (event: Uint8Array) => EventAction, tooLarge: () => void) {
-  let pending: Uint8Array = empty;
+  let pending: Uint8Array = emptyBytes;
   let isStopped = false;
   let hasReadEvent = false;
 
@@ -39,7 +39,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
       if (blankByFeeds === undefined || (blankByFeeds >= 0 && blankByFeeds - 3 < searchFrom)) {
         blankByFeeds = endByLineFeeds(whole, searchFrom);
       }
-      const eventEnd = endOfEvent(whole, searchFrom, blankByFeeds);
+      const eventEnd = findEventEnd(whole, searchFrom, blankByFeeds);
       if (eventEnd < 0) break;
       hasReadEvent = true;
       const action = take(whole.subarray(eventFrom, eventEnd));
@@ -53,7 +53,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
       searchFrom = eventEnd;
     }
     if (eventFrom > passFrom) out.push(whole.subarray(passFrom, eventFrom));
-    if (isStopped || eventFrom === whole.length) pending = empty;
+    if (isStopped || eventFrom === whole.length) pending = emptyBytes;
     // Copies the bytes, because other code may still hold this buffer and the next bytes are appended in place.
     else if (eventFrom > 0 || whole === bytes) pending = new Uint8Array(whole.subarray(eventFrom));
     else pending = whole;
@@ -67,7 +67,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
   /** Returns the bytes still to pass on when the stream has ended, such as an unterminated last event. */
   function end(): Uint8Array[] {
     const last = pending;
-    pending = empty;
+    pending = emptyBytes;
     if (last.length === 0 || isStopped) return [];
     const action = take(last);
     isStopped = action === "stop";
@@ -80,7 +80,7 @@ export function createEventSplitter(take: (event: Uint8Array) => EventAction, to
 }
 
 /** Matches the beginning of an event stream: blank lines, then a comment or one of the four fields. */
-const beginning = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
+const streamBeginningPattern = /^(?:[ \t\r\n]*[\r\n])?(?:(?:data|event|id|retry)?:)/;
 /** Matches text that may still become the beginning of an event stream. */
 const openBeginning = /^(?:[ \t\r\n]*[\r\n])?(?:[ \t]*|d|da|dat|data|e|ev|eve|even|event|i|id|r|re|ret|retr|retry)$/;
 
@@ -92,12 +92,12 @@ export function beginsWithEvents(bytes: Uint8Array): boolean | undefined {
   // Latin-1 maps each byte to one character, so even part of a byte order mark can be decoded.
   const text = latin1.decode(bytes);
   const unmarked = text.startsWith(byteOrderMark) ? text.slice(byteOrderMark.length) : text;
-  if (beginning.test(unmarked)) return true;
+  if (streamBeginningPattern.test(unmarked)) return true;
   return byteOrderMark.startsWith(text) || openBeginning.test(unmarked) ? undefined : false;
 }
 
 /** Returns the data of an event: its `data` fields, joined by line feeds. */
-export function dataOf(event: string): string {
+export function readEventData(event: string): string {
   const values = event.split(lineEnd).flatMap((line) => (line.startsWith("data:") ? [line.slice(5)] : []));
   return values.map((value) => (value.startsWith(" ") ? value.slice(1) : value)).join("\n");
 }
@@ -113,7 +113,7 @@ export function strayLinesOf(event: string): string {
  * incomplete.
  * @param end the offset after the first blank line made of line feeds, or negative if there is none
  */
-function endOfEvent(bytes: Uint8Array, from: number, end: number): number {
+function findEventEnd(bytes: Uint8Array, from: number, end: number): number {
   const searched = end < 0 ? bytes : bytes.subarray(0, end);
   for (let at = searched.indexOf(carriageReturn, from); at >= 0; at = searched.indexOf(carriageReturn, at + 1)) {
     if (searched[at + 1] === carriageReturn) return at + 2;

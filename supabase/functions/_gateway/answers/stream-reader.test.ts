@@ -11,7 +11,7 @@ import { createResponsesReader } from "../responses/events.ts";
 import { createProgress } from "../responses/progress.ts";
 import { responsesFormat } from "../responses/surface.ts";
 import { createStepReader } from "../responses/tool-events.ts";
-import { type StreamReader, unbilledEnding } from "./stream-reader.ts";
+import { readUnbilledEnding, type StreamReader } from "./stream-reader.ts";
 import { readWholeAnswer } from "./whole-answer.ts";
 
 const usageLimits = { contextWindow: 200_000, outputLimit: 1_000, choices: 1 };
@@ -174,7 +174,7 @@ describe("A stream that its provider does not bill", () => {
   const endingOf = (reader: StreamReader, ...events: string[]) => {
     reader.push(new TextEncoder().encode(events.join("")));
     reader.end();
-    return unbilledEnding(reader.facts);
+    return readUnbilledEnding(reader.facts);
   };
   const start = event({ type: "message_start", message: { usage: { input_tokens: 12_000, output_tokens: 1 } } });
   const delta = (stop_reason: string, output_tokens: number) =>

@@ -8,7 +8,7 @@ import { parseAnswer } from "../usage/read-usage.ts";
 import { latestUsage, type StatedUsage } from "../usage/usage.ts";
 import { reportsError } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { createEventSplitter, dataOf, type EventAction, lineEnd, strayLinesOf } from "./sse.ts";
+import { createEventSplitter, type EventAction, lineEnd, readEventData, strayLinesOf } from "./sse.ts";
 
 /** The facts that a stream has revealed so far. */
 export type StreamFacts = {
@@ -40,7 +40,7 @@ export type StreamFacts = {
 };
 
 /** Returns whether the stated usage covers everything that arrived. @param whole whether the stream has ended */
-export function coversAll(facts: StreamFacts, whole: boolean): boolean {
+export function isUsageComplete(facts: StreamFacts, whole: boolean): boolean {
   if (facts.usage?.counts.output_tokens === 0 && facts.estimatedOutputTokens > 0) return false;
   return facts.usageIsFinal || ((whole || facts.finished) && facts.outputBytes === facts.outputBytesAtUsage);
 }
@@ -51,7 +51,7 @@ export function isBilled(usage: StatedUsage | undefined): boolean {
 }
 
 /** Returns how a stream without output ended, if some providers don't bill such a stream. */
-export function unbilledEnding({
+export function readUnbilledEnding({
   ending,
   done,
   hasReason,
@@ -63,7 +63,7 @@ export function unbilledEnding({
 }
 
 /** Returns whether all content has arrived, so that nothing is lost if the connection closes now. */
-export function isWhole({ usageIsFinal, finished, failed }: StreamFacts): boolean {
+export function isContentComplete({ usageIsFinal, finished, failed }: StreamFacts): boolean {
   return (usageIsFinal || finished) && !failed;
 }
 
@@ -84,7 +84,7 @@ export type StreamReader = {
 export type StreamedAnswer = { value: Record<string, unknown>; texts: () => OutputTexts };
 
 /** The result of reading an event. */
-export type Reading = {
+export type EventReading = {
   action: "pass" | "drop" | "done" | "fail" | Uint8Array;
   usage?: StatedUsage;
   usageIsFinal?: boolean;
@@ -109,7 +109,7 @@ export type StreamDialect = {
   mustParse: RegExp;
   /** Finds the output texts of an event. Each match ends where a JSON string's text begins. Must have the `g` flag. */
   output: RegExp;
-  read: (data: Record<string, unknown>) => Reading;
+  read: (data: Record<string, unknown>) => EventReading;
   /** Receives the data of every event. */
   observe?: (data: unknown) => void;
   completion: StreamReader["completion"];
@@ -150,7 +150,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     }
     const stray = strayLinesOf(text);
     if (facts.events === 0 && stray.startsWith("{")) return fail(stray);
-    const data = dataOf(text).trim() || stray;
+    const data = readEventData(text).trim() || stray;
     const isError = errorEvent.test(text);
     // openai-python and openai-go fail on an event without data: https://github.com/openai/openai-python/issues/2722,
     // https://github.com/openai/openai-go/pull/621. The gateway writes keepalives of its own.
@@ -161,7 +161,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
       facts.done = true;
       return "stop";
     }
-    const reading: Reading = isError ? { action: "fail" } : readData(data);
+    const reading: EventReading = isError ? { action: "fail" } : readData(data);
     if (reading.action === "fail") {
       record(reading);
       if (isError || reportsError(parseJsonOrUndefined(data, parseAnswer) ?? data)) facts.error = data;
@@ -188,13 +188,13 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     hasReason = finished,
     servedTier,
     ending,
-  }: Reading): void {
+  }: EventReading): void {
     facts.finished ||= finished;
     facts.hasReason ||= hasReason;
     facts.ending = ending ?? facts.ending;
     facts.servedTier = servedTier ?? usage?.servedTier ?? facts.servedTier;
     // Ignores zero counts that are not final or that contradict the streamed content.
-    if (!usage || (isNothing(usage) && (!usageIsFinal || facts.estimatedOutputTokens > 0))) return;
+    if (!usage || (isZeroUsage(usage) && (!usageIsFinal || facts.estimatedOutputTokens > 0))) return;
     facts.usage = latestUsage(facts.usage, usage);
     facts.usageIsFinal ||= usageIsFinal;
     facts.outputBytesAtUsage = facts.outputBytes;
@@ -209,7 +209,7 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
     facts.estimatedOutputTokens = estimateTokens(bytes);
   }
 
-  function readData(data: string): Reading {
+  function readData(data: string): EventReading {
     const value = parseJsonOrUndefined(data, parseAnswer);
     // If the connection is cut after all content, the last usage event may be incomplete.
     if (value === undefined && isEnding && facts.finished) return { action: "drop" };
@@ -234,21 +234,21 @@ export function createStreamReader(dialect: StreamDialect): StreamReader {
   function end(): Uint8Array[] {
     isEnding = true;
     const last = splitter.end();
-    facts.done ||= isWhole(facts);
+    facts.done ||= isContentComplete(facts);
     return last;
   }
 
   return { facts, push: splitter.push, end, completion: dialect.completion };
 }
 
-function isNothing({ counts: { input_tokens, output_tokens } }: StatedUsage): boolean {
+function isZeroUsage({ counts: { input_tokens, output_tokens } }: StatedUsage): boolean {
   return input_tokens === 0 && output_tokens === 0;
 }
 
 /** Passes the parsed data of an event to `observer`. Skips text that looks like content but can't be parsed. */
 function observe(event: string, observer: (data: unknown) => void): void {
   try {
-    observer(JSON.parse(dataOf(event)));
+    observer(JSON.parse(readEventData(event)));
   } catch {
     // Skips text that isn't JSON.
   }

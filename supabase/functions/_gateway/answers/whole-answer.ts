@@ -1,16 +1,21 @@
 import { isObject } from "../../_shared/json.ts";
 import type { AdmittedCall } from "../calls/surface.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { ClientLeft, invalidAnswer, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
+import {
+  ClientLeft,
+  createInvalidAnswerFailure,
+  ProviderFailure,
+  refusalFailure,
+} from "../providers/provider-failure.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import type { OutputTexts } from "../structured/answer-schema.ts";
 import { createOutputCounter, estimateTokens, markOverrun } from "../usage/estimate.ts";
 import { parseAnswer } from "../usage/read-usage.ts";
-import { type CallUse, callUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
+import { type CallUse, createCallUse, type UsageLimits, unbilledUse } from "../usage/usage.ts";
 import type { AnswerFormat, WholeAnswer } from "./answer-format.ts";
 import { reportsError, reportsUsage } from "./error-events.ts";
 import { nestsTooDeeply } from "./nesting.ts";
-import { coversAll, isBilled, type StreamReader } from "./stream-reader.ts";
+import { isBilled, isUsageComplete, type StreamReader } from "./stream-reader.ts";
 
 /** The largest accepted answer. The output limits keep real answers smaller. */
 const maxAnswerBytes = 32 * 1024 * 1024;
@@ -34,22 +39,24 @@ export async function readWholeAnswer<Parsed extends ParsedRequest>(
   if (first && firstByteOf(first) === lessThan) throw new ProviderFailure("invalid_answer", { mayHaveCharged: false });
   if (first && createReader && beginsStream(first)) {
     const wholeAnswerText = (text: string) => readStatedUse(text, { route, usageLimits: call.usageLimits, readAnswer });
-    throw invalidAnswer(await readStreamUse(answer, { reader: createReader(call), wholeAnswerText }, first));
+    throw createInvalidAnswerFailure(
+      await readStreamUse(answer, { reader: createReader(call), wholeAnswerText }, first),
+    );
   }
   const received = first ? await readText(answer, first) : "";
   const value: unknown = parseOrRefuse(() => parseAnswer(received));
   const read = parseOrRefuse(() => readAnswer(value, call.usageLimits));
-  if (!read || !isObject(value)) throw invalidAnswer();
+  if (!read || !isObject(value)) throw createInvalidAnswerFailure();
   const isRefused = (read.unreadable || read.failed) && reportsError(value);
   const refusal = isRefused ? refusalFailure({ status: 200, text: received }) : undefined;
   if (refusal && !reportsUsage(value)) throw refusal;
   const text = read.corrected ? parseOrRefuse(() => JSON.stringify(value)) : received;
-  const use = chargedUse(read, { text, answer, call });
+  const use = readChargedUse(read, { text, answer, call });
   if (read.failed || read.unreadable || nestsTooDeeply(value, text)) {
     const stated = use.basis === "final" ? use : undefined;
     // Once the usage is known, another route may be called: both are charged.
     const retryable = stated !== undefined && refusal?.retryable !== false;
-    throw invalidAnswer(stated, { retryable, refusal });
+    throw createInvalidAnswerFailure(stated, { retryable, refusal });
   }
   return { text, value, use, texts: read.texts };
 }
@@ -58,7 +65,7 @@ export async function readWholeAnswer<Parsed extends ParsedRequest>(
  * Returns the usage that the provider states for a whole answer. Estimates usage that is missing or whose zeros are
  * only placeholders.
  */
-function chargedUse(
+function readChargedUse(
   { usage, output, servedTier, ending, unreadable }: WholeAnswer,
   {
     text,
@@ -76,9 +83,9 @@ function chargedUse(
   const { input_tokens = 0, output_tokens = 0 } = usage?.counts ?? {};
   const delivered = output && output_tokens === 0 ? estimateTokens(createOutputCounter(output)(text)) : 0;
   if (ending && unbilled?.includes(ending) && !isBilled(usage) && delivered === 0) return unbilledUse(route);
-  if (unreadable && usage) return callUse(usage, { route, basis: "final" });
+  if (unreadable && usage) return createCallUse(usage, { route, basis: "final" });
   const isCounted = delivered === 0 && (input_tokens > 0 || output_tokens > 0 || output !== undefined);
-  if (usage && isCounted) return callUse(usage, { route, basis: "final" });
+  if (usage && isCounted) return createCallUse(usage, { route, basis: "final" });
   const input = usage && input_tokens > 0 ? usage.counts : call.inputEstimate;
   const { counts, ...facts } = { ...usage, ...(servedTier === undefined ? {} : { servedTier }) };
   const use = { ...facts, route, usage: { ...input, output_tokens: delivered }, basis: "guess" } as const;
@@ -99,7 +106,7 @@ export function readStatedUse(
 ): CallUse | undefined {
   try {
     const usage = readAnswer(parseAnswer(text), usageLimits)?.usage;
-    return usage && callUse(usage, { route, basis: "final" });
+    return usage && createCallUse(usage, { route, basis: "final" });
   } catch {
     return undefined;
   }
@@ -116,7 +123,7 @@ async function readFirst(answer: ProviderAnswer): Promise<Uint8Array | undefined
   while (first?.every(isBlank)) {
     size += first.byteLength;
     mark.push(...first.filter((byte) => markBytes.has(byte)));
-    if (size > maxAnswerBytes || mark.length > markBytes.size) refuse(answer);
+    if (size > maxAnswerBytes || mark.length > markBytes.size) rejectAnswer(answer);
     first = await answer.read();
   }
   return first && mark.length > 0 ? Uint8Array.of(...mark, ...first) : first;
@@ -154,7 +161,8 @@ async function readStreamUse(
   const { facts } = reader;
   const statedUse = (): CallUse | undefined => {
     const { usage } = facts;
-    if (usage && coversAll(facts, facts.done)) return callUse(usage, { route: answer.route.position, basis: "final" });
+    if (usage && isUsageComplete(facts, facts.done))
+      return createCallUse(usage, { route: answer.route.position, basis: "final" });
     return facts.wholeAnswerText === undefined ? undefined : wholeAnswerText(facts.wholeAnswerText);
   };
   try {
@@ -179,7 +187,7 @@ async function readStreamUse(
  * Returns an answer's text with `platform` added. If the answer already has a `platform` member, replaces the member
  * and serializes the answer again. Otherwise leaves the rest of the text unchanged.
  */
-export function withPlatform({ text, value }: ReadAnswer, platform: Record<string, unknown>): string {
+export function addPlatform({ text, value }: ReadAnswer, platform: Record<string, unknown>): string {
   if ("platform" in value) return JSON.stringify({ ...value, platform });
   const openEnded = text.trimEnd().slice(0, -1);
   return `${openEnded},"platform":${JSON.stringify(platform)}}`;
@@ -199,7 +207,7 @@ async function readText(answer: ProviderAnswer, first: Uint8Array): Promise<stri
   let size = first.byteLength;
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
     size += bytes.byteLength;
-    if (size > maxAnswerBytes) refuse(answer);
+    if (size > maxAnswerBytes) rejectAnswer(answer);
     // Only a byte order mark at the beginning is removed. Later ones are part of the text.
     decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     text += decode(answer, decoder, bytes);
@@ -221,14 +229,14 @@ function decode(answer: ProviderAnswer, decoder: TextDecoder, bytes?: Uint8Array
   try {
     return decoder.decode(bytes, { stream: bytes !== undefined });
   } catch {
-    return refuse(answer);
+    return rejectAnswer(answer);
   }
 }
 
 /** Rejects the answer and cancels the provider call, since no further bytes are needed. */
-function refuse(answer: ProviderAnswer): never {
+function rejectAnswer(answer: ProviderAnswer): never {
   answer.cancel();
-  throw invalidAnswer();
+  throw createInvalidAnswerFailure();
 }
 
 /** Runs a parser. Rejects text that is not JSON, and JSON nested too deeply to be serialized again. */
@@ -236,6 +244,6 @@ function parseOrRefuse<Value>(read: () => Value): Value {
   try {
     return read();
   } catch {
-    throw invalidAnswer();
+    throw createInvalidAnswerFailure();
   }
 }

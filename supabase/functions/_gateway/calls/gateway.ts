@@ -1,4 +1,4 @@
-import type { createBegin } from "../admission/begin-runs.ts";
+import type { createRunStarter } from "../admission/begin-runs.ts";
 import type { CallerReader } from "../admission/labels.ts";
 import type { GatewayDatabase } from "../database/database.ts";
 import type { BodyReader } from "../http/body.ts";
@@ -17,7 +17,7 @@ export type Gateway = RunServices &
      * Begins a run. If the database never answers, looks the run up in the background and ends it, which
      * `database.beginRun` does not do.
      */
-    beginRun: ReturnType<typeof createBegin>;
+    beginRun: ReturnType<typeof createRunStarter>;
     /** The routes that this process has set aside after failures. */
     cooldowns: Cooldowns;
     limits: TimeLimits;

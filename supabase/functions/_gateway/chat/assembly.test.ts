@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { dataOf } from "../answers/sse.ts";
+import { readEventData } from "../answers/sse.ts";
 import { maxStoredSize } from "../runs/captured-content.ts";
 import { createAssembly } from "./assembly.ts";
 import { readChat } from "./request.ts";
@@ -35,7 +35,7 @@ test("stores and replays a streamed chat with its log probabilities", () => {
 
   const asked = readChat({ model: "m", messages: [{ role: "user", content: "x" }], stream: true, logprobs: true }, 90);
   const [first = ""] = replayChat({ ...value, platform: { usage: {} } }, asked).split("\n\n");
-  expect(JSON.parse(dataOf(first)).choices).toMatchObject(kept.map((logprobs) => ({ logprobs })));
+  expect(JSON.parse(readEventData(first)).choices).toMatchObject(kept.map((logprobs) => ({ logprobs })));
 });
 
 test("keeps logprobs null if the stream has none", () => {

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
 import type { StreamedAnswer } from "../answers/stream-reader.ts";
 import { maxStoredSize } from "../runs/captured-content.ts";
-import { readChatTexts, usageToShow } from "./completion.ts";
+import { chooseUsage, readChatTexts } from "./completion.ts";
 
 const text = z.string().nullish().catch(undefined);
 const entries = z.array(z.unknown()).nullish().catch(undefined);
@@ -46,7 +46,7 @@ export function createAssembly(): { take: (chunk: unknown) => void; answer: () =
     const { data: chunk } = chunkShape.safeParse(data);
     if (!chunk || characters > maxCharacters) return;
     if (!name && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    usage = usageToShow(usage, chunk);
+    usage = chooseUsage(usage, chunk);
     for (const { index, delta, finish_reason, logprobs } of chunk.choices ?? []) {
       choices[index] ??= { message: {}, finish: null };
       const choice = choices[index];

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { isObject } from "../../_shared/json.ts";
 import { hasError, reportsError } from "../answers/error-events.ts";
-import type { Reading } from "../answers/stream-reader.ts";
+import type { EventReading } from "../answers/stream-reader.ts";
 import type { OutputTexts } from "../structured/answer-schema.ts";
 import type { Turn } from "../tools/tool-loop.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
@@ -21,7 +21,7 @@ export type Chunk = z.infer<typeof chunkShape>;
  * The result of reading an event, with its chunk if the stream continues. `corrected` is true if the chunk was changed
  * in place.
  */
-type ReadChunk = Reading & { chunk?: Chunk; corrected?: boolean };
+type ReadChunk = EventReading & { chunk?: Chunk; corrected?: boolean };
 
 /**
  * Returns a function that reads usage, errors and finish reasons from the chunks of a stream.
@@ -48,7 +48,7 @@ export function createChunkReader({
     // Drops events that are not chunks, such as {"type":"ping"}, because standard clients fail on them.
     if (!choices && !statesUsage) return { action: "drop" };
     for (const choice of choices ?? []) {
-      if (isObject(choice) && isFinish(choice.finish_reason)) finished.add(choice.index ?? 0);
+      if (isObject(choice) && isFinishReason(choice.finish_reason)) finished.add(choice.index ?? 0);
     }
     const usageIsFinal = !choices?.length && statesUsage;
     return {
@@ -69,12 +69,12 @@ export function createChunkReader({
 /**
  * Returns whether a finish reason ends its choice. Any text does, except "null", which DashScope sends until the end.
  */
-export function isFinish(reason: unknown): boolean {
+export function isFinishReason(reason: unknown): boolean {
   return Boolean(reason) && reason !== "null";
 }
 
 /** Returns the finish reason of an answer whose calls of the gateway's own tools the client does not receive. */
-export function finishWithoutTools(reason: unknown): unknown {
+export function replaceToolCallFinish(reason: unknown): unknown {
   return reason === "tool_calls" ? "stop" : reason;
 }
 
@@ -99,11 +99,11 @@ const firstChoice = z.looseObject({ choices: z.array(z.looseObject({ message: z.
  * missing.
  */
 export function readMessage(answer: unknown): Turn {
-  return turnOf(firstChoice.safeParse(answer).data?.choices[0]?.message);
+  return readTurn(firstChoice.safeParse(answer).data?.choices[0]?.message);
 }
 
 /** Returns an assistant's message and its tool calls. The message is sent back to the provider unchanged. */
-export function turnOf(value: unknown): Turn {
+export function readTurn(value: unknown): Turn {
   const { success, data } = message.safeParse(value);
   if (!success) return { output: [], toolCalls: [] };
   const toolCalls = (data.tool_calls ?? []).map(({ id, function: { name, arguments: text } }) => ({
@@ -123,7 +123,7 @@ export function withoutToolCalls(choices: unknown): unknown {
   return data.map(({ message: { tool_calls, ...message }, ...choice }) => ({
     ...choice,
     message,
-    finish_reason: finishWithoutTools(choice.finish_reason),
+    finish_reason: replaceToolCallFinish(choice.finish_reason),
   }));
 }
 
@@ -174,7 +174,7 @@ export function readChatUsage(holder: Holder, limits: UsageLimits): StatedUsage 
 }
 
 /** Returns the usage of a chunk as stated, or the earlier usage if the chunk's counts are all zero. */
-export function usageToShow(earlier: Holder | undefined, chunk: Holder): Holder | undefined {
+export function chooseUsage(earlier: Holder | undefined, chunk: Holder): Holder | undefined {
   const hasCounts = (usage: Holder) => Object.values(readStatedCounts(usage)).some((count) => count > 0);
   const usages = usagesIn(chunk);
   return usages.findLast(hasCounts) ?? earlier ?? usages.at(-1);

@@ -1,13 +1,13 @@
 import type { TokenCounts } from "../../_shared/money.ts";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { createStreamReader, type EventReading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Platform } from "../runs/run.ts";
 import type { UsageLimits } from "../usage/usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { createChunkReader, usageToShow } from "./completion.ts";
+import { chooseUsage, createChunkReader } from "./completion.ts";
 
 const encoder = new TextEncoder();
 const content = /^data: ?\{.*?"choices": ?\[/s;
-const mustParse = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
+const mustParsePattern = /"usage"\s*:\s*\{|"tool_calls"\s*:\s*\[\s*\{|"finish_reason"\s*:\s*"[^"]|"error"\s*:|\[DONE\]/;
 /** Finds the output texts of a chunk or a whole completion. Each match ends where a text begins. */
 export const outputTexts = /"(?:content|reasoning_content|reasoning|refusal|arguments|input)"\s*:\s*"/g;
 
@@ -31,11 +31,11 @@ export function createChatReader(options: {
   const readChunk = createChunkReader({ choices: options.choices ?? 1, usageLimits: options.usageLimits });
   let usage: Record<string, unknown> | undefined;
 
-  function read(data: unknown): Reading {
+  function read(data: unknown): EventReading {
     const { chunk, corrected, ...reading } = readChunk(data);
     if (!chunk) return reading;
     if (chunk.choices && chunk.id) name = { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? "" };
-    usage = usageToShow(usage, chunk);
+    usage = chooseUsage(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, action: "drop" };
     const isChanged = corrected || chunk.usage != null;
     return isChanged ? { ...reading, action: withoutUsage(data as { usage: unknown }) } : reading;
@@ -43,7 +43,7 @@ export function createChatReader(options: {
 
   const reader = createStreamReader({
     content,
-    mustParse,
+    mustParse: mustParsePattern,
     output: outputTexts,
     read,
     observe: options.assembly?.take,

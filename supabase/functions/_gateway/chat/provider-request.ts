@@ -19,13 +19,13 @@ export function chatProviderRequest(
   const body: Members = {
     ...pick(others, kind.passes ?? []),
     ...fields,
-    messages: fields.messages.map((message) => messageFor(kind, message as Members)),
+    messages: fields.messages.map((message) => adaptMessage(kind, message as Members)),
     model: route.model,
     [kind.outputLimit]: outputLimit,
     service_tier: chooseServiceTier(fields, kind),
     prompt_cache_key: prompt_cache_key === undefined ? undefined : tenantCacheKey(workspaceId, prompt_cache_key),
   };
-  for (const hint of kind.leftOut) if (isHint(hint, body[hint])) delete body[hint];
+  for (const hint of kind.leftOut) if (isIgnorableHint(hint, body[hint])) delete body[hint];
   for (const [name, other] of Object.entries(kind.renamed ?? {})) {
     if (body[name] !== undefined) body[other] = body[name];
     delete body[name];
@@ -50,11 +50,11 @@ export function chooseServiceTier({ service_tier }: { service_tier?: string }, k
  * Returns whether a provider may ignore a field. A service tier with its own price changes the bill, so it must not be
  * ignored.
  */
-function isHint(name: Hint, value: unknown): boolean {
+function isIgnorableHint(name: Hint, value: unknown): boolean {
   return name !== "service_tier" || value === "default" || value === undefined;
 }
 
-function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members): Members {
+function adaptMessage({ developerIsSystem, turn }: ProviderKind, message: Members): Members {
   if (developerIsSystem && message.role === "developer") return { ...message, role: "system" };
   if (turn && message.role === "assistant") return assistantMessage(message, turn);
   return turn?.idLength && message.role === "tool"
@@ -65,7 +65,7 @@ function messageFor({ developerIsSystem, turn }: ProviderKind, message: Members)
 function assistantMessage(message: Members, turn: AssistantTurn): Members {
   const { message: members, toolCall, required } = turn;
   const supported = pick(message, ["role", "content", "tool_calls", ...members]);
-  if (Array.isArray(supported.content)) supported.content = partsFor(turn, supported.content);
+  if (Array.isArray(supported.content)) supported.content = filterParts(turn, supported.content);
   if (!Array.isArray(supported.tool_calls) || supported.tool_calls.length === 0) return supported;
   if (required !== undefined) supported[required] ??= "";
   const tool_calls = supported.tool_calls.map((call) => ({
@@ -79,7 +79,7 @@ function assistantMessage(message: Members, turn: AssistantTurn): Members {
  * Returns the message parts that a provider's kind accepts, without another provider's thinking parts. Returns null if
  * none are left.
  */
-function partsFor({ parts = [] }: AssistantTurn, content: readonly Members[]): readonly Members[] | null {
+function filterParts({ parts = [] }: AssistantTurn, content: readonly Members[]): readonly Members[] | null {
   const known = content.filter(({ type }) => ["text", "refusal", ...parts].includes(type as string));
   if (known.length === content.length) return content;
   return known.length > 0 ? known : null;

@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { isObject } from "../../_shared/json.ts";
 import { GatewayError } from "../http/errors.ts";
-import { parseOpenBody, unsupported } from "../http/parse-body.ts";
+import { createUnsupportedError, parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import { clientHints } from "../providers/kinds/kind.ts";
 import { measureInput } from "../requests/measure-input.ts";
@@ -12,8 +12,8 @@ import { leaveOutHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
-import { documentTokens } from "../usage/documents.ts";
-import { audioSeconds, imageTokens, reservedImages } from "../usage/media.ts";
+import { estimateDocumentTokens } from "../usage/documents.ts";
+import { countReservedImages, estimateAudioSeconds, estimateImageTokens } from "../usage/media.ts";
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
 /** A parsed chat request, with the facts that admission and metering need. */
@@ -38,7 +38,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
   const { body, ignored: ignoredTools } = leaveOutHostedTools(parsedBody, allowedTools(parsedBody));
   const { reasoning } = others;
   if (isObject(reasoning) && ![undefined, null, "standard"].includes(reasoning.mode as string)) {
-    throw unsupported("reasoning.mode", "It makes several answers: raise effort instead.");
+    throw createUnsupportedError("reasoning.mode", "It makes several answers: raise effort instead.");
   }
   if (body.max_tokens !== undefined && body.max_completion_tokens !== undefined) {
     throw new GatewayError("invalid_request", {
@@ -100,11 +100,11 @@ function readInput({ messages }: ChatRequest) {
     for (const part of content) {
       if (part.type === "image_url") {
         const { url, detail } = part.image_url;
-        images += reservedImages(detail);
-        imageTokensInAll += imageTokens(url, detail);
+        images += countReservedImages(detail);
+        imageTokensInAll += estimateImageTokens(url, detail);
         if (url.startsWith("data:")) mediaBytes += url.length;
       } else if (part.type === "input_audio") {
-        seconds += audioSeconds(part.input_audio);
+        seconds += estimateAudioSeconds(part.input_audio);
         mediaBytes += part.input_audio.data.length;
       } else if (part.type === "file") documents.push(part.file.file_data);
       else if (part.type === "refusal") texts.push(part.refusal);
@@ -118,7 +118,7 @@ function readInput({ messages }: ChatRequest) {
     images,
     imageTokens: imageTokensInAll,
     audioSeconds: seconds,
-    documents: documentTokens(documents),
+    documents: estimateDocumentTokens(documents),
     mediaBytes,
   };
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { nullIsAbsent, type RefusedFields } from "../http/parse-body.ts";
+import { type RefusedFields, treatNullAsAbsent } from "../http/parse-body.ts";
 import {
   answerSchemaFields,
   customToolFields,
@@ -19,7 +19,7 @@ import {
   temperature,
   verbosity,
 } from "../requests/text-fields.ts";
-import { hostedTool, toolChoiceCure } from "../tools/hosted-tools.ts";
+import { hostedTool, toolChoiceAdvice } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const maxChoices = 8;
@@ -28,20 +28,20 @@ const maxChoices = 8;
 const textPart = z.looseObject({ type: z.literal("text"), text: z.string() });
 const imagePart = z.looseObject({
   type: z.literal("image_url"),
-  image_url: nullIsAbsent(z.looseObject({ url: imageUrl, detail: imageDetail.optional() })),
+  image_url: treatNullAsAbsent(z.looseObject({ url: imageUrl, detail: imageDetail.optional() })),
 });
 const audioPart = z.looseObject({
   type: z.literal("input_audio"),
   input_audio: z.looseObject({ data: z.base64(), format: z.enum(["wav", "mp3"]) }),
 });
 const refusalPart = z.looseObject({ type: z.literal("refusal"), refusal: z.string() });
-const texts = z.union([z.string(), z.array(nullIsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
-const filePart = z.looseObject({ type: z.literal("file"), file: nullIsAbsent(fileData) });
+const texts = z.union([z.string(), z.array(treatNullAsAbsent(textPart.superRefine(refuseOtherMedia))).min(1)]);
+const filePart = z.looseObject({ type: z.literal("file"), file: treatNullAsAbsent(fileData) });
 // A part of a tool's result. The Agents SDK sends images here (github.com/64bit/async-openai/issues/568).
-const resultPart = nullIsAbsent(
+const resultPart = treatNullAsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, filePart]).superRefine(refuseOtherMedia),
 );
-const userPart = nullIsAbsent(
+const userPart = treatNullAsAbsent(
   z.discriminatedUnion("type", [textPart, imagePart, audioPart, filePart]).superRefine(refuseOtherMedia),
 );
 // Mistral's reasoning: https://docs.mistral.ai/capabilities/reasoning
@@ -50,7 +50,7 @@ const thinkingPart = z.looseObject({
   thinking: z.union([z.string(), z.array(z.unknown())]),
 });
 const referencePart = z.looseObject({ type: z.literal("reference"), reference_ids: z.array(z.unknown()) });
-const assistantPart = nullIsAbsent(
+const assistantPart = treatNullAsAbsent(
   z.discriminatedUnion("type", [textPart, refusalPart, thinkingPart, referencePart]).superRefine(refuseOtherMedia),
 );
 
@@ -58,7 +58,7 @@ const assistantPart = nullIsAbsent(
  * Drops an empty list of tool calls, which OpenAI refuses. openai-java sends one after its accumulator has assembled a
  * streamed answer.
  */
-function emptyIsAbsent<Entry extends z.ZodType>(entry: Entry) {
+function treatEmptyAsAbsent<Entry extends z.ZodType>(entry: Entry) {
   return z
     .array(entry)
     .transform((list) => (list.length > 0 ? list : undefined))
@@ -69,12 +69,12 @@ const toolCall = z.discriminatedUnion("type", [
   z.looseObject({
     id: z.string(),
     type: z.literal("function"),
-    function: nullIsAbsent(z.looseObject({ name: z.string(), arguments: z.string() })),
+    function: treatNullAsAbsent(z.looseObject({ name: z.string(), arguments: z.string() })),
   }),
   z.looseObject({
     id: z.string(),
     type: z.literal("custom"),
-    custom: nullIsAbsent(z.looseObject({ name: z.string(), input: z.string() })),
+    custom: treatNullAsAbsent(z.looseObject({ name: z.string(), input: z.string() })),
   }),
 ]);
 const name = z.string().optional();
@@ -87,7 +87,7 @@ const message = z.discriminatedUnion("role", [
     content: z.union([z.string(), z.array(assistantPart).min(1)]).nullish(),
     refusal: z.string().optional(),
     name,
-    tool_calls: emptyIsAbsent(nullIsAbsent(toolCall)),
+    tool_calls: treatEmptyAsAbsent(treatNullAsAbsent(toolCall)),
     audio: z.never({ error: "Audio stored at the provider can't be used here. Send its transcript." }).optional(),
   }),
   z.looseObject({
@@ -104,26 +104,26 @@ const message = z.discriminatedUnion("role", [
 
 const functionTool = z.looseObject({
   type: z.literal("function"),
-  function: nullIsAbsent(z.looseObject(functionFields)),
+  function: treatNullAsAbsent(z.looseObject(functionFields)),
 });
 const customTool = z.looseObject({
   type: z.literal("custom"),
-  custom: nullIsAbsent(z.looseObject(customToolFields)),
+  custom: treatNullAsAbsent(z.looseObject(customToolFields)),
 });
-const chosenName = nullIsAbsent(z.strictObject({ name: functionName }));
+const chosenName = treatNullAsAbsent(z.strictObject({ name: functionName }));
 const responseFormat = z.discriminatedUnion("type", [
   z.strictObject({ type: z.literal("text") }),
   z.looseObject({ type: z.literal("json_object") }),
-  z.strictObject({ type: z.literal("json_schema"), json_schema: nullIsAbsent(z.looseObject(answerSchemaFields)) }),
+  z.strictObject({ type: z.literal("json_schema"), json_schema: treatNullAsAbsent(z.looseObject(answerSchemaFields)) }),
 ]);
 const penalty = z.number().min(-2).max(2);
 
 /** The supported fields of OpenAI's chat completions. Other fields are passed on if the provider's kind lists them. */
 export const chatSchema = z.object({
   model: modelName,
-  messages: z.array(nullIsAbsent(message, "content")).min(1).max(10_000),
+  messages: z.array(treatNullAsAbsent(message, "content")).min(1).max(10_000),
   stream: z.boolean().optional(),
-  stream_options: nullIsAbsent(
+  stream_options: treatNullAsAbsent(
     z.looseObject({ include_usage: z.boolean().optional(), include_obfuscation: z.boolean().optional() }),
   ).optional(),
   max_completion_tokens: outputLimit.optional(),
@@ -133,7 +133,7 @@ export const chatSchema = z.object({
   top_p: probability.optional(),
   frequency_penalty: penalty.optional(),
   presence_penalty: penalty.optional(),
-  logit_bias: nullIsAbsent(z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100))).optional(),
+  logit_bias: treatNullAsAbsent(z.record(z.string().regex(/^\d+$/), z.number().min(-100).max(100))).optional(),
   logprobs: z.boolean().optional(),
   top_logprobs: z.number().int().min(0).max(20).optional(),
   seed: z.number().int().optional(),
@@ -143,7 +143,10 @@ export const chatSchema = z.object({
   // A string names a server tool.
   tools: z
     .array(
-      z.union([nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, hostedTool])), serverToolName]),
+      z.union([
+        treatNullAsAbsent(z.discriminatedUnion("type", [functionTool, customTool, hostedTool])),
+        serverToolName,
+      ]),
     )
     .max(128)
     .optional(),
@@ -151,7 +154,7 @@ export const chatSchema = z.object({
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
-      nullIsAbsent(
+      treatNullAsAbsent(
         z.discriminatedUnion("type", [
           z.strictObject({ type: z.literal("function"), function: chosenName }),
           z.strictObject({ type: z.literal("custom"), custom: chosenName }),
@@ -164,8 +167,8 @@ export const chatSchema = z.object({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
-  response_format: nullIsAbsent(responseFormat).optional(),
-  metadata: nullIsAbsent(metadata).optional(),
+  response_format: treatNullAsAbsent(responseFormat).optional(),
+  metadata: treatNullAsAbsent(metadata).optional(),
   user: endUser.optional(),
   prompt_cache_key: endUser.optional(),
   safety_identifier: endUser.optional(),
@@ -189,5 +192,5 @@ export const refusedMembers: RefusedFields = {
   previous_response_id: "Nothing is stored: send the conversation in messages.",
   service_tier: "Leave it out, or name one with a price.",
   store: "Nothing is stored: leave it out, or send store: false.",
-  "tool_choice.type": toolChoiceCure,
+  "tool_choice.type": toolChoiceAdvice,
 };

@@ -9,12 +9,12 @@ import { answerWithTools, type ToolDialect } from "../tools/tool-loop.ts";
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import { createAssembly } from "./assembly.ts";
-import { isFinish, readChatTexts, readChatUsage, readMessage, withoutToolCalls } from "./completion.ts";
+import { isFinishReason, readChatTexts, readChatUsage, readMessage, withoutToolCalls } from "./completion.ts";
 import { completedEvent, createChatReader, outputTexts } from "./events.ts";
 import { chatProviderRequest } from "./provider-request.ts";
 import { type Chat, readChat } from "./request.ts";
 import { correctToolCalls } from "./tool-calls.ts";
-import { type AnswerName, createStepReader } from "./tool-events.ts";
+import { type AnswerIdentity, createStepReader } from "./tool-events.ts";
 
 /** `POST /v1/chat/completions`. */
 export const chatSurface: Surface<Chat> = {
@@ -34,16 +34,16 @@ export const chatSurface: Surface<Chat> = {
 };
 
 /** The parts of a chat completion that the gateway reads. */
-export const completion = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
+export const completionSchema = z.looseObject({ choices: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
 function hasFinished(choice: unknown): boolean {
-  return isObject(choice) && isFinish(choice.finish_reason);
+  return isObject(choice) && isFinishReason(choice.finish_reason);
 }
 
 /** Reads whole and streamed chat completions. */
 export const chatFormat = {
   readAnswer(value, limits) {
-    const { success, data } = completion.safeParse(value);
+    const { success, data } = completionSchema.safeParse(value);
     if (!success) {
       if (!isObject(value)) return undefined;
       return {
@@ -90,7 +90,7 @@ const chatTools: ToolDialect<Chat> = {
     usage: addUsage(last.usage, usage, chatUsageNames),
   }),
   createReaders({ request, model, open }) {
-    const name: AnswerName = { created: 0, model };
+    const name: AnswerIdentity = { created: 0, model };
     const assembly = request.checkAnswer || open.run.capture ? createAssembly() : undefined;
     const wantsUsage = request.body.stream_options?.include_usage === true;
     return (step) => createStepReader({ ...step, name, assembly, wantsUsage });

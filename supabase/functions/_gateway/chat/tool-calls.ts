@@ -50,15 +50,15 @@ export function createToolCallNumbering(): (choices: readonly unknown[]) => bool
       const place = choice.index ?? 0;
       const calls = callsOf.get(place) ?? { list: [], usedIndexes: new Set(), next: 0 };
       callsOf.set(place, calls);
-      for (const entry of choice.delta.tool_calls) if (isObject(entry) && correct(calls, entry)) changed = true;
+      for (const entry of choice.delta.tool_calls) if (isObject(entry) && correctEntry(calls, entry)) changed = true;
     }
     return changed;
   };
 }
 
-function correct(calls: Calls, entry: Entry): boolean {
+function correctEntry(calls: Calls, entry: Entry): boolean {
   const wasObject = argumentsAsText(entry.function);
-  const call = continuedBy(calls.list, entry) ?? begin(calls, entry);
+  const call = findContinuedCall(calls.list, entry) ?? startCall(calls, entry);
   const isRepeated = leaveOutRepeatedId(call, entry);
   const isRenamed = leaveOutRepeatedName(call, entry);
   if (isObject(entry.function)) call.arguments.add(entry.function.arguments);
@@ -83,7 +83,7 @@ function leaveOutRepeatedId(call: Call, entry: Entry): boolean {
  * @returns whether anything changed
  */
 function leaveOutRepeatedName(call: Call, entry: Entry): boolean {
-  const target = functionOf(entry);
+  const target = readTool(entry);
   const name = target?.name;
   if (!target || name == null) return false;
   const known = call.name;
@@ -102,13 +102,15 @@ function leaveOutRepeatedName(call: Call, entry: Entry): boolean {
  * Returns the call that an entry continues. If no open call matches, an entry that has neither an id nor a name
  * continues the last call.
  */
-function continuedBy(calls: readonly Call[], entry: Entry): Call | undefined {
+function findContinuedCall(calls: readonly Call[], entry: Entry): Call | undefined {
   const open = calls.slice(-maxOpenCalls);
-  const known = open.findLast((call) => continues(call, entry)) ?? open.findLast((call) => isRenaming(call, entry));
-  return known ?? (entry.id || nameOf(entry) ? undefined : calls.at(-1));
+  const known =
+    open.findLast((call) => isContinuation(call, entry)) ??
+    open.findLast((call) => isContinuationWithNewId(call, entry));
+  return known ?? (entry.id || readToolName(entry) ? undefined : calls.at(-1));
 }
 
-function continues(call: Call, entry: Entry): boolean {
+function isContinuation(call: Call, entry: Entry): boolean {
   const isPlaced = entry.index != null;
   const isElsewhere = isPlaced && call.providerIndex != null && entry.index !== call.providerIndex;
   if (isElsewhere || (entry.id && call.id && entry.id !== call.id)) return false;
@@ -116,17 +118,17 @@ function continues(call: Call, entry: Entry): boolean {
   if (entry.id && call.id) return !(call.arguments.isWhole() && isBeginning(entry));
   // Without ids to compare, an entry continues a call whose arguments are incomplete. If the entry has a name but no
   // index, the call's arguments must also have begun.
-  return nameOf(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
+  return readToolName(entry) && !isPlaced ? call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
 /** Returns whether an entry with a new id continues the arguments of an earlier call. */
-function isRenaming(call: Call, entry: Entry): boolean {
+function isContinuationWithNewId(call: Call, entry: Entry): boolean {
   if (!entry.id || !call.id || entry.index == null || entry.index !== call.providerIndex) return false;
-  const name = nameOf(entry);
+  const name = readToolName(entry);
   return name ? name === call.name && call.arguments.isOpen() : !call.arguments.isWhole();
 }
 
-function begin(calls: Calls, { index }: Entry): Call {
+function startCall(calls: Calls, { index }: Entry): Call {
   const clientIndex = isIndex(index) && !calls.usedIndexes.has(index) ? index : calls.next;
   const call = { providerIndex: index, clientIndex, id: undefined, name: "", arguments: createJsonProgress() };
   calls.list.push(call);
@@ -137,20 +139,20 @@ function begin(calls: Calls, { index }: Entry): Call {
 
 /** Returns whether an entry has a name and the beginning of its arguments. */
 function isBeginning(entry: Entry): boolean {
-  const text = functionOf(entry)?.arguments;
-  return Boolean(nameOf(entry)) && typeof text === "string" && /^\s*\{/.test(text);
+  const text = readTool(entry)?.arguments;
+  return Boolean(readToolName(entry)) && typeof text === "string" && /^\s*\{/.test(text);
 }
 
 function isIndex(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= maxIndex;
 }
 
-function nameOf(entry: Entry): unknown {
-  return functionOf(entry)?.name;
+function readToolName(entry: Entry): unknown {
+  return readTool(entry)?.name;
 }
 
 /** Returns the member of an entry that names the function or the custom tool. */
-function functionOf({ function: target, custom }: Entry): Entry | undefined {
+function readTool({ function: target, custom }: Entry): Entry | undefined {
   if (isObject(target)) return target;
   return isObject(custom) ? custom : undefined;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type AnswerName, createStepReader } from "./tool-events.ts";
+import { type AnswerIdentity, createStepReader } from "./tool-events.ts";
 
 const encoder = new TextEncoder();
 const chunk = (delta: object, finish_reason: string | null = null) =>
@@ -25,7 +25,7 @@ const usage = event({ id: "c2", choices: [], usage: { prompt_tokens: 3, completi
 const done = "data: [DONE]\n\n";
 
 function scan(stream: string[], options: Partial<Parameters<typeof createStepReader>[0]> = {}) {
-  const name: AnswerName = { created: 0, model: "asked" };
+  const name: AnswerIdentity = { created: 0, model: "asked" };
   const reader = createStepReader({
     name,
     first: true,

@@ -1,10 +1,17 @@
 import { z } from "zod";
 import { mergeDelta, wholeMessage } from "../../_shared/chat-delta.ts";
-import { createStreamReader, type Reading } from "../answers/stream-reader.ts";
+import { createStreamReader, type EventReading } from "../answers/stream-reader.ts";
 import type { Step, StepReader } from "../tools/tool-loop.ts";
 import { addUsage, chatUsageNames } from "../usage/total-usage.ts";
 import type { createAssembly } from "./assembly.ts";
-import { type Chunk, createChunkReader, finishWithoutTools, isFinish, turnOf, usageToShow } from "./completion.ts";
+import {
+  type Chunk,
+  chooseUsage,
+  createChunkReader,
+  isFinishReason,
+  readTurn,
+  replaceToolCallFinish,
+} from "./completion.ts";
 import { completedEvent, outputTexts } from "./events.ts";
 
 /** Azure's asynchronous content filter sends choices without a delta. */
@@ -19,9 +26,9 @@ type Choices = z.infer<typeof choicesShape>;
  * The id, time and model that all steps of an answer share, taken from the first chunk with an id. `opened` says
  * whether the role was sent.
  */
-export type AnswerName = { id?: string; created: number; model: string; opened?: boolean };
+export type AnswerIdentity = { id?: string; created: number; model: string; opened?: boolean };
 
-const nothing = /(?!)/;
+const neverPattern = /(?!)/;
 const encoder = new TextEncoder();
 
 /**
@@ -32,7 +39,7 @@ const encoder = new TextEncoder();
  */
 export function createStepReader(
   options: Step & {
-    name: AnswerName;
+    name: AnswerIdentity;
     wantsUsage: boolean;
     assembly?: ReturnType<typeof createAssembly>;
   },
@@ -43,7 +50,7 @@ export function createStepReader(
   const readChunk = createChunkReader({ choices: 1, usageLimits: options.usageLimits });
   const callsTools = () => Array.isArray(message.tool_calls) && message.tool_calls.length > 0;
 
-  function read(data: unknown): Reading {
+  function read(data: unknown): EventReading {
     const { chunk, corrected: _, ...reading } = readChunk(data);
     if (!chunk) return reading;
     const { success, data: choices } = choicesShape.safeParse(chunk.choices ?? []);
@@ -54,7 +61,7 @@ export function createStepReader(
     if (name.id === undefined && chunk.id) {
       Object.assign(name, { id: chunk.id, created: chunk.created ?? 0, model: chunk.model ?? name.model });
     }
-    usage = usageToShow(usage, chunk);
+    usage = chooseUsage(usage, chunk);
     if (reading.usageIsFinal) return { ...reading, action: "drop" };
     for (const choice of choices) mergeDelta(message, choice.delta);
     const shown = choices.flatMap(withoutTools).flatMap(sendRoleOnce);
@@ -67,11 +74,11 @@ export function createStepReader(
    */
   function withoutTools(choice: Choices[number]): Choices {
     const { tool_calls, ...rest } = choice.delta;
-    const ends = isFinish(choice.finish_reason);
-    if (ends && last) return [{ ...choice, delta: rest, finish_reason: finishWithoutTools(choice.finish_reason) }];
-    if (ends && callsTools()) return hasText(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
+    const ends = isFinishReason(choice.finish_reason);
+    if (ends && last) return [{ ...choice, delta: rest, finish_reason: replaceToolCallFinish(choice.finish_reason) }];
+    if (ends && callsTools()) return hasContent(rest) ? [{ ...choice, delta: rest, finish_reason: null }] : [];
     const opens = "role" in rest;
-    return tool_calls && !opens && !hasText(rest) ? [] : [{ ...choice, delta: rest }];
+    return tool_calls && !opens && !hasContent(rest) ? [] : [{ ...choice, delta: rest }];
   }
 
   /** Sends the role only once, at the beginning, as standard clients require. */
@@ -81,7 +88,8 @@ export function createStepReader(
       name.opened = true;
       return [{ ...choice, delta: { role: role ?? "assistant", ...rest } }];
     }
-    const isOpening = role !== undefined && !isFinish(choice.finish_reason) && !rest.tool_calls && !hasText(rest);
+    const isOpening =
+      role !== undefined && !isFinishReason(choice.finish_reason) && !rest.tool_calls && !hasContent(rest);
     return isOpening ? [] : [{ ...choice, delta: rest }];
   }
 
@@ -94,8 +102,8 @@ export function createStepReader(
 
   const reader = createStreamReader({
     // These two patterns match nothing, so every event is parsed.
-    content: nothing,
-    mustParse: nothing,
+    content: neverPattern,
+    mustParse: neverPattern,
     output: outputTexts,
     read,
     completion: (platform) =>
@@ -110,10 +118,10 @@ export function createStepReader(
   return {
     ...reader,
     answer: options.assembly?.answer,
-    turn: () => turnOf(wholeMessage(message)),
+    turn: () => readTurn(wholeMessage(message)),
   };
 }
 
-function hasText(fields: Record<string, unknown>): boolean {
+function hasContent(fields: Record<string, unknown>): boolean {
   return Object.values(fields).some((value) => value !== null && value !== undefined && value !== "");
 }

@@ -6,7 +6,7 @@ import { isConnectionLost, isContended, unansweredError, wasRolledBack } from ".
  * Running one batch at a time makes batches largest. A batch that takes longer than this, for example because it waits
  * for a lock or the disk, lets the next batch start.
  */
-const lateMs = 10;
+const slowBatchMs = 10;
 /** A lane with this many waiting calls fills a batch of its own, so that its locks delay no other lane. */
 const ownBatchCalls = 8;
 /** A batch waits for each lock for this many times the duration of a recent undisturbed batch, but for this minimum. */
@@ -156,7 +156,7 @@ export function createBatchQueue<Call, Answer>(options: {
 
   async function run(batch: Batch<Call, Answer>): Promise<void> {
     running.add(batch);
-    const promptness = startTimeLimit(lateMs, () => {
+    const promptness = startTimeLimit(slowBatchMs, () => {
       batch.state = "late";
       schedule();
     });

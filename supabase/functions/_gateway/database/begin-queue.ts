@@ -7,9 +7,9 @@ import { isRefusal } from "./refusals.ts";
 
 /** The database rolls back what takes longer than the gateway waits, this much earlier so that the answer arrives. */
 const answerMarginMs = 300;
-const maxBatch = 128;
+const maxBatchCalls = 128;
 /** Half of the connections at most, so that others remain for settlements. */
-const maxBatches = 4;
+const maxConcurrentBatches = 4;
 /** The memory of a waiting call: its objects, and its body as bytes and as parsed values. */
 const callBytes = 8_192;
 const bodyFactor = 3;
@@ -36,8 +36,8 @@ export function createBeginQueue(options: {
       return JSON.parse(await options.call("ai.begin_runs", { ...limits, calls }, waitMs));
     },
     laneOf: (request) => workspaces.get(callerOf(request)) ?? callerOf(request),
-    maxBatch,
-    maxBatches,
+    maxBatch: maxBatchCalls,
+    maxBatches: maxConcurrentBatches,
     waitMs: options.waitMs,
     // Requests that arrive in the same turn of the event loop join the batch.
     gather: setImmediate,

@@ -161,7 +161,7 @@ class UnansweredError extends Error {
 }
 
 /** Returns a promise that resolves when the statement of an unanswered call has ended; undefined if it has ended. */
-export function statementEndOf(error: unknown): Promise<void> | undefined {
+export function getStatementEnd(error: unknown): Promise<void> | undefined {
   return error instanceof GatewayError && error.cause instanceof UnansweredError ? error.cause.statementEnd : undefined;
 }
 

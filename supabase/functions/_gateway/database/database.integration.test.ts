@@ -5,7 +5,7 @@ import { type DatabaseLine, openLine } from "../../../tests/gateway/database-lin
 import { books, createTenant, type Tenant } from "../../../tests/gateway/fixtures.ts";
 import { openPool } from "../../../tests/pools.ts";
 import { openLine as openRaceLine } from "../../../tests/race-fixtures.ts";
-import { createBegin } from "../admission/begin-runs.ts";
+import { createRunStarter } from "../admission/begin-runs.ts";
 import { createSettlements, type Outcome } from "../runs/settlements.ts";
 import { createDatabase, type GatewayDatabase, type Run, type RunRequest } from "./database.ts";
 
@@ -301,7 +301,7 @@ describe("batched calls that begin and settle runs", () => {
 
   function releaseOrphans(): Promise<unknown>[] {
     const kept: Promise<unknown>[] = [];
-    database = { ...database, beginRun: createBegin({ database, waitUntil: (work) => kept.push(work) }) };
+    database = { ...database, beginRun: createRunStarter({ database, waitUntil: (work) => kept.push(work) }) };
     return kept;
   }
   const open = async () => [(await books(owner.db, tenant)).open, (await books(owner.db, other)).open];

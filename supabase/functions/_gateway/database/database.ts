@@ -48,7 +48,7 @@ const extendedRun = z.object({ reserved_usd: z.string(), reserved_credits: z.str
 const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
 const checkedCredential = z.object({ workspace_id: z.string() });
 const storedAnswer = z.looseObject({ refused: z.literal("idempotency_key_used"), answer: z.string() });
-const tailList = z.array(z.string());
+const runIdTails = z.array(z.string());
 const storedRecord = z.object({
   outcome: z.enum(["stored", "corrected", "unchanged", "stale"]).optional(),
   refused: z.string().optional(),
@@ -207,7 +207,7 @@ export function createDatabase(options: { url: string; connections?: number; wai
     async releaseOrphanedRuns(tails: readonly string[], ageMs: number): Promise<string[]> {
       // The statement may wait for a connection first.
       const argument = { tails, asked_ms_ago: Math.ceil(ageMs + databaseWaitMs) };
-      return tailList.parse(JSON.parse(await call("ai.release_orphaned_runs", argument)));
+      return runIdTails.parse(JSON.parse(await call("ai.release_orphaned_runs", argument)));
     },
     /**
      * Reserves another provider call for a run.

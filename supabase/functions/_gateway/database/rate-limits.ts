@@ -13,15 +13,15 @@ export const limitReport = z.object({
 export type LimitReport = z.infer<typeof limitReport>;
 
 /** What is left of a limit in its window, and whether the limit is the key's or the workspace's. */
-type Remainder = { scope: "key" | "workspace"; limit: number; remaining: number };
+type RemainingLimit = { scope: "key" | "workspace"; limit: number; remaining: number };
 /** The limits reported to a caller, and when the window resets. */
-export type RateLimits = { requests?: Remainder; tokens?: Remainder; resetSeconds?: number };
+export type RateLimits = { requests?: RemainingLimit; tokens?: RemainingLimit; resetSeconds?: number };
 
 const minuteMs = 60_000;
 
 /** Returns what is left of each limit. @param at when the limits were read, by the database's clock */
 export function readRateLimits({ minute, counts }: LimitReport, at: string): RateLimits {
-  const remainderAt = (scope: Remainder["scope"], place: number): Remainder | undefined => {
+  const remainderAt = (scope: RemainingLimit["scope"], place: number): RemainingLimit | undefined => {
     const limit = counts[place];
     const counted = counts[place + 1];
     if (limit == null || counted == null) return undefined;
@@ -35,7 +35,10 @@ export function readRateLimits({ minute, counts }: LimitReport, at: string): Rat
 }
 
 /** Returns the limit with less remaining. */
-function chooseTighter(key: Remainder | undefined, workspace: Remainder | undefined): Remainder | undefined {
+function chooseTighter(
+  key: RemainingLimit | undefined,
+  workspace: RemainingLimit | undefined,
+): RemainingLimit | undefined {
   if (!key || !workspace) return key ?? workspace;
   return key.remaining <= workspace.remaining ? key : workspace;
 }
@@ -43,7 +46,7 @@ function chooseTighter(key: Remainder | undefined, workspace: Remainder | undefi
 /** Returns OpenAI's rate limit headers for the limits that exist. */
 export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits): Record<string, string> {
   const headers: Record<string, string> = {};
-  const add = (of: string, limited: Remainder | undefined) => {
+  const add = (of: string, limited: RemainingLimit | undefined) => {
     if (!limited) return;
     headers[`x-ratelimit-limit-${of}`] = String(limited.limit);
     headers[`x-ratelimit-remaining-${of}`] = String(limited.remaining);
@@ -57,7 +60,7 @@ export function rateLimitHeaders({ requests, tokens, resetSeconds }: RateLimits)
 /** The limits and the reserved tokens of a run, as of its admission. */
 type LimitedRun = { limits: LimitReport; created_at: string; reserved_tokens?: number | null };
 
-const tokenPlaces: readonly number[] = [3, 7];
+const tokenCountIndexes: readonly number[] = [3, 7];
 /**
  * A token limit is near if fewer than this many calls of the run's size still fit. The margin covers the calls that may
  * end while a settlement batch waits to be written.
@@ -76,7 +79,7 @@ export function runLimitHeaders(
   const { input_tokens = 0, output_tokens = 0 } = used;
   const change = input_tokens + output_tokens - reserved_tokens;
   const counts = limits.counts.map((count, place) =>
-    count !== null && tokenPlaces.includes(place) ? Math.max(count + change, 0) : count,
+    count !== null && tokenCountIndexes.includes(place) ? Math.max(count + change, 0) : count,
   );
   return rateLimitHeaders(readRateLimits({ ...limits, counts }, created_at));
 }

@@ -17,7 +17,7 @@ const maxInputs = 2_048;
 const reservedBytesPerToken = 3;
 
 const maxToken = 0xffffffff;
-const uniform = "must be all texts, all tokens or all lists of tokens";
+const mixedInputMessage = "must be all texts, all tokens or all lists of tokens";
 const tooManyInputs = `may be ${maxInputs} at most`;
 
 const token = z.number().int().min(0).max(maxToken);
@@ -26,8 +26,8 @@ const text = z.string().min(1);
 const memberList = z
   .array(z.union([text, token, tokens]))
   .min(1)
-  .refine((all) => new Set(all.map(kindOf)).size === 1, { message: uniform })
-  .refine((all) => kindOf(all[0]) === "number" || all.length <= maxInputs, { message: tooManyInputs });
+  .refine((all) => new Set(all.map(getInputType)).size === 1, { message: mixedInputMessage })
+  .refine((all) => getInputType(all[0]) === "number" || all.length <= maxInputs, { message: tooManyInputs });
 /** The body of `POST /v1/embeddings`. */
 export const embeddingsSchema = z.object({
   model: modelName,
@@ -58,7 +58,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
   limitBytes: bodyLimits.embeddings,
   maxNumbers: 200_000,
   read(value, bodyBytes) {
-    const { list, head } = readList(value);
+    const { list, head } = checkInputList(value);
     const { body, others } = parseOpenBody(embeddingsSchema, head, {});
     if (list) body.input = list;
     const tokenCount = countTokens(body.input);
@@ -96,13 +96,13 @@ export const embeddingsSurface: Surface<Embeddings> = {
  * @returns the list, and the body with only its first member for the schema to check; or no list
  * @throws GatewayError that names the first invalid member
  */
-function readList(body: unknown): { list?: z.infer<typeof memberList>; head: unknown } {
+function checkInputList(body: unknown): { list?: z.infer<typeof memberList>; head: unknown } {
   if (!isObject(body) || !Array.isArray(body.input) || body.input.length === 0) return { head: body };
   const members = body.input;
   const fault = members.findIndex((each) => !isText(each) && !isToken(each) && !isTokens(each));
   if (fault >= 0) throw invalid(`input.${fault}`, "must be a text, a token or a list of tokens");
-  const kind = kindOf(members[0]);
-  if (members.some((each) => kindOf(each) !== kind)) throw invalid("input", uniform);
+  const kind = getInputType(members[0]);
+  if (members.some((each) => getInputType(each) !== kind)) throw invalid("input", mixedInputMessage);
   if (kind !== "number" && members.length > maxInputs) throw invalid("input", tooManyInputs);
   return { list: members, head: { ...body, input: members.slice(0, 1) } };
 }
@@ -123,7 +123,7 @@ function invalid(param: string, message: string): GatewayError {
   return new GatewayError("invalid_request", { param, message });
 }
 
-function kindOf(input: unknown): string {
+function getInputType(input: unknown): string {
   return typeof input;
 }
 

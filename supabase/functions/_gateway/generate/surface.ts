@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { endWhole, requestWholeAnswer, settleFailure, wholeResponse } from "../answers/answer-call.ts";
+import { requestWholeAnswer, settleFailure, settleWholeAnswer, wholeResponse } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import { readWholeAnswer } from "../answers/whole-answer.ts";
 import type { Surface } from "../calls/surface.ts";
@@ -18,7 +18,7 @@ export const generateSchema = z.strictObject({
   system: z.string().optional(),
 });
 const tokens = z.number().int();
-export const generated = z.object({
+export const generatedAnswer = z.object({
   output: z.string(),
   usage: z.object({ inputTokens: tokens, outputTokens: tokens, totalTokens: tokens }),
   finishReason: z.string(),
@@ -68,8 +68,8 @@ export const generateSurface: Surface<Chat> = {
         output: choice?.message.content ?? "",
         usage: { inputTokens: input_tokens, outputTokens: output_tokens, totalTokens: input_tokens + output_tokens },
         finishReason: choice?.finish_reason ?? "stop",
-      } satisfies z.output<typeof generated>);
-      const platform = endWhole(call, answer, { use, answer: { text: () => text } });
+      } satisfies z.output<typeof generatedAnswer>);
+      const platform = settleWholeAnswer(call, answer, { use, answer: { text: () => text } });
       return wholeResponse(call, { text, platform, headers: platformHeaders(platform) });
     } catch (error) {
       throw settleFailure(error, call);

@@ -1,10 +1,10 @@
-import { type ContextTokens, type ErrorShape, type GatewayError, statusOf } from "./errors.ts";
+import { type ContextTokens, type ErrorShape, type GatewayError, getErrorStatus } from "./errors.ts";
 
 /**
  * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the
  * type `invalid_request_error`.
  */
-const types: Readonly<Record<number, string>> = {
+const errorTypes: Readonly<Record<number, string>> = {
   401: "authentication_error",
   402: "billing_error",
   403: "permission_error",
@@ -18,8 +18,8 @@ const types: Readonly<Record<number, string>> = {
 
 /** Anthropic's error object, with our error code as an additional member. */
 export const anthropicErrors: ErrorShape = {
-  body,
-  event: (error, requestId) => `event: error\ndata: ${JSON.stringify(body(error, requestId))}\n\n`,
+  body: createErrorBody,
+  event: (error, requestId) => `event: error\ndata: ${JSON.stringify(createErrorBody(error, requestId))}\n\n`,
   statuses: { provider_overloaded: 529 },
   idHeader: "request-id",
 };
@@ -29,13 +29,13 @@ export function usesAnthropicApi({ headers }: Request): boolean {
   return headers.has("anthropic-version") || headers.has("anthropic-beta");
 }
 
-function body(error: GatewayError, requestId: string): object {
-  const status = statusOf(error, anthropicErrors);
+function createErrorBody(error: GatewayError, requestId: string): object {
+  const status = getErrorStatus(error, anthropicErrors);
   return {
     type: "error",
     error: {
-      type: types[status] ?? (status >= 500 ? "api_error" : "invalid_request_error"),
-      message: messageOf(error),
+      type: errorTypes[status] ?? (status >= 500 ? "api_error" : "invalid_request_error"),
+      message: formatMessage(error),
       code: error.code,
       param: error.options.param ?? null,
       ...error.options.details,
@@ -49,7 +49,7 @@ function body(error: GatewayError, requestId: string): object {
  * the message. Claude Code compacts the conversation or lowers `max_tokens` when it finds Anthropic's words for a full
  * context window (https://code.claude.com/docs/en/llm-gateway).
  */
-function messageOf({ code, message, options: { param, contextTokens } }: GatewayError): string {
+function formatMessage({ code, message, options: { param, contextTokens } }: GatewayError): string {
   if (code === "context_length_exceeded") {
     return contextTokens ? contextMessage(contextTokens) : `prompt is too long: ${message}`;
   }

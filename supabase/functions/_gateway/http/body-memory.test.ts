@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { bodyMemoryWithin, createBodyMemory, type MemoryGrant } from "./body-memory.ts";
+import { createBodyMemory, getBodyMemory, type MemoryGrant } from "./body-memory.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -243,7 +243,7 @@ test.for([
   [256, 64_000_000],
   [1_024, 448_000_000],
 ] as const)("of %i MB for a process, all its bodies together may have %i bytes", ([megabytes, bytes]) => {
-  const memory = bodyMemoryWithin(megabytes * 1_000_000);
+  const memory = getBodyMemory(megabytes * 1_000_000);
   expect(memory.totalBytes).toBe(bytes);
-  expect(bodyMemoryWithin(megabytes * 1_000_000)).toBe(memory);
+  expect(getBodyMemory(megabytes * 1_000_000)).toBe(memory);
 });

@@ -40,7 +40,7 @@ type Waiting = { bytes: number; since: number; start: () => void };
 type Workspace = { used: number; waiting: Waiting[] };
 
 /** What a process needs for its code and its calls, without their bodies. */
-const otherBytes = 128_000_000;
+const processBytes = 128_000_000;
 
 /** The memory of this isolate. On the local stack, all functions share one. */
 let ofIsolate: { limitBytes: number; memory: BodyMemory } | undefined;
@@ -49,16 +49,16 @@ let ofIsolate: { limitBytes: number; memory: BodyMemory } | undefined;
  * Returns the memory that bodies may use in a process with a memory limit: half of what its other needs leave, because
  * garbage collection frees a released body only later.
  */
-export function bodyMemoryWithin(limitBytes: number): BodyMemory {
+export function getBodyMemory(limitBytes: number): BodyMemory {
   if (ofIsolate?.limitBytes !== limitBytes) {
-    ofIsolate = { limitBytes, memory: createBodyMemory((limitBytes - otherBytes) / 2) };
+    ofIsolate = { limitBytes, memory: createBodyMemory((limitBytes - processBytes) / 2) };
   }
   return ofIsolate.memory;
 }
 
 /** Returns the memory that waiting calls may use, in addition to that of large bodies. */
-export function waitingMemoryWithin(limitBytes: number): number {
-  return (limitBytes - otherBytes) / 4;
+export function getWaitingBytes(limitBytes: number): number {
+  return (limitBytes - processBytes) / 4;
 }
 
 export function createBodyMemory(totalBytes: number): BodyMemory {

@@ -23,7 +23,7 @@ const smallBytes = mebibyte / 16;
  * request), for its values alone, and for the bytes of a request alone. A text with a character outside Latin-1 takes
  * two bytes a character.
  */
-const memoryFactor = { whole: 6, values: 2, request: 1 } as const;
+const memoryBytesPerBodyByte = { whole: 6, values: 2, request: 1 } as const;
 
 /** The limits of time and memory within which bodies are read. */
 export type BodyLimits = {
@@ -84,7 +84,7 @@ export type BodyReader = (
  * `check` throws
  */
 export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaultLimits): BodyReader {
-  const largestBytes = Math.floor(memory.totalBytes / memoryFactor.whole);
+  const largestBytes = Math.floor(memory.totalBytes / memoryBytesPerBodyByte.whole);
   let unchecked = 0;
   let checked = 0;
   const byWorkspace = new Map<string, number>();
@@ -134,7 +134,7 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
     let grant: MemoryGrant | undefined;
     async function waitForMemory(bytes: number): Promise<void> {
       const workspace = await memoryUse.owner();
-      grant = await memory.grant(bytes * memoryFactor.whole, { workspace, signal: request.signal });
+      grant = await memory.grant(bytes * memoryBytesPerBodyByte.whole, { workspace, signal: request.signal });
       memoryUse.release();
     }
     // Reads a small body in one piece while the declared lengths of all bodies read this way stay within a limit.
@@ -144,7 +144,7 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
     try {
       let bytes: Uint8Array<ArrayBuffer>;
       if (isSmall) {
-        bytes = await readAtOnce(request, { limitMs: limits.idleMs });
+        bytes = await readWholeBody(request, { limitMs: limits.idleMs });
         if (!(await memoryUse.add(bytes.byteLength))) await waitForMemory(bytes.byteLength);
       } else {
         if (declared > limits.uncheckedEach) await waitForMemory(declared);
@@ -160,7 +160,7 @@ export function createBodyReader(memory: BodyMemory, limits: BodyLimits = defaul
         });
       }
       if (bytes.byteLength > limitBytes) throw tooLarge(limitBytes);
-      grant?.shrink(bytes.byteLength * memoryFactor.whole);
+      grant?.shrink(bytes.byteLength * memoryBytesPerBodyByte.whole);
       return grant ? largeBody(bytes, grant) : smallBody(bytes, memoryUse.release);
     } catch (error) {
       memoryUse.release();
@@ -193,25 +193,27 @@ function largeBody(bytes: Uint8Array<ArrayBuffer>, grant: MemoryGrant): Body {
   return {
     bytes,
     isLarge: true,
-    discardBytes: () => free(bytes),
+    discardBytes: () => detachBuffer(bytes),
     keepOnly({ values, request }) {
-      grant.shrink(size * ((values ? memoryFactor.values : 0) + (request ? memoryFactor.request : 0)));
+      grant.shrink(
+        size * ((values ? memoryBytesPerBodyByte.values : 0) + (request ? memoryBytesPerBodyByte.request : 0)),
+      );
     },
     resume: (signal) =>
-      grant.grow(size * memoryFactor.whole, signal).then(
+      grant.grow(size * memoryBytesPerBodyByte.whole, signal).then(
         () => true,
         () => false,
       ),
     release() {
-      free(bytes);
+      detachBuffer(bytes);
       grant.release();
     },
   };
 }
 
 /** Reads a body with a small Content-Length in one piece, which costs less than streaming. HTTP enforces the length. */
-async function readAtOnce(request: Request, { limitMs }: { limitMs: number }): Promise<Uint8Array<ArrayBuffer>> {
-  return new Uint8Array(await within(limitMs, request.arrayBuffer()));
+async function readWholeBody(request: Request, { limitMs }: { limitMs: number }): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(await withTimeLimit(limitMs, request.arrayBuffer()));
 }
 
 /**
@@ -240,14 +242,14 @@ async function readInPieces(
   try {
     for (;;) {
       const remainingMs = startedAt + limits.idleMs + (size / mebibyte) * limits.msPerMebibyte - performance.now();
-      const next = reader && (await within(Math.min(limits.idleMs, remainingMs), reader.read()));
+      const next = reader && (await withTimeLimit(Math.min(limits.idleMs, remainingMs), reader.read()));
       if (!next || next.done) return whole ? whole.subarray(0, size) : concatBytes(chunks, size);
       const from = size;
       size += next.value.byteLength;
       if (size > (length ?? limitBytes)) throw tooLarge(length ?? limitBytes);
       if (whole) {
         whole.set(next.value, from);
-        free(next.value);
+        detachBuffer(next.value);
       } else {
         const arrivedAt = performance.now();
         await add(next.value.byteLength, size);
@@ -262,11 +264,11 @@ async function readInPieces(
 }
 
 /** Detaches a buffer, which frees it now instead of at a later garbage collection. Leaves out parts of larger buffers. */
-function free({ buffer, byteLength }: Uint8Array): void {
+function detachBuffer({ buffer, byteLength }: Uint8Array): void {
   if (buffer instanceof ArrayBuffer && byteLength > 0 && byteLength === buffer.byteLength) buffer.transfer(0);
 }
 
-function within<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
+function withTimeLimit<Result>(limitMs: number, work: Promise<Result>): Promise<Result> {
   return new Promise((resolve, reject) => {
     const limit = startTimeLimit(limitMs, () =>
       reject(new GatewayError("invalid_request", { status: 408, message: "The body did not arrive in time." })),

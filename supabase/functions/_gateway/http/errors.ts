@@ -249,6 +249,6 @@ export const openaiErrors: ErrorShape = {
 };
 
 /** Returns the HTTP status of an error in a surface's format. */
-export function statusOf(error: GatewayError, { statuses }: ErrorShape): number {
+export function getErrorStatus(error: GatewayError, { statuses }: ErrorShape): number {
   return statuses?.[error.code] ?? error.status;
 }

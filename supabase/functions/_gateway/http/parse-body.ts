@@ -24,7 +24,7 @@ export function parseBody<Schema extends z.ZodType>(
   const head = cutMessagesAfterInvalid(body);
   const failed = head === body ? undefined : schema.safeParse(head, options);
   const parsed = failed?.success === false ? failed : schema.safeParse(body, options);
-  if (!parsed.success) throw refuseBody(parsed.error, refused, value);
+  if (!parsed.success) throw createBodyError(parsed.error, refused, value);
   return keepSource(parsed.data, value) as z.output<Schema>;
 }
 
@@ -59,14 +59,14 @@ export function parseOpenBody<Schema extends z.ZodObject>(
     ([name, member]) => !Object.hasOwn(schema.shape, name) && !isEmpty(name, member),
   );
   const [first] = others.find(([name]) => Object.hasOwn(refused, name)) ?? [];
-  if (first !== undefined) throw unsupported(first, refused[first]);
+  if (first !== undefined) throw createUnsupportedError(first, refused[first]);
   return { body: parseBody(schema, value, refused), others: Object.fromEntries(others) };
 }
 
 /** Parses a record, whose null members are not absent. @throws GatewayError `invalid_request`, naming the field */
 export function parseRecord<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
-  if (!parsed.success) throw refuseBody(parsed.error);
+  if (!parsed.success) throw createBodyError(parsed.error);
   return parsed.data;
 }
 
@@ -74,7 +74,7 @@ export function parseRecord<Schema extends z.ZodType>(schema: Schema, value: unk
  * Wraps a nested schema so that null members count as absent.
  * @param keep a member for which null is a meaningful value
  */
-export function nullIsAbsent<Schema extends z.ZodType>(schema: Schema, keep?: string) {
+export function treatNullAsAbsent<Schema extends z.ZodType>(schema: Schema, keep?: string) {
   return z.preprocess((value) => dropNullMembers(value, keep), schema);
 }
 
@@ -90,19 +90,19 @@ function dropNullMembers(value: unknown, keep?: string): unknown {
  * gateway knows the field but does not support it, or does not support the value of a `type` field. Otherwise, the code
  * is `invalid_request`.
  */
-function refuseBody(error: z.ZodError, refused: RefusedFields = {}, body?: unknown): GatewayError {
+function createBodyError(error: z.ZodError, refused: RefusedFields = {}, body?: unknown): GatewayError {
   const first = error.issues[0];
   const issue = first && deepestIssue(first);
   const path = issue?.path.map(String) ?? [];
   const unknown = issue?.code === "unrecognized_keys" ? issue.keys[0] : undefined;
   const param = [...path, ...(unknown === undefined ? [] : [unknown])].join(".").slice(0, 256) || undefined;
   const refusedName = [path.join("."), path[0] ?? unknown ?? ""].find((name) => Object.hasOwn(refused, name));
-  if (refusedName !== undefined) return unsupported(param, refused[refusedName]);
+  if (refusedName !== undefined) return createUnsupportedError(param, refused[refusedName]);
   const isNever = issue?.code === "invalid_type" && issue.expected === "never";
-  if (isNever || path.at(-1) === "file_id") return unsupported(param, issue?.message);
+  if (isNever || path.at(-1) === "file_id") return createUnsupportedError(param, issue?.message);
   const isNoChoice = issue?.code === "invalid_union" || issue?.code === "invalid_value";
   if (isNoChoice && path.at(-1) === "type" && valueAt(body, path) !== undefined) {
-    return unsupported(param, "Leave it out, or send a type that the API reference lists.");
+    return createUnsupportedError(param, "Leave it out, or send a type that the API reference lists.");
   }
   const message = unknown === undefined ? issue?.message : `Unknown field: ${unknown.slice(0, 128)}`;
   return new GatewayError("invalid_request", { param, message });
@@ -116,7 +116,7 @@ function valueAt(body: unknown, path: readonly string[]): unknown {
  * Returns the error for a request field that the gateway does not support.
  * @param cure advice on what to do instead
  */
-export function unsupported(param: string | undefined, cure = ""): GatewayError {
+export function createUnsupportedError(param: string | undefined, cure = ""): GatewayError {
   return new GatewayError("unsupported_parameter", {
     param,
     message: `${param} is not supported here. ${cure}`.trim(),

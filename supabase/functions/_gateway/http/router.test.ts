@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { createAiKey } from "../../_shared/ai-key.ts";
 import { createHandler as createChat } from "../../chat/handler.ts";
 import { createHandler as createModels } from "../../models/handler.ts";
-import { createBegin } from "../admission/begin-runs.ts";
+import { createRunStarter } from "../admission/begin-runs.ts";
 import { createCredentialReader } from "../admission/credentials.ts";
 import type { Gateway } from "../calls/gateway.ts";
 import { createDatabase } from "../database/database.ts";
@@ -21,7 +21,7 @@ function gateway(): Gateway {
   return {
     url: "http://gateway.test",
     database,
-    beginRun: createBegin({ database, waitUntil }),
+    beginRun: createRunStarter({ database, waitUntil }),
     providers: new Map(),
     cooldowns: createCooldowns({ now: () => 0 }),
     limits: timeLimitsOf({ totalSeconds: 1, isHosted: false }),

@@ -1,10 +1,15 @@
 import { isLabel, newRequestId } from "../../_shared/labels.ts";
 import { anthropicErrors, usesAnthropicApi } from "./anthropic-errors.ts";
-import { type ErrorShape, GatewayError, openaiErrors, statusOf, toGatewayError } from "./errors.ts";
+import { type ErrorShape, GatewayError, getErrorStatus, openaiErrors, toGatewayError } from "./errors.ts";
 
 /** A call: the request, its id, the path of its URL, and the parameters captured from the path. */
-export type Call = { request: Request; requestId: string; path: string; params: Record<string, string | undefined> };
-export type Handler = (call: Call) => Promise<Response>;
+export type RoutedCall = {
+  request: Request;
+  requestId: string;
+  path: string;
+  params: Record<string, string | undefined>;
+};
+export type Handler = (call: RoutedCall) => Promise<Response>;
 export type Route = { path: RegExp; method: "GET" | "POST"; handle: Handler };
 
 /** The data that telemetry receives about a call, whether or not it was admitted. */
@@ -65,7 +70,7 @@ export function createRouter(
     response.headers.set("cache-control", "private, no-store");
     telemetry.request?.({
       method: methods.has(request.method) ? request.method : "other",
-      route: nameOf(routes.find(({ path }) => path.test(pathOf(request)))),
+      route: formatRoutePattern(routes.find(({ path }) => path.test(getPath(request)))),
       requestId,
       status: response.status,
       code,
@@ -78,29 +83,34 @@ export function createRouter(
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
 /** Returns the path of a call without trailing slashes, which some clients append. */
-function pathOf({ url }: Request): string {
+function getPath({ url }: Request): string {
   return new URL(url).pathname.replace(/(?<!\/)\/+$/, "");
 }
 
 /** Returns a route's pattern in readable form. */
-function nameOf(route: Route | undefined): string | undefined {
+function formatRoutePattern(route: Route | undefined): string | undefined {
   const source = route?.path.source.replace(/^\^|\$$/g, "").replaceAll("\\/", "/");
   return source?.replace(/\(\?<(\w+)>[^)]*\)/g, "{$1}");
 }
 
 function errorResponse(error: GatewayError, errors: ErrorShape, requestId: string): Response {
   const headers = { ...(error.status === 401 ? challenge : {}), ...error.headers };
-  return Response.json(errors.body(error, requestId), { status: statusOf(error, errors), headers });
+  return Response.json(errors.body(error, requestId), { status: getErrorStatus(error, errors), headers });
 }
 
 async function dispatch(routes: readonly Route[], request: Request, requestId: string): Promise<Response> {
-  const pathname = pathOf(request);
+  const pathname = getPath(request);
   const matching = routes.filter(({ path }) => path.test(pathname));
   if (matching.length === 0) throw new GatewayError("not_found");
   const method = request.method === "HEAD" ? "GET" : request.method;
   const route = matching.find((each) => each.method === method);
   if (!route) return refuseMethod(matching, request);
-  const response = await route.handle({ request, requestId, path: pathname, params: paramsOf(route.path, pathname) });
+  const response = await route.handle({
+    request,
+    requestId,
+    path: pathname,
+    params: readPathParams(route.path, pathname),
+  });
   return request.method === "HEAD" ? new Response(null, response) : response;
 }
 
@@ -120,7 +130,7 @@ function refuseMethod(matching: readonly Route[], request: Request): Response {
   throw new GatewayError("invalid_request", { status: 405, message: "This method is not allowed here.", headers });
 }
 
-function paramsOf(path: RegExp, pathname: string): Record<string, string | undefined> {
+function readPathParams(path: RegExp, pathname: string): Record<string, string | undefined> {
   const entries = Object.entries(path.exec(pathname)?.groups ?? {});
   return Object.fromEntries(entries.map(([name, value]) => [name, value && decode(value)]));
 }

@@ -13,11 +13,11 @@ const integers = /\[[\d,\s]*\]/y;
 
 const sources = new WeakMap<object, string>();
 /** Marks source text in a string. Random for each process, so no external text can begin with it. */
-const mark = `source:${crypto.randomUUID()}:`;
+const sourceMark = `source:${crypto.randomUUID()}:`;
 const writesSource = {
   toJSON: {
     value(this: object): string {
-      return mark + sources.get(this);
+      return sourceMark + sources.get(this);
     },
   },
 };
@@ -33,7 +33,7 @@ const sourcedList = Object.create(Array.prototype, writesSource);
 export function parseWithSource(text: string): unknown {
   const value: unknown = JSON.parse(text);
   if (!mayDiffer.test(text)) return value;
-  for (const [container, source] of findDiffering(text, value)) {
+  for (const [container, source] of findInexactContainers(text, value)) {
     sources.set(container, source);
     Object.setPrototypeOf(container, Array.isArray(container) ? sourcedList : sourcedObject);
   }
@@ -45,9 +45,9 @@ export function stringifyWithSource(value: unknown): string {
   const text = JSON.stringify(value);
   let output = "";
   let from = 0;
-  for (let at = text?.indexOf(`"${mark}`) ?? -1; at >= 0; at = text.indexOf(`"${mark}`, from)) {
+  for (let at = text?.indexOf(`"${sourceMark}`) ?? -1; at >= 0; at = text.indexOf(`"${sourceMark}`, from)) {
     const end = endOfString(text, at);
-    output += text.slice(from, at) + JSON.parse(text.slice(at, end)).slice(mark.length);
+    output += text.slice(from, at) + JSON.parse(text.slice(at, end)).slice(sourceMark.length);
     from = end;
   }
   return from === 0 ? text : output + text.slice(from);
@@ -97,7 +97,7 @@ function endOfString(text: string, begin: number): number {
  * @param text valid JSON
  * @param root its parsed value
  */
-function findDiffering(text: string, root: unknown): [container: object, source: string][] {
+function findInexactContainers(text: string, root: unknown): [container: object, source: string][] {
   const found: [object, string][] = [];
   let at = 0;
 

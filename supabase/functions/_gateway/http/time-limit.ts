@@ -28,10 +28,10 @@ export function startTimeLimit(limitMs: number, onExpiry: () => void): TimeLimit
     isTimerSet = true;
   }
   restart(limitMs);
-  return { restart, end: () => end(limit) };
+  return { restart, end: () => endLimit(limit) };
 }
 
-function end(limit: Limit): void {
+function endLimit(limit: Limit): void {
   if (limit.entry) limits.remove(limit.entry);
   limit.entry = undefined;
 }
@@ -42,7 +42,7 @@ function endExpired(): void {
     for (const limit of limits.items()) {
       // An earlier callback in this loop may have ended the limit.
       if (limit.expiresAt > now || !limit.entry) continue;
-      end(limit);
+      endLimit(limit);
       limit.onExpiry();
     }
   } finally {

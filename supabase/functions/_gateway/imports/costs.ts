@@ -26,7 +26,7 @@ export async function storeCost(
   { caller, cost }: { caller: Caller; cost: ProviderCost },
 ): Promise<object> {
   const [stored] = await database.importCosts({ ...caller, records: [cost.record] });
-  return accepted(cost, stored);
+  return createReceipt(cost, stored);
 }
 
 /** Stores the valid records of a batch independently. @returns one outcome or error per record, in order */
@@ -44,7 +44,7 @@ export async function storeCosts(
   const results = records.map((cost) => {
     if (cost instanceof GatewayError) return { accepted: false, ...errorBody(cost, requestId) };
     try {
-      return accepted(cost, stored.next().value);
+      return createReceipt(cost, stored.next().value);
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       return { accepted: false, externalRunId: cost.record.externalRunId, ...errorBody(error, requestId) };
@@ -53,6 +53,6 @@ export async function storeCosts(
   return { results };
 }
 
-function accepted({ record, receipt }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
+function createReceipt({ record, receipt }: ProviderCost, stored: StoredRecord | undefined): CostReceipt {
   return { accepted: true, externalRunId: record.externalRunId, outcome: requireOutcome(stored), ...receipt };
 }

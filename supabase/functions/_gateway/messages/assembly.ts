@@ -51,7 +51,7 @@ export function createMessageAssembly() {
       else if (type === "content_block_delta") addDelta(index, delta);
       else if (type === "message_delta" && message) {
         const usage = Object.entries(part.usage ?? {}).filter(([, value]) => value !== null);
-        message = { ...message, ...delta, usage: { ...membersOf(message.usage), ...Object.fromEntries(usage) } };
+        message = { ...message, ...delta, usage: { ...readMembers(message.usage), ...Object.fromEntries(usage) } };
       }
     },
     /** Returns the message so far, or undefined before it has begun. */
@@ -70,6 +70,6 @@ export function createMessageAssembly() {
 }
 
 /** Returns an object's members, or none for another value. */
-export function membersOf(value: unknown): Members {
+export function readMembers(value: unknown): Members {
   return isObject(value) ? value : {};
 }

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { isObject } from "../../_shared/json.ts";
-import { storedFileCure } from "../requests/text-fields.ts";
+import { storedFileAdvice } from "../requests/text-fields.ts";
 
 /** The source of an image: data in the request, or a URL. */
 const imageSource = z.discriminatedUnion("type", [
   z.looseObject({ type: z.literal("base64"), media_type: z.string(), data: z.string() }),
   z.looseObject({ type: z.literal("url"), url: z.string().regex(/^https:\/\//, "must be an https URL") }),
-  z.looseObject({ type: z.literal("file"), file_id: z.never({ error: storedFileCure }) }),
+  z.looseObject({ type: z.literal("file"), file_id: z.never({ error: storedFileAdvice }) }),
 ]);
 const imageBlock = z.looseObject({ type: z.literal("image"), source: imageSource });
 
@@ -22,7 +22,7 @@ const documentSource = z.discriminatedUnion("type", [
     ]),
   }),
   z.looseObject({ type: z.literal("url"), url: z.never({ error: "Send the document's content as base64." }) }),
-  z.looseObject({ type: z.literal("file"), file_id: z.never({ error: storedFileCure }) }),
+  z.looseObject({ type: z.literal("file"), file_id: z.never({ error: storedFileAdvice }) }),
 ]);
 
 const textBlock = z.looseObject({ type: z.literal("text"), text: z.string() });
@@ -84,12 +84,12 @@ const block = z.discriminatedUnion("type", [
   passingBlock,
 ]);
 
-export const message = z.looseObject({
+export const messageSchema = z.looseObject({
   role: z.enum(["user", "assistant", "system"]),
   content: z.union([z.string(), z.array(block)]),
 });
 
-export const system = z.union([z.string(), z.array(textBlock)]);
+export const systemSchema = z.union([z.string(), z.array(textBlock)]);
 
 type ImageSource = z.infer<typeof imageBlock>["source"];
 
@@ -97,7 +97,7 @@ type ImageSource = z.infer<typeof imageBlock>["source"];
 export type Media = { images: ImageSource[]; documents: string[] };
 
 /** Returns all media of a request, including those in tool results and documents. */
-export function mediaIn(messages: readonly z.infer<typeof message>[]): Media {
+export function listMedia(messages: readonly z.infer<typeof messageSchema>[]): Media {
   const media: Media = { images: [], documents: [] };
   for (const { content } of messages) {
     if (typeof content !== "string") for (const each of content) collectMedia(each, media);

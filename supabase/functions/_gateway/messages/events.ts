@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { reportsError } from "../answers/error-events.ts";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { createStreamReader, type EventReading, type StreamReader } from "../answers/stream-reader.ts";
 import { readMessageUsage } from "../usage/read-usage.ts";
 import type { UsageLimits } from "../usage/usage.ts";
-import { type MessageAssembly, membersOf } from "./assembly.ts";
+import { type MessageAssembly, readMembers } from "./assembly.ts";
 
 /**
  * The members of Anthropic's stream events that the gateway reads
@@ -18,7 +18,7 @@ const eventShape = z.looseObject({
 type Event = z.infer<typeof eventShape>;
 
 const content = /^(?:event: ?content_block_\w+(?:\r?\n|\r))?data: ?\{.*?"type": ?"content_block_/s;
-const mustParse = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
+const mustParsePattern = /"type"\s*:\s*"(?:message_start|message_delta|message_stop|error|ping)"/;
 /** Matches the texts of an event that count as output. Signatures are not output. */
 const outputTexts = /"(?:text|thinking|partial_json)"\s*:\s*"/g;
 
@@ -39,17 +39,17 @@ export function createMessagesReader({
   let usage: Members = {};
   let stopEventData: Event | undefined;
 
-  function read(data: unknown): Reading {
+  function read(data: unknown): EventReading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { action: "fail" };
     switch (event.type) {
       case "message_start": {
         // Ignores the output tokens in the first event, because they count text that has not arrived yet.
-        usage = { ...membersOf(event.message?.usage), output_tokens: 0 };
+        usage = { ...readMembers(event.message?.usage), output_tokens: 0 };
         return { action: "pass", content: true, usage: readMessageUsage(usage, usageLimits) };
       }
       case "message_delta": {
-        usage = updateUsage(usage, membersOf(event.usage));
+        usage = updateUsage(usage, readMembers(event.usage));
         const finished = typeof event.delta?.stop_reason === "string";
         const ending = event.delta?.stop_reason === "refusal" ? "refusal" : undefined;
         return {
@@ -73,7 +73,7 @@ export function createMessagesReader({
 
   const reader = createStreamReader({
     content,
-    mustParse,
+    mustParse: mustParsePattern,
     output: outputTexts,
     read,
     ...(assembly ? { observe: assembly.add } : {}),

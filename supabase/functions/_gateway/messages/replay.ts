@@ -32,7 +32,7 @@ export function replayMessage(answer: unknown): string {
 }
 
 function blockEvents(block: Block, index: number): ({ type: string } & Members)[] {
-  const { empty, deltas } = parts(block);
+  const { empty, deltas } = splitBlock(block);
   return [
     { type: "content_block_start", index, content_block: { ...block, ...empty } },
     ...deltas.map((delta) => ({ type: "content_block_delta", index, delta })),
@@ -44,7 +44,7 @@ function blockEvents(block: Block, index: number): ({ type: string } & Members)[
  * Splits a block into the empty block that begins it and the deltas that follow. Types without deltas are sent whole at
  * the beginning.
  */
-function parts(block: Block): { empty: Members; deltas: Members[] } {
+function splitBlock(block: Block): { empty: Members; deltas: Members[] } {
   const { type, text, citations, thinking, signature, input } = block;
   if (type === "text") {
     const cited = Array.isArray(citations) ? citations : [];

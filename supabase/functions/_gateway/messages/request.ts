@@ -6,10 +6,10 @@ import { stringifyWithSource } from "../http/source-json.ts";
 import type { ProviderRequest } from "../providers/provider.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
-import { bytesPerReservedToken, documentTokens } from "../usage/documents.ts";
+import { bytesPerReservedToken, estimateDocumentTokens } from "../usage/documents.ts";
 import { estimateTokens } from "../usage/estimate.ts";
-import { imageTokens } from "../usage/media.ts";
-import { mediaIn } from "./content.ts";
+import { estimateImageTokens } from "../usage/media.ts";
+import { listMedia } from "./content.ts";
 import {
   type CountTokensRequest,
   countTokensSchema,
@@ -17,7 +17,7 @@ import {
   messagesSchema,
   refusedMembers,
 } from "./schema.ts";
-import { limitServerTools, refuseTools, serverToolUse } from "./tools.ts";
+import { computeMaxServerToolUse, limitServerTools, refuseTools } from "./tools.ts";
 
 /** A parsed Messages API request, with the values that determine its maximum cost. */
 export type Messages = ParsedRequest & { body: MessagesRequest; headers: Record<string, string> };
@@ -28,7 +28,7 @@ export type CountTokens = ParsedRequest & { body: CountTokensRequest; headers: R
  * How many images admission counts for one image in a request. Admission reserves 1,500 tokens per counted image, but
  * Anthropic uses up to 4,784 per image (https://platform.claude.com/docs/en/build-with-claude/vision).
  */
-const imagesEach = 4;
+const countedImagesPerImage = 4;
 
 /**
  * Validates a parsed body against the supported fields.
@@ -48,7 +48,7 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
     sizeFields: { input: "messages", output: "max_tokens" },
     choices: 1,
     audio: false,
-    ...measure(body, bodyBytes),
+    ...measureMessages(body, bodyBytes),
   };
 }
 
@@ -80,7 +80,7 @@ export function readCountTokens(value: unknown, _: number, headers: Headers): Co
  * Measures the maximum input. After each use of a server tool, the model reads the whole conversation again, including
  * the results of the tools so far.
  */
-function measure(
+function measureMessages(
   { messages, system, cache_control, tools = [] }: MessagesRequest,
   bodyBytes: number,
 ): Pick<
@@ -88,18 +88,18 @@ function measure(
   "images" | "inputBytes" | "inputEstimate" | "hasUnmeasuredInput" | "feeRequests" | "inputReads" | "hourWrites"
 > {
   refuseTools(tools);
-  const { images, documents } = mediaIn(messages);
+  const { images, documents } = listMedia(messages);
   const data = images.flatMap((source) => (source.type === "base64" ? [source.data] : []));
   const textBytes = bodyBytes - [...data, ...documents].reduce((sum, each) => sum + Buffer.byteLength(each), 0);
-  const inDocuments = documentTokens(documents);
+  const inDocuments = estimateDocumentTokens(documents);
   const image_input_tokens = images.reduce((sum, source) => {
     const url = source.type === "base64" ? `data:${source.media_type};base64,${source.data}` : "";
-    return sum + imageTokens(url);
+    return sum + estimateImageTokens(url);
   }, 0);
-  const { searches, uses, resultTokens } = serverToolUse(tools);
+  const { searches, uses, resultTokens } = computeMaxServerToolUse(tools);
   const inputReads = uses + 1;
   return {
-    images: images.length * imagesEach * inputReads,
+    images: images.length * countedImagesPerImage * inputReads,
     inputBytes: textBytes * inputReads + (inDocuments.maximum * inputReads + resultTokens) * bytesPerReservedToken,
     inputReads,
     hourWrites: readHourWrites([{ cache_control }, system, tools, messages]),
@@ -140,18 +140,18 @@ type Target = Pick<ProviderTarget, "route" | "contextWindow">;
 
 /** Builds the provider's request from the client's fields and the route's model. */
 export function messagesProviderRequest(call: Messages, target: Target): ProviderRequest {
-  return { endpoint: "messages", ...passOn(call, target) };
+  return { endpoint: "messages", ...createForwardedRequest(call, target) };
 }
 
 export function countTokensProviderRequest(call: CountTokens, target: Target): ProviderRequest {
-  return { endpoint: "count_tokens", ...passOn(call, target) };
+  return { endpoint: "count_tokens", ...createForwardedRequest(call, target) };
 }
 
-function passOn(
+function createForwardedRequest(
   { body: { platform, ...fields }, headers }: Messages | CountTokens,
   { route: { model }, contextWindow }: Target,
 ): Omit<ProviderRequest, "endpoint"> {
-  return { body: stringifyWithSource({ ...fields, model }), headers: withinWindow(headers, contextWindow) };
+  return { body: stringifyWithSource({ ...fields, model }), headers: dropLongContextBetas(headers, contextWindow) };
 }
 
 /**
@@ -165,7 +165,7 @@ const longContext = /^context-\d+m\b/i;
  * Removes betas that widen the context window, because input beyond the catalogue's window is not charged. Keeps these
  * betas if the catalogue lists more than 200,000 tokens for the model.
  */
-function withinWindow(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
+function dropLongContextBetas(headers: Record<string, string>, contextWindow = plainWindow): Record<string, string> {
   const { "anthropic-beta": betas, ...others } = headers;
   if (betas === undefined || contextWindow > plainWindow) return headers;
   const allowed = betas.split(",").filter((beta) => !longContext.test(beta.trim()));

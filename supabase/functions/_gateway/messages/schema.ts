@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { RefusedFields } from "../http/parse-body.ts";
 import { jsonObject, modelName } from "../requests/text-fields.ts";
-import { message, system } from "./content.ts";
-import { tool } from "./tools.ts";
+import { messageSchema, systemSchema } from "./content.ts";
+import { toolSchema } from "./tools.ts";
 
 /** More than any of Anthropic's models can write. The catalogue has a lower limit for each model. */
 const maxOutputTokens = 128_000;
@@ -17,9 +17,9 @@ const contextEdit = z.looseObject({ type: z.string().regex(/^clear_/, "Only edit
 /** Members shared by requests for a message and requests to count its tokens. */
 const prompt = {
   model: modelName,
-  messages: z.array(message).min(1),
-  system: system.optional(),
-  tools: z.array(tool).max(maxTools).optional(),
+  messages: z.array(messageSchema).min(1),
+  system: systemSchema.optional(),
+  tools: z.array(toolSchema).max(maxTools).optional(),
   tool_choice: z.looseObject({ type: z.string() }).optional(),
   thinking: z.looseObject({ type: z.string(), budget_tokens: z.number().int().min(1).optional() }).optional(),
   cache_control: jsonObject.optional(),

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isObject } from "../../_shared/json.ts";
-import { sessionOfUser } from "../admission/session-label.ts";
+import { readClaudeCodeSession } from "../admission/session-label.ts";
 import { answerCall } from "../answers/answer-call.ts";
 import type { AnswerFormat } from "../answers/answer-format.ts";
 import type { Surface } from "../calls/surface.ts";
@@ -28,7 +28,7 @@ export const messagesSurface: Surface<Messages> = {
   errors: anthropicErrors,
   limitBytes: bodyLimits.messages,
   read: readMessages,
-  session: ({ body }) => sessionOfUser(body.metadata?.user_id),
+  session: ({ body }) => readClaudeCodeSession(body.metadata?.user_id),
   request: messagesProviderRequest,
   // Anthropic's SDKs skip pings, also before the first event (@anthropic-ai/sdk, core/streaming.ts).
   keepalive: () => 'event: ping\ndata: {"type":"ping"}\n\n',
@@ -48,7 +48,7 @@ export const messageAnswer = z.looseObject({
  * only the known members that are not output.
  */
 const wholeTexts = /"(?!(?:id|type|role|model|stop_reason|stop_sequence|signature|service_tier)")[^"\\]*"\s*:\s*"/g;
-const nothing = /(?!)/g;
+const neverPattern = /(?!)/g;
 
 function isEmptyText(block: unknown): boolean {
   return isObject(block) && block.type === "text" && block.text === "";
@@ -68,7 +68,7 @@ export const messagesFormat: AnswerFormat<Messages> = {
       usage: readMessageUsage(usage, limits),
       servedTier: usage && readTier(usage),
       // A refusal explains itself outside the content.
-      output: isEmpty ? nothing : wholeTexts,
+      output: isEmpty ? neverPattern : wholeTexts,
       ending: stop_reason === "refusal" && isEmpty ? "refusal" : undefined,
     };
   },
@@ -99,6 +99,6 @@ export const tokenCount = z.looseObject({ input_tokens: z.number().int().min(0) 
 const countFormat: AnswerFormat<CountTokens> = {
   readAnswer: (value) =>
     tokenCount.safeParse(value).success
-      ? { usage: { counts: { input_tokens: 0, output_tokens: 0 } }, output: nothing }
+      ? { usage: { counts: { input_tokens: 0, output_tokens: 0 } }, output: neverPattern }
       : undefined,
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { unsupported } from "../http/parse-body.ts";
+import { createUnsupportedError } from "../http/parse-body.ts";
 import { jsonObject } from "../requests/text-fields.ts";
 
 /**
@@ -47,12 +47,12 @@ const fetchTool = z.looseObject({
 type Tool = { type?: string | null | undefined } & Record<string, unknown>;
 
 /** A tool of a request. The type alone selects the schema, so that an error names the invalid member. */
-export const tool = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
-  const { error } = schemaOf(value).safeParse(value);
+export const toolSchema = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
+  const { error } = chooseToolSchema(value).safeParse(value);
   for (const { message, path } of error?.issues ?? []) context.addIssue({ code: "custom", message, path });
 });
 
-function schemaOf({ type }: Tool): z.ZodType {
+function chooseToolSchema({ type }: Tool): z.ZodType {
   if (type == null || type === "custom") return customTool;
   if (searchType.test(type)) return searchTool;
   return fetchType.test(type) ? fetchTool : clientTool;
@@ -67,7 +67,7 @@ const servedTypes = [/^custom$/, searchType, fetchType, ...clientTypes];
  */
 export function refuseTools(tools: readonly Tool[]): void {
   const at = tools.findIndex(({ type }) => type != null && !servedTypes.some((pattern) => pattern.test(type)));
-  if (at >= 0) throw unsupported(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
+  if (at >= 0) throw createUnsupportedError(`tools.${at}.type`, "Run the tool in your client, or leave it out.");
 }
 
 /**
@@ -99,7 +99,7 @@ const searchResultTokens = 10_000;
  * Returns the maximum use of a request's server tools. Each later reading includes the results so far, so the costliest
  * order has the largest results first.
  */
-export function serverToolUse(tools: readonly Tool[]): ServerToolUse {
+export function computeMaxServerToolUse(tools: readonly Tool[]): ServerToolUse {
   let searches = 0;
   const results: { tokens: number; count: number }[] = [];
   for (const each of tools) {

@@ -23,7 +23,7 @@ export type BodyReader = {
 const maxBufferedBytes = 64 * 1024;
 
 /** Creates a reader that consumes a body at its caller's pace. */
-export function readerOf(body: Readable): BodyReader {
+export function createPacedReader(body: Readable): BodyReader {
   let chunks: Uint8Array[] = [];
   let bufferedBytes = 0;
   let ended = false;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import * as zlib from "node:zlib";
-import { type BodyReader, readerOf } from "./body-reader.ts";
+import { type BodyReader, createPacedReader } from "./body-reader.ts";
 
 /** Decoders by content coding (RFC 9110, 8.4.1). That section mentions that some servers send raw deflate. */
 const decoders: Record<string, (first: Uint8Array) => Duplex> = {
@@ -43,7 +43,7 @@ function decodeCoding(body: BodyReader, coding: string): BodyReader {
     if (!first || !createDecoder) return body;
     const decoder = createDecoder(first);
     void feed(decoder, first);
-    return readerOf(decoder);
+    return createPacedReader(decoder);
   }
 
   /** If the body fails, decodes the bytes that arrived before the failure. */

@@ -4,7 +4,7 @@ import type { AttemptFailure } from "../../_shared/attempt.ts";
  * Number of consecutive failures after which a route is set aside. One failure is enough if the route states when to
  * retry.
  */
-const failuresInARow = 3;
+const failuresBeforeCooldown = 3;
 const firstCooldownMs = 30_000;
 /** Maximum length of a cooldown. Each failed probe doubles the cooldown up to this maximum. */
 const maxCooldownMs = 300_000;
@@ -109,7 +109,7 @@ export function createCooldowns({ now }: { now: () => number }) {
       if (undecided || isAlone || !(waitedLong || routeFailures.has(failure))) return 0;
       health.failures += 1;
       const isOver = health.until <= now();
-      const opens = retryAfterSeconds !== undefined || health.failures >= failuresInARow;
+      const opens = retryAfterSeconds !== undefined || health.failures >= failuresBeforeCooldown;
       // Calls already running when the cooldown began do not extend it.
       if (!opens || !(isOver || retryAfterSeconds)) return 0;
       const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);

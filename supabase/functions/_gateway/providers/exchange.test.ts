@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { type DenoPackage, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { afterEach, describe, expect, test } from "vitest";
-import { postOf } from "./exchange.ts";
+import { choosePost } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
@@ -73,8 +73,8 @@ async function postInDeno(deno: DenoPackage, url: string, calls: number, abandon
 }
 
 test("uses fetch in a runtime whose Node HTTP client is unreliable", () => {
-  for (const old of [hosted, "Deno/2.5.6", "Deno/1.45.2", "", "Bun/1.3"]) expect(postOf(old)).toBe(postByFetch);
-  for (const good of [local, "Deno/2.10.0", "Deno/3.0.0", "Node.js/24"]) expect(postOf(good)).not.toBe(postByFetch);
+  for (const old of [hosted, "Deno/2.5.6", "Deno/1.45.2", "", "Bun/1.3"]) expect(choosePost(old)).toBe(postByFetch);
+  for (const good of [local, "Deno/2.10.0", "Deno/3.0.0", "Node.js/24"]) expect(choosePost(good)).not.toBe(postByFetch);
 });
 
 const runtimes: [string, DenoPackage][] = [

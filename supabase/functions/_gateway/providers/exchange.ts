@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import * as http from "node:http";
 import * as https from "node:https";
-import { type BodyReader, readerOf } from "./body-reader.ts";
+import { type BodyReader, createPacedReader } from "./body-reader.ts";
 import { decodeBody } from "./content-encoding.ts";
 import { postByFetch } from "./fetch-exchange.ts";
 import { NotConnected } from "./not-connected.ts";
@@ -32,14 +32,14 @@ const schemes = {
 } as const;
 
 /** A provider's answer, available once its headers have arrived. Reading the body removes its content coding. */
-export type Answer = BodyReader & {
+export type ExchangeAnswer = BodyReader & {
   status: number;
   /** Returns a header by its lower-case name. */
   header: (name: string) => string | undefined;
 };
 
 /** A request in flight, with its future answer and a function that abandons it. */
-export type Exchange = { answer: Promise<Answer>; abandon: () => void };
+export type Exchange = { answer: Promise<ExchangeAnswer>; abandon: () => void };
 
 /** What to do once the whole body has been handed to the network. */
 export type PostOptions = { onSent?: (() => void) | undefined };
@@ -57,14 +57,14 @@ const largeBytes = 64 * 1024;
  * caught and ends the isolate with all its calls. Reading a cut-off or abandoned answer also never finishes.
  * @param userAgent the value of `navigator.userAgent`
  */
-export function postOf(userAgent: string): Post {
+export function choosePost(userAgent: string): Post {
   const [, major = 0, minor = 0] = /^Deno\/(\d+)\.(\d+)/.exec(userAgent)?.map(Number) ?? [];
   const isWhole = major > 2 || (major === 2 && minor >= 8) || userAgent.startsWith("Node.js/");
   return isWhole ? postByNode : postByFetch;
 }
 
 /** The best HTTP client for this runtime. */
-export const post: Post = postOf(navigator.userAgent);
+export const post: Post = choosePost(navigator.userAgent);
 
 function postByNode(
   url: string,
@@ -82,7 +82,13 @@ function postByNode(
     port,
     path,
     // Passes a list, because Node sends a list unchanged. From an object, Node checks, stores and rereads each header.
-    headers: listOf({ host, accept: "*/*", "user-agent": "gatehouse", ...headers, "content-length": String(bytes) }),
+    headers: flattenHeaders({
+      host,
+      accept: "*/*",
+      "user-agent": "gatehouse",
+      ...headers,
+      "content-length": String(bytes),
+    }),
   });
   /** How far the exchange has come. */
   let state: "connecting" | "connected" | "answered" | "ended" = "connecting";
@@ -99,7 +105,7 @@ function postByNode(
     if (!socket.connecting) noteConnected();
     else socket.once(protocol === "http:" ? "connect" : "secureConnect", noteConnected);
   });
-  const answer = new Promise<Answer>((resolve, reject) => {
+  const answer = new Promise<ExchangeAnswer>((resolve, reject) => {
     outgoing.on("response", (response) => {
       state = "answered";
       response.on("end", () => {
@@ -109,7 +115,7 @@ function postByNode(
       resolve({
         status,
         header: (name) => answerHeaders[name]?.toString(),
-        ...decodeBody(readerOf(response), answerHeaders["content-encoding"]),
+        ...decodeBody(createPacedReader(response), answerHeaders["content-encoding"]),
       });
     });
     const fail = (cause: unknown) =>
@@ -130,19 +136,19 @@ function postByNode(
 
 type Parts = { protocol: string; hostname: string; host: string; port: string; path: string };
 /** A cache of parsed URLs. Needs no limit, because providers have only a few. */
-const known = new Map<string, Parts>();
+const parsedUrls = new Map<string, Parts>();
 
 function partsOf(url: string): Parts {
-  const cached = known.get(url);
+  const cached = parsedUrls.get(url);
   if (cached) return cached;
   const { protocol, hostname, host, port, pathname, search } = new URL(url);
   const parts = { protocol, hostname: hostname.replace(/^\[|\]$/g, ""), host, port, path: pathname + search };
-  known.set(url, parts);
+  parsedUrls.set(url, parts);
   return parts;
 }
 
 /** Converts headers to a flat list in which each name precedes its value. */
-function listOf(headers: Record<string, string>): string[] {
+function flattenHeaders(headers: Record<string, string>): string[] {
   const list: string[] = [];
   for (const name in headers) list.push(name, headers[name] ?? "");
   return list;

@@ -1,6 +1,6 @@
 import type { Take } from "./body-reader.ts";
 import { decodeBody } from "./content-encoding.ts";
-import type { Answer, Exchange, PostOptions } from "./exchange.ts";
+import type { Exchange, ExchangeAnswer, PostOptions } from "./exchange.ts";
 import { NotConnected } from "./not-connected.ts";
 
 /**
@@ -23,7 +23,7 @@ export function postByFetch(
   // Sends a Blob, because Deno would resend a string if a reused connection is reset, and the provider may charge for
   // both requests.
   const sent = { method: "POST", headers, body: new Blob([body]), redirect: "manual", signal: ending.signal } as const;
-  const answer = fetch(url, sent).then((response): Answer => {
+  const answer = fetch(url, sent).then((response): ExchangeAnswer => {
     const { status, body: bytes } = response;
     // Fetch doesn't tell when it has sent the body.
     onSent?.();
@@ -46,7 +46,7 @@ export function postByFetch(
       // Some Deno versions decode by themselves and then omit this header.
       ...decodeBody({ read, pipe }, response.headers.get("content-encoding")),
     };
-  }, refuse);
+  }, rethrowFetchError);
   return {
     answer,
     abandon() {
@@ -61,7 +61,7 @@ export function postByFetch(
  * Rethrows an error of `fetch`, as NotConnected if no connection was established. The error has no code. Deno names the
  * cause in the error's message and Node in its `cause`, so this function searches both texts.
  */
-function refuse(error: unknown): never {
+function rethrowFetchError(error: unknown): never {
   const text = error instanceof Error ? `${error.message} ${error.cause}` : "";
   throw /client error \(Connect\)|Connection refused|ECONNREFUSED/.test(text)
     ? new NotConnected("no connection", { cause: error })

@@ -62,7 +62,7 @@ export function timeLimitsOf({
  * total time never exceeds the gateway's. A route with another one after it leaves time for that one. An answer that
  * isn't streamed has no first byte until it is complete, so shorter limits of the route or provider don't apply to it.
  */
-export function limitsFor(
+export function chooseRequestLimits(
   limits: TimeLimits,
   {
     stream,

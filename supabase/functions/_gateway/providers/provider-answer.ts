@@ -2,7 +2,7 @@ import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database/database.ts";
 import type { Take } from "./body-reader.ts";
 import type { Connection } from "./connection.ts";
-import type { Answer } from "./exchange.ts";
+import type { ExchangeAnswer } from "./exchange.ts";
 import type { UnbilledEnding } from "./kinds/kind.ts";
 import { type ProviderFailure, refusalFailure } from "./provider-failure.ts";
 
@@ -52,7 +52,7 @@ const maxErrorLength = 16_384;
 const errorWithinMs = 1_000;
 
 /** Reads a provider's error answer and returns its failure. */
-export async function readErrorAnswer(answer: Answer, connection: Connection): Promise<ProviderFailure> {
+export async function readErrorAnswer(answer: ExchangeAnswer, connection: Connection): Promise<ProviderFailure> {
   const decoder = new TextDecoder();
   let text = "";
   connection.expectWithin(errorWithinMs);
@@ -69,8 +69,8 @@ export async function readErrorAnswer(answer: Answer, connection: Connection): P
 /**
  * Returns a reader of an answer whose first bytes have arrived. The wait for each later piece is limited to `idleMs`.
  */
-export function readerOf(
-  answer: Answer,
+export function createAnswerReader(
+  answer: ExchangeAnswer,
   { first, connection, ...limits }: { first: Uint8Array; connection: Connection; idleMs: number },
 ): Pick<ProviderAnswer, "read" | "pipe" | "unread" | "expectEnd"> {
   let { idleMs } = limits;

@@ -119,7 +119,7 @@ export function refusalFailure(
  * @param retryable whether another route may be called
  * @param refusal the failure that the answer reports
  */
-export function invalidAnswer(
+export function createInvalidAnswerFailure(
   use?: CallUse,
   { retryable = false, refusal }: { retryable?: boolean; refusal?: ProviderFailure | undefined } = {},
 ): ProviderFailure {

@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Attempt } from "../../_shared/attempt.ts";
 import { createCooldowns } from "./cooldowns.ts";
 import { kinds } from "./kinds/registry.ts";
-import { limitsFor, timeLimitsOf } from "./limits.ts";
+import { chooseRequestLimits, timeLimitsOf } from "./limits.ts";
 import { callProvider, type ProviderCall } from "./provider.ts";
 import type { ProviderAnswer } from "./provider-answer.ts";
 import { ClientLeft } from "./provider-failure.ts";
@@ -309,7 +309,7 @@ describe("Time limit before the first byte", () => {
   test("a provider may be silent for ten minutes, streamed or not, whether another route follows or not", () => {
     for (const stream of [true, false]) {
       for (const isLast of [true, false]) {
-        const { firstByteMs, idleMs } = limitsFor(defaults, { stream, isLast, provider: {}, route: {} });
+        const { firstByteMs, idleMs } = chooseRequestLimits(defaults, { stream, isLast, provider: {}, route: {} });
         expect([firstByteMs, idleMs]).toEqual([600_000, 600_000]);
       }
     }
@@ -320,14 +320,15 @@ describe("Time limit before the first byte", () => {
     [70, 35_000],
   ] as const)("a route leaves time for the next one if the whole call has %i s", ([totalSeconds, firstByteMs]) => {
     const short = timeLimitsOf({ totalSeconds, isHosted: false });
-    const of = (isLast: boolean) => limitsFor(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
+    const of = (isLast: boolean) =>
+      chooseRequestLimits(short, { stream: false, isLast, provider: {}, route: {} }).firstByteMs;
     expect([of(false), of(true)]).toEqual([firstByteMs, totalSeconds * 1_000]);
   });
 
   test("the route's time limits override the provider's, but never exceed the gateway's total time", () => {
     const short = timeLimitsOf({ totalSeconds: 180, isHosted: false });
     const provider = { timeLimits: { firstByteMs: 20_000, idleMs: 5_000, totalMs: 300_000 } };
-    const of = (stream: boolean, route = {}) => limitsFor(short, { stream, isLast: true, provider, route });
+    const of = (stream: boolean, route = {}) => chooseRequestLimits(short, { stream, isLast: true, provider, route });
     expect(of(true)).toMatchObject({ firstByteMs: 20_000, idleMs: 5_000, totalMs: 180_000 });
     const route = { time_limits: { first_byte: 90, total: 100 } };
     expect(of(true, route)).toMatchObject({ firstByteMs: 90_000, idleMs: 5_000, totalMs: 100_000 });
@@ -336,7 +337,7 @@ describe("Time limit before the first byte", () => {
 
   test("longer limits of a route apply to whole answers too, and shorter ones only to streams", () => {
     const of = (stream: boolean, time_limits: object) =>
-      limitsFor(defaults, { stream, isLast: true, provider: {}, route: { time_limits } }).firstByteMs;
+      chooseRequestLimits(defaults, { stream, isLast: true, provider: {}, route: { time_limits } }).firstByteMs;
     expect([of(true, { first_byte: 1_500 }), of(false, { first_byte: 1_500 })]).toEqual([1_500_000, 1_500_000]);
     expect([of(true, { first_byte: 20, idle: 5 }), of(false, { first_byte: 20, idle: 5 })]).toEqual([20_000, 600_000]);
   });

@@ -5,12 +5,12 @@ import { GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../usage/usage.ts";
 import { type Connection, openConnection } from "./connection.ts";
 import type { Cooldowns } from "./cooldowns.ts";
-import { type Answer, type Exchange, post } from "./exchange.ts";
+import { type Exchange, type ExchangeAnswer, post } from "./exchange.ts";
 import type { Endpoint } from "./kinds/kind.ts";
-import { limitsFor, type TimeLimits } from "./limits.ts";
+import { chooseRequestLimits, type TimeLimits } from "./limits.ts";
 import { NotConnected } from "./not-connected.ts";
-import { addressOf } from "./provider-address.ts";
-import { type ProviderAnswer, readErrorAnswer, readerOf } from "./provider-answer.ts";
+import { createModelAddress } from "./provider-address.ts";
+import { createAnswerReader, type ProviderAnswer, readErrorAnswer } from "./provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
@@ -84,7 +84,7 @@ export async function callProvider<Accepted>(
     const { startedAt, undecided } = request;
     let response: RouteResponse | undefined;
     try {
-      const keepOnly = keeperOf(call, { attempt: attempts, latest: () => attempts });
+      const keepOnly = createBodyReleaser(call, { attempt: attempts, latest: () => attempts });
       response = await requestRoute(call, request, { keepOnly });
       const accepted = await accept(response.answer);
       call.body?.keepOnly({ values: false, request: false });
@@ -124,7 +124,7 @@ export async function callProvider<Accepted>(
 /** Returns the memory of the forms of the body that an attempt no longer needs, unless a later attempt has begun. */
 type Keeper = (forms: { request: boolean }) => void;
 
-function keeperOf(
+function createBodyReleaser(
   { body, routes }: ProviderCall,
   { attempt, latest }: { attempt: number; latest: () => number },
 ): Keeper | undefined {
@@ -186,7 +186,7 @@ type RouteRequest = {
    * doesn't count against this route.
    */
   undecided: boolean;
-  recordHead: (answer: Pick<Answer, "status" | "header">) => void;
+  recordHead: (answer: Pick<ExchangeAnswer, "status" | "header">) => void;
   attempt: (failure?: AttemptFailure, mayHaveCharged?: boolean) => Attempt;
 };
 
@@ -196,7 +196,7 @@ function createRouteRequest(
 ): RouteRequest {
   const provider = providers.get(route.provider);
   if (!provider) throw new GatewayError("service_unavailable");
-  const limits = limitsFor(all, { stream, provider, route, isLast: route === routes.at(-1) });
+  const limits = chooseRequestLimits(all, { stream, provider, route, isLast: route === routes.at(-1) });
   const startedAt = now();
   const usualMs = Math.min(limits.firstByteMs, all.totalMs);
   const head: Pick<Attempt, "status" | "upstream_request_id"> = {};
@@ -228,7 +228,7 @@ function createRouteRequest(
 const requestIdHeaders = ["x-request-id", "apim-request-id", "x-amzn-requestid", "request-id", "cf-ray"];
 
 /** Returns the provider's request id. Ignores our own id, which some servers return. */
-function upstreamRequestId(header: Answer["header"], ownId: string): string | undefined {
+function upstreamRequestId(header: ExchangeAnswer["header"], ownId: string): string | undefined {
   const ids = requestIdHeaders.map((name) => header(name));
   return ids.find((id) => id !== undefined && id !== ownId && /^[\x21-\x7e]{1,128}$/.test(id));
 }
@@ -241,7 +241,7 @@ function send(
   { route, provider, keepOnly }: Pick<RouteRequest, "route" | "provider"> & { keepOnly: Keeper | undefined },
 ): Exchange {
   const { endpoint, body, headers: own } = call.requestFor(route, provider);
-  const { url, headers } = addressOf(provider, { endpoint, model: route.model });
+  const { url, headers } = createModelAddress(provider, { endpoint, model: route.model });
   const allHeaders = {
     ...headers,
     ...own,
@@ -293,7 +293,7 @@ async function requestRoute(
         attempt: request.attempt,
         ended: connection.ended,
         cancel: connection.close,
-        ...readerOf(answer, { first, connection, idleMs: limits.idleMs }),
+        ...createAnswerReader(answer, { first, connection, idleMs: limits.idleMs }),
       },
     };
   } catch (cause) {

@@ -30,10 +30,10 @@ type Words = { codes: ReadonlySet<string>; message: string; unquoted: string; op
 type Rule = { failure: AttemptFailure; statuses?: readonly number[]; codes: readonly string[]; message: RegExp };
 
 /** The status if a provider reports an error only in the body of an answer or stream. */
-const ok = 200;
+const okStatus = 200;
 
 /** A used-up balance, a spend limit, or billing that is not active. It may have any status, and waiting doesn't end it. */
-const moneyStop: Rule = {
+const billingRule: Rule = {
   failure: "payment_required",
   codes: [
     "insufficient_quota",
@@ -75,16 +75,16 @@ const moneyStop: Rule = {
  * providers' documentation and from public reports, which refusal.test.ts cites.
  */
 const rules: readonly Rule[] = [
-  moneyStop,
+  billingRule,
   {
     failure: "rate_limited",
-    statuses: [ok, 413],
+    statuses: [okStatus, 413],
     codes: ["rate_limit_exceeded", "429", "resource_exhausted", "rate_limit_error", "throttlingexception"],
     message: /tokens per (?:minute|day)|too many tokens, please wait|^rate limit|too many requests/,
   },
   {
     failure: "context_length_exceeded",
-    statuses: [ok, 400, 413, 422, 500, 503],
+    statuses: [okStatus, 400, 413, 422, 500, 503],
     codes: [
       "context_length_exceeded",
       "exceed_context_size_error",
@@ -97,7 +97,7 @@ const rules: readonly Rule[] = [
   },
   {
     failure: "content_filter",
-    statuses: [ok, 400, 403, 422, 451],
+    statuses: [okStatus, 400, 403, 422, 451],
     codes: [
       "content_filter",
       "content_policy_violation",
@@ -110,14 +110,14 @@ const rules: readonly Rule[] = [
   },
   {
     failure: "unauthorized",
-    statuses: [ok, 400, 403],
+    statuses: [okStatus, 400, 403],
     codes: ["invalid_api_key", "api_key_invalid", "incorrect_api_key"],
     message: /api key (?:not valid|not found|expired|is invalid|invalid)|(?:incorrect|invalid|expired) api key/,
   },
   { failure: "forbidden", statuses: [400], codes: [], message: /user location is not supported/ },
   {
     failure: "not_found",
-    statuses: [ok, 400, 403, 422],
+    statuses: [okStatus, 400, 403, 422],
     codes: ["model_not_found", "deploymentnotfound", "invalid_model", "model_decommissioned"],
     message:
       /model (?:\S+ )?(?:not exist|not found|does not exist|has been decommissioned)|not a valid model|model identifier is invalid|unable to access (?:non-serverless )?model|invalid model/,
@@ -134,7 +134,7 @@ const requestTooLarge = /request too large/;
 const tierCodes = ["resource_unavailable", "capacity_exceeded"];
 
 /** The failure that a status alone indicates. Any other 4xx status means that the request caused the failure. */
-const byStatus: Readonly<Record<number, AttemptFailure>> = {
+const failuresByStatus: Readonly<Record<number, AttemptFailure>> = {
   200: "server_error",
   401: "unauthorized",
   402: "payment_required",
@@ -172,22 +172,22 @@ const foreignReasoning: Rule = {
 /** Classifies a provider's refusal by its status, error text and headers. */
 export function readRefusal({ status: sent, text, header = () => undefined }: ErrorAnswer): Refusal {
   const error = parseJsonOrUndefined(text);
-  const words = wordsOf(error, text);
-  const status = sent === ok ? statedStatus(words) : sent;
+  const words = readErrorWords(error, text);
+  const status = sent === okStatus ? statedStatus(words) : sent;
   const rule = rules.find(
     (each) =>
       (!each.statuses || each.statuses.includes(status) || each.statuses.includes(sent)) &&
-      matches(each, { ...words, message: messageFor(each, { status, words }) }),
+      matches(each, { ...words, message: chooseMatchedText(each, { status, words }) }),
   );
-  const failure = rule?.failure ?? failureOf(status);
+  const failure = rule?.failure ?? mapStatusToFailure(status);
   const waits = failure === "rate_limited" || failure === "server_error";
   const isTooLargeRequest = requestTooLarge.test(words.message) || tierCodes.some((code) => words.codes.has(code));
-  const mayBeRequest = rule !== moneyStop && (requestStatuses.has(status) || status === 498 || isTooLargeRequest);
+  const mayBeRequest = rule !== billingRule && (requestStatuses.has(status) || status === 498 || isTooLargeRequest);
   return {
     failure,
-    code: codeOf(failure, { status, words }),
+    code: chooseErrorCode(failure, { status, words }),
     mayBeRequest,
-    retryAfterSeconds: waits ? retryAfter(header, text) : undefined,
+    retryAfterSeconds: waits ? readRetryAfterSeconds(header, text) : undefined,
     ...(failure === "invalid_request" && matches(foreignReasoning, { ...words, message: words.unquoted })
       ? { retryable: true }
       : {}),
@@ -196,16 +196,19 @@ export function readRefusal({ status: sent, text, header = () => undefined }: Er
 }
 
 /** Returns the words that a rule may match. An error about the request may repeat the request's own words. */
-function messageFor(rule: Rule, { status, words }: { status: number; words: Words }): string {
+function chooseMatchedText(rule: Rule, { status, words }: { status: number; words: Words }): string {
   if (!requestStatuses.has(status)) return words.message;
-  return rule === moneyStop ? words.opening : words.unquoted;
+  return rule === billingRule ? words.opening : words.unquoted;
 }
 
 function matches({ codes, message }: Rule, words: Pick<Words, "codes" | "message">): boolean {
   return codes.some((code) => words.codes.has(code)) || message.test(words.message);
 }
 
-function codeOf(failure: AttemptFailure, { status, words }: { status: number; words: Words }): ErrorCode | undefined {
+function chooseErrorCode(
+  failure: AttemptFailure,
+  { status, words }: { status: number; words: Words },
+): ErrorCode | undefined {
   if (failure === "invalid_request") return status === 413 ? "payload_too_large" : undefined;
   if (failure !== "server_error") return undefined;
   const isOverloaded =
@@ -218,12 +221,12 @@ function codeOf(failure: AttemptFailure, { status, words }: { status: number; wo
  * documents.
  */
 function statedStatus({ codes }: Words): number {
-  return Number([...codes].find((code) => /^[45]\d\d$/.test(code)) ?? ok);
+  return Number([...codes].find((code) => /^[45]\d\d$/.test(code)) ?? okStatus);
 }
 
-function failureOf(status: number): AttemptFailure {
+function mapStatusToFailure(status: number): AttemptFailure {
   if (status >= 300 && status < 400) return "invalid_answer";
-  return byStatus[status] ?? (status >= 500 ? "server_error" : "invalid_request");
+  return failuresByStatus[status] ?? (status >= 500 ? "server_error" : "invalid_request");
 }
 
 const maxMessageLength = 4_096;
@@ -233,7 +236,7 @@ const messageMembers = ["message", "detail", "msg", "error", "error_msg", "raw"]
 const innerMembers = ["error", "innererror", "details", "detail", "metadata", "response", "choices"];
 const maxErrorDepth = 6;
 
-function wordsOf(error: unknown, text: string): Words {
+function readErrorWords(error: unknown, text: string): Words {
   const codes = new Set<string>();
   const messages: string[] = [];
   function collect(value: unknown, depth: number): void {
@@ -277,7 +280,7 @@ const maxRetrySeconds = 24 * 60 * 60;
  * Returns when to retry, in whole seconds. Reads `retry-after-ms` (OpenAI), `retry-after` (RFC 9110, 10.2.3) and
  * Google's RetryInfo.
  */
-function retryAfter(header: (name: string) => string | undefined, text: string): number | undefined {
+function readRetryAfterSeconds(header: (name: string) => string | undefined, text: string): number | undefined {
   const ms = Number(header("retry-after-ms") || Number.NaN);
   const retryAfterText = header("retry-after") ?? "";
   const seconds = retryAfterText === "" ? Number.NaN : Number(retryAfterText);

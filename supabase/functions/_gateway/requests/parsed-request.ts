@@ -7,7 +7,7 @@ import type { CallCounts } from "../usage/usage.ts";
 
 /** A parsed request, with what admission and metering need to know about any call. */
 export type ParsedRequest = {
-  /** The parsed body. Its input is dropped once it is not needed any more (`forgetInput`). */
+  /** The parsed body. Its input is dropped once it is not needed any more (`dropInput`). */
   body?: object;
   /** The model's name. Absent for the catalogue's default model. */
   model?: string;
@@ -65,7 +65,7 @@ export type ParsedRequest = {
  * Drops the input of a request that was sent to a provider for the last time, so that a long answer doesn't keep it in
  * memory. Reading the answer needs only `stream_options`, and the names of the other members.
  */
-export function forgetInput(request: ParsedRequest): void {
+export function dropInput(request: ParsedRequest): void {
   if (request.body) request.body = mapMembers(request.body, withoutContent);
   if (request.others) request.others = mapMembers(request.others, () => true);
 }

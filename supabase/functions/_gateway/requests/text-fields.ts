@@ -23,9 +23,9 @@ export const endUser = z.string().max(512);
 export const imageUrl = z.string().regex(/^(https:\/\/|data:image\/)/, "must be an https or data URL of an image");
 export const imageDetail = z.enum(["auto", "low", "high", "original"]);
 
-export const storedFileCure = "A stored file may be another tenant's: send its content.";
+export const storedFileAdvice = "A stored file may be another tenant's: send its content.";
 /** Rejects a file that is stored at the provider. */
-export const storedFile = z.never({ error: storedFileCure }).optional();
+export const storedFile = z.never({ error: storedFileAdvice }).optional();
 
 /**
  * A file whose content is in the request. Files stored at the provider are refused, because they may belong to another
@@ -66,7 +66,7 @@ const media = [
 export function refuseOtherMedia(part: { type: string }, context: z.RefinementCtx): void {
   const own = part.type === "input_image" ? "image_url" : part.type === "input_file" ? "file_data" : part.type;
   const name = media.find((each) => each !== own && Object.hasOwn(part, each));
-  const message = name === "file_id" ? storedFileCure : "Send media in a part of its own type.";
+  const message = name === "file_id" ? storedFileAdvice : "Send media in a part of its own type.";
   if (name) context.addIssue({ code: "custom", path: [name], message });
 }
 
@@ -86,13 +86,13 @@ export const jsonObject = z
   .refine(isObject, { message: "must be an object", abort: true })
   .meta({ type: "object" }) as unknown as z.ZodType<Record<string, unknown>>;
 
-const named = { name: functionName, description: z.string().optional() };
+const namedFields = { name: functionName, description: z.string().optional() };
 const strict = z.boolean().optional();
 /** A function that the client runs, a custom tool, and the JSON Schema that an answer must conform to. */
-export const functionFields = { ...named, parameters: jsonObject.optional(), strict };
-export const customToolFields = { ...named, format: jsonObject.optional() };
+export const functionFields = { ...namedFields, parameters: jsonObject.optional(), strict };
+export const customToolFields = { ...namedFields, format: jsonObject.optional() };
 export const answerSchemaFields = {
-  ...named,
+  ...namedFields,
   schema: jsonObject.refine((schema) => countCharacters(stringifyWithSource(schema)) <= maxSchemaCharacters, {
     message: `may have ${maxSchemaCharacters} characters at most`,
   }),

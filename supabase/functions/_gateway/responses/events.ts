@@ -1,12 +1,12 @@
 import { z } from "zod";
 import { reportsError } from "../answers/error-events.ts";
-import { beginEvents } from "../answers/first-event.ts";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { responseBeginEvents } from "../answers/first-event.ts";
+import { createStreamReader, type EventReading, type StreamReader } from "../answers/stream-reader.ts";
 import type { OutputTexts } from "../structured/answer-schema.ts";
 import { readCompletionUsage, readTier } from "../usage/read-usage.ts";
 import type { StatedUsage, UsageLimits } from "../usage/usage.ts";
 import { failedEvent } from "./errors.ts";
-import { createProgress, identityOf, type ResponseProgress } from "./progress.ts";
+import { createProgress, getResponseIdentity, type ResponseProgress } from "./progress.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -19,7 +19,7 @@ export const failureEvent = "response.failed";
 export const notStored = { store: false } as const;
 
 /** Returns whether a provider's response does not state that it is not stored. */
-export function statesStorage(response: Record<string, unknown>): boolean {
+export function mayBeStored(response: Record<string, unknown>): boolean {
   return response.store !== false;
 }
 
@@ -34,7 +34,7 @@ const decoder = new TextDecoder();
 const sequenceNumber = /^(data:[^\r\n]*?(?<!\\)"sequence_number"\s*:\s*)(\d+)/gm;
 
 const content = /^(?:event: ?response\.[\w.]+(?:\r?\n|\r))?data: ?\{.*?"type": ?"response\./s;
-const mustParse = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
+const mustParsePattern = /"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"|\[DONE\]/;
 /** Matches the output texts of an event. */
 export const outputTexts = /"delta"\s*:\s*"/g;
 
@@ -42,15 +42,15 @@ export const outputTexts = /"delta"\s*:\s*"/g;
  * Members that show that an event without a `type` is a whole response, a chat chunk, or an event whose type is stated
  * elsewhere.
  */
-const misplaced = ["output", "choices", "response", "item", "delta"];
+const misplacedMembers = ["output", "choices", "response", "item", "delta"];
 
 /**
  * Reads an event that is not a response event. Standard clients don't know such events. Returns undefined for response
  * events.
  */
-export function readOther(event: { type: string }): Reading | undefined {
+export function readOther(event: { type: string }): EventReading | undefined {
   if (event.type.startsWith("response.")) return undefined;
-  const isMisplaced = event.type === "" && misplaced.some((member) => member in event);
+  const isMisplaced = event.type === "" && misplacedMembers.some((member) => member in event);
   return { action: isMisplaced || reportsError(event) ? "fail" : "drop" };
 }
 
@@ -82,7 +82,7 @@ export function createResponsesReader({
   let keepalives = 0;
   let replaced = 0;
 
-  function read(data: unknown): Reading {
+  function read(data: unknown): EventReading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { action: "fail" };
     const other = readOther(event);
@@ -91,7 +91,7 @@ export function createResponsesReader({
     if (event.type === failureEvent) {
       return { action: "fail", usage, usageIsFinal: true, ending: "error" };
     }
-    if (beginEvents.has(event.type)) {
+    if (responseBeginEvents.has(event.type)) {
       if (progress.isOurs) {
         replaced += 1;
         return { action: "drop" };
@@ -99,20 +99,22 @@ export function createResponsesReader({
       const response = event.response && { ...event.response, ...notStored };
       progress.response ??= response;
       beginnings += 1;
-      const isStated = !event.response || !statesStorage(event.response);
+      const isStated = !event.response || !mayBeStored(event.response);
       return { action: isStated ? "pass" : writeEvent({ ...event, response }) };
     }
     if (!endEvents.has(event.type)) return { action: "pass", content: true };
-    completed = progress.isOurs ? { ...event, response: { ...event.response, ...identityOf(progress) } } : event;
+    completed = progress.isOurs
+      ? { ...event, response: { ...event.response, ...getResponseIdentity(progress) } }
+      : event;
     return { action: "done", usage, usageIsFinal: true, finished: true };
   }
 
   const reader = createStreamReader({
     content,
-    mustParse,
+    mustParse: mustParsePattern,
     output: outputTexts,
     read,
-    completion: (platform) => completion(completed && renumber(completed), platform),
+    completion: (platform) => createCompletionEvent(completed && renumber(completed), platform),
   });
   function renumber(event: z.infer<typeof eventShape>): z.infer<typeof eventShape> {
     const { sequence_number: number } = event;
@@ -146,7 +148,10 @@ export function createResponsesReader({
  * Adds `platform` both to the event, where chat streams have it, and to the response inside, where non-streamed
  * responses have it.
  */
-export function completion(event: z.infer<typeof eventShape> | undefined, platform: Record<string, unknown>): string {
+export function createCompletionEvent(
+  event: z.infer<typeof eventShape> | undefined,
+  platform: Record<string, unknown>,
+): string {
   if (!event) return "data: [DONE]\n\n";
   const data = { ...event, response: { ...event.response, ...notStored, platform }, platform };
   return `event: ${event.type}\ndata: ${JSON.stringify(data)}\n\ndata: [DONE]\n\n`;
@@ -157,12 +162,12 @@ const response = z.looseObject({
   output: z.array(z.looseObject({ type: z.string(), content: z.array(part).nullish().catch(undefined) })),
 });
 
-const calls = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
+const toolCallTypes = new Set(["function_call", "custom_tool_call", "tool_search_call"]);
 
 /** Returns the texts of a response's last message, or none if the response calls functions. */
 export function readResponseTexts(value: unknown): OutputTexts {
   const { output } = response.safeParse(value).data ?? { output: [] };
-  if (output.some(({ type }) => calls.has(type))) return [];
+  if (output.some(({ type }) => toolCallTypes.has(type))) return [];
   const content = output.findLast(({ type }) => type === "message")?.content;
   if (!content) return [null];
   if (content.some(({ type }) => type === "refusal")) return [null];

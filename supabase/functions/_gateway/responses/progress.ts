@@ -19,7 +19,7 @@ export function createProgress(): ResponseProgress {
  * Returns the identity that each event with the response must have, because OpenAI's SDKs fail if it changes
  * (openai-node, lib/responses/ResponseStream.ts). Empty if the client has not seen any.
  */
-export function identityOf({ response }: ResponseProgress): { id?: unknown; created_at?: unknown } {
+export function getResponseIdentity({ response }: ResponseProgress): { id?: unknown; created_at?: unknown } {
   return response ? { id: response.id, created_at: response.created_at } : {};
 }
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { completion, notStored } from "./events.ts";
+import { createCompletionEvent, notStored } from "./events.ts";
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional(), refusal: z.string().optional() });
 const item = z.looseObject({
@@ -32,7 +32,7 @@ export function replayResponse(answer: unknown): string {
     const { type, ...rest } = event;
     return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number, ...rest })}\n\n`;
   });
-  return lines.join("") + completion({ ...last, sequence_number: events.length }, platform);
+  return lines.join("") + createCompletionEvent({ ...last, sequence_number: events.length }, platform);
 }
 
 function itemEvents(whole: Item, output_index: number): Event[] {

@@ -1,19 +1,19 @@
 import { Buffer } from "node:buffer";
 import { GatewayError } from "../http/errors.ts";
-import { parseOpenBody, unsupported } from "../http/parse-body.ts";
+import { createUnsupportedError, parseOpenBody } from "../http/parse-body.ts";
 import { stringifyWithSource } from "../http/source-json.ts";
 import { measureInput } from "../requests/measure-input.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { leaveOutTemplates, outputLimits } from "../requests/text-fields.ts";
 import { prepareAnswerCheck } from "../structured/answer-schema.ts";
-import { isHostedItem, leaveOutHostedTools, withoutHosted } from "../tools/hosted-tools.ts";
+import { isHostedItem, leaveOutHostedTools, removeHostedTools } from "../tools/hosted-tools.ts";
 import { toolDefinition } from "../tools/run-tool.ts";
 import { readServerTools, type ServerTools } from "../tools/tool-request.ts";
 import { readHourWrites } from "../usage/cache-lifetimes.ts";
-import { documentTokens } from "../usage/documents.ts";
-import { imageTokens, reservedImages } from "../usage/media.ts";
+import { estimateDocumentTokens } from "../usage/documents.ts";
+import { countReservedImages, estimateImageTokens } from "../usage/media.ts";
 import { createProgress, type ResponseProgress } from "./progress.ts";
-import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateCure } from "./schema.ts";
+import { includable, type ResponsesRequest, refusedMembers, responsesSchema, storedStateAdvice } from "./schema.ts";
 
 /** A parsed request for a response, with the values that its maximum cost depends on. */
 export type Responses = ParsedRequest & {
@@ -39,7 +39,7 @@ const limitNames = ["max_output_tokens", "max_completion_tokens", "max_tokens"] 
 export function readResponses(value: unknown, bodyBytes: number): Responses {
   const { body: parsedBody, others: allOthers } = parseOpenBody(responsesSchema, value, refusedMembers);
   const { others, ignored: ignoredTemplates } = leaveOutTemplates(allOthers);
-  const { input: items, hasTools, ignored: ignoredInItems } = leaveOutOfItems(leaveOutReferences(parsedBody.input));
+  const { input: items, hasTools, ignored: ignoredInItems } = removeHostedItems(leaveOutReferences(parsedBody.input));
   const { body, ignored } = leaveOutHostedTools({ ...parsedBody, input: items }, allowedTools(parsedBody), {
     hasOthers: hasTools,
   });
@@ -77,7 +77,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     model: body.model,
     stream: body.stream === true,
     serviceTier: body.service_tier,
-    outputLimit: (limitName && body[limitName]) ?? assumedLimit({ stream: body.stream, serverTools }),
+    outputLimit: (limitName && body[limitName]) ?? getDefaultOutputLimit({ stream: body.stream, serverTools }),
     outputLimitAssumed: limitName === undefined,
     sizeFields: { input: "input", output: limitName },
     choices: 1,
@@ -97,7 +97,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
  * a limit, so a streamed response gets the maximum, which admission lowers to the model's limit. With server tools the
  * limit is smaller, because each step reserves credits for the full limit.
  */
-function assumedLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
+function getDefaultOutputLimit({ stream, serverTools }: { stream?: boolean; serverTools?: ServerTools }): number {
   if (serverTools) return outputLimits.default;
   return stream ? outputLimits.max : outputLimits.whole;
 }
@@ -117,13 +117,13 @@ function leaveOutReferences(input: ResponsesRequest["input"]): ResponsesRequest[
   const ids = new Set(input.flatMap((item) => (item.type === "item_reference" ? [] : item.id)));
   const unknown = input.findIndex((item) => item.type === "item_reference" && !ids.has(item.id));
   if (unknown >= 0) {
-    throw unsupported(`input.${unknown}.id`, storedStateCure);
+    throw createUnsupportedError(`input.${unknown}.id`, storedStateAdvice);
   }
   return input.filter(({ type }) => type !== "item_reference");
 }
 
 /** Leaves out hosted tools that an item defines, and the calls and outputs of hosted tools. */
-function leaveOutOfItems(input: ResponsesRequest["input"]) {
+function removeHostedItems(input: ResponsesRequest["input"]) {
   if (typeof input === "string") return { input, hasTools: false, ignored: [] };
   const ignoredInAll: string[] = [];
   let hasTools = false;
@@ -133,7 +133,7 @@ function leaveOutOfItems(input: ResponsesRequest["input"]) {
       return [];
     }
     if (item.type !== "additional_tools" && item.type !== "tool_search_output") return [item];
-    const { tools, ignored } = withoutHosted(item.tools);
+    const { tools, ignored } = removeHostedTools(item.tools);
     ignoredInAll.push(...ignored);
     hasTools ||= tools.length > 0;
     // A tool search that the client ran must have an output, so its output is kept even if no tools are left in it.
@@ -165,14 +165,14 @@ function readInput({ input, instructions = "" }: ResponsesRequest) {
       else if (part.type === "encrypted_content") texts.push(part.encrypted_content);
       else if (part.type !== "input_image") texts.push(part.type === "refusal" ? part.refusal : part.text);
       else {
-        images += reservedImages(part.detail);
-        imageTokensInAll += imageTokens(part.image_url, part.detail);
+        images += countReservedImages(part.detail);
+        imageTokensInAll += estimateImageTokens(part.image_url, part.detail);
         if (part.image_url.startsWith("data:")) mediaBytes += part.image_url.length;
       }
     }
   }
   mediaBytes += files.reduce((sum, each) => sum + Buffer.byteLength(each), 0);
-  const documents = documentTokens(files);
+  const documents = estimateDocumentTokens(files);
   return { texts, messages: items.length || 1, images, imageTokens: imageTokensInAll, documents, mediaBytes };
 }
 

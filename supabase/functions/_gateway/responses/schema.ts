@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { isObject } from "../../_shared/json.ts";
-import { nullIsAbsent, type RefusedFields } from "../http/parse-body.ts";
+import { type RefusedFields, treatNullAsAbsent } from "../http/parse-body.ts";
 import {
   answerSchemaFields,
   customToolFields,
@@ -22,7 +22,7 @@ import {
   temperature,
   verbosity,
 } from "../requests/text-fields.ts";
-import { hostedItem, hostedOrClientTool, toolChoiceCure } from "../tools/hosted-tools.ts";
+import { hostedItem, hostedOrClientTool, toolChoiceAdvice } from "../tools/hosted-tools.ts";
 import { serverToolName, toolLoopFields } from "../tools/tool-request.ts";
 
 const itemState = {
@@ -44,7 +44,7 @@ const part = z.discriminatedUnion("type", [
   // Part of messages between Codex's agents.
   z.looseObject({ type: z.literal("encrypted_content"), encrypted_content: z.string() }),
 ]);
-const content = z.union([z.string(), z.array(nullIsAbsent(part.superRefine(refuseOtherMedia)))]);
+const content = z.union([z.string(), z.array(treatNullAsAbsent(part.superRefine(refuseOtherMedia)))]);
 const maxTools = 128;
 const functionTool = z.looseObject({ type: z.literal("function"), ...functionFields });
 const customTool = z.looseObject({ type: z.literal("custom"), ...customToolFields });
@@ -53,13 +53,15 @@ const namespaceTool = z.looseObject({
   name: functionName,
   description: z.string().optional(),
   tools: z
-    .array(nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool])))
+    .array(treatNullAsAbsent(z.discriminatedUnion("type", [functionTool, customTool])))
     .min(1)
     .max(maxTools),
 });
-const tool = nullIsAbsent(z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, hostedOrClientTool]));
+const tool = treatNullAsAbsent(
+  z.discriminatedUnion("type", [functionTool, customTool, namespaceTool, hostedOrClientTool]),
+);
 
-const reasoning = nullIsAbsent(
+const reasoning = treatNullAsAbsent(
   z.looseObject({
     effort: reasoningEffort.optional(),
     // Excludes `pro`, which generates several answers although the reservation counts only one.
@@ -144,7 +146,7 @@ const item = z.discriminatedUnion("type", [
 ]);
 
 /** An input item. Clients may omit the type of messages and references, so it is added here. */
-const inputItem = nullIsAbsent(
+const inputItem = treatNullAsAbsent(
   z.preprocess((value) => {
     if (!isObject(value) || "type" in value) return value;
     return { type: "role" in value || !("id" in value) ? "message" : "item_reference", ...value };
@@ -163,7 +165,7 @@ export const responsesSchema = z.object({
   input: z.union([z.string().min(1), z.array(inputItem).min(1)]),
   instructions: z.string().optional(),
   stream: z.boolean().optional(),
-  stream_options: nullIsAbsent(z.strictObject({ include_obfuscation: z.boolean().optional() })).optional(),
+  stream_options: treatNullAsAbsent(z.strictObject({ include_obfuscation: z.boolean().optional() })).optional(),
   max_output_tokens: outputLimit.optional(),
   max_completion_tokens: outputLimit.optional(),
   max_tokens: outputLimit.optional(),
@@ -179,7 +181,7 @@ export const responsesSchema = z.object({
   tool_choice: z
     .union([
       z.enum(["none", "auto", "required"]),
-      nullIsAbsent(
+      treatNullAsAbsent(
         z.discriminatedUnion("type", [
           z.strictObject({ type: z.literal("function"), name: functionName }),
           z.strictObject({ type: z.literal("custom"), name: functionName }),
@@ -193,13 +195,13 @@ export const responsesSchema = z.object({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
-  text: nullIsAbsent(
-    z.looseObject({ format: nullIsAbsent(format).optional(), verbosity: verbosity.optional() }),
+  text: treatNullAsAbsent(
+    z.looseObject({ format: treatNullAsAbsent(format).optional(), verbosity: verbosity.optional() }),
   ).optional(),
   reasoning: reasoning.optional(),
   include: z.array(z.string().max(128)).optional(),
   truncation: z.enum(["auto", "disabled"]).optional(),
-  metadata: nullIsAbsent(metadata).optional(),
+  metadata: treatNullAsAbsent(metadata).optional(),
   user: endUser.optional(),
   prompt_cache_key: endUser.optional(),
   safety_identifier: endUser.optional(),
@@ -217,17 +219,17 @@ export type ResponsesRequest = z.infer<typeof responsesSchema>;
 export const includable: ReadonlySet<string> = new Set(["reasoning.encrypted_content", "message.output_text.logprobs"]);
 
 /** What clients that rely on stored responses have to change. */
-export const storedStateCure =
+export const storedStateAdvice =
   "Nothing is stored: send store: false and the whole conversation in input (docs/clients.md#stored-conversations).";
 
 /** Members that the endpoint refuses, each with advice on what to do instead. */
 export const refusedMembers: RefusedFields = {
   background: "Leave it out: an answer is streamed or whole.",
-  conversation: storedStateCure,
+  conversation: storedStateAdvice,
   modalities: "Answers are text: leave it out.",
-  previous_response_id: storedStateCure,
+  previous_response_id: storedStateAdvice,
   "reasoning.mode": "It makes several answers: raise effort instead.",
   service_tier: "Leave it out, or name one with a price.",
-  store: storedStateCure,
-  "tool_choice.type": toolChoiceCure,
+  store: storedStateAdvice,
+  "tool_choice.type": toolChoiceAdvice,
 };

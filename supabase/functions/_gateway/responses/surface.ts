@@ -8,12 +8,12 @@ import { answerWithTools, type ToolDialect, type Turn } from "../tools/tool-loop
 import { readTier } from "../usage/read-usage.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { failedEvent, responsesErrors } from "./errors.ts";
-import { createResponsesReader, notStored, readResponseTexts, readResponseUsage, statesStorage } from "./events.ts";
+import { createResponsesReader, mayBeStored, notStored, readResponseTexts, readResponseUsage } from "./events.ts";
 import { progressEvents } from "./progress.ts";
 import { responsesProviderRequest } from "./provider-request.ts";
 import { replayResponse } from "./replay.ts";
 import { type Responses, readResponses } from "./request.ts";
-import { type Conversation, createStepReader, isHidden } from "./tool-events.ts";
+import { createStepReader, isHidden, type SharedStepState } from "./tool-events.ts";
 
 /** `POST /v1/responses`, without stored state. */
 export const responsesSurface: Surface<Responses> = {
@@ -37,7 +37,7 @@ export const responsesSurface: Surface<Responses> = {
 };
 
 /** The parts of a response that the gateway reads. */
-export const response = z.looseObject({
+export const responseSchema = z.looseObject({
   output: z.array(z.unknown()),
   status: z.string().optional(),
   usage: z.unknown().optional(),
@@ -49,13 +49,13 @@ const wholeTexts = /"(?:text|refusal|arguments|input)"\s*:\s*"/g;
 /** Reads whole and streamed responses. */
 export const responsesFormat: AnswerFormat<Responses> = {
   readAnswer(value, limits) {
-    const { success, data } = response.safeParse(value);
+    const { success, data } = responseSchema.safeParse(value);
     if (!success) {
       if (!isObject(value)) return undefined;
       return { usage: readResponseUsage(value, { ...limits, outputIsOptional: true }), unreadable: true };
     }
     const failed = data.status === "failed" || data.status === "cancelled";
-    const corrected = isObject(value) && statesStorage(value);
+    const corrected = isObject(value) && mayBeStored(value);
     if (corrected) Object.assign(value, notStored);
     return {
       usage: readResponseUsage(data, { ...limits, outputIsOptional: failed }),
@@ -103,7 +103,7 @@ const responsesTools: ToolDialect<Responses> = {
     return { ...last, output, usage: addUsage(last.usage, usage, responseUsageNames) };
   },
   createReaders({ request: { progress } }) {
-    const conversation: Conversation = { progress, nextIndex: 0, nextSequence: 0, earlierItems: [] };
+    const conversation: SharedStepState = { progress, nextIndex: 0, nextSequence: 0, earlierItems: [] };
     progress.nextSequence = () => conversation.nextSequence++;
     let readEarlier: (() => unknown) | undefined;
     return (step) => {
@@ -121,14 +121,14 @@ function readTurn(answer: unknown): Turn {
     const { data } = functionCall.safeParse(item);
     return data ? [{ id: data.call_id, name: data.name, arguments: data.arguments }] : [];
   });
-  return { output: items.flatMap(asInput), toolCalls };
+  return { output: items.flatMap(convertToInput), toolCalls };
 }
 
 /**
  * Returns an output item as input for the next step. Omits the provider's id and status: the provider would look up the
  * id, but it has not stored the item.
  */
-function asInput({ id, status, ...item }: Item): object[] {
+function convertToInput({ id, status, ...item }: Item): object[] {
   const known = item.type === "message" || item.type === "function_call";
   return known || (item.type === "reasoning" && item.encrypted_content) ? [item] : [];
 }

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { beginEvents } from "../answers/first-event.ts";
-import { createStreamReader, type Reading, type StreamReader } from "../answers/stream-reader.ts";
+import { responseBeginEvents } from "../answers/first-event.ts";
+import { createStreamReader, type EventReading, type StreamReader } from "../answers/stream-reader.ts";
 import type { Step } from "../tools/tool-loop.ts";
 import { addUsage, responseUsageNames } from "../usage/total-usage.ts";
 import { failedEvent } from "./errors.ts";
 import {
-  completion,
+  createCompletionEvent,
   endEvents,
   failureEvent,
   notStored,
@@ -15,7 +15,7 @@ import {
   readResponseUsage,
   writeEvent,
 } from "./events.ts";
-import { identityOf, type ResponseProgress } from "./progress.ts";
+import { getResponseIdentity, type ResponseProgress } from "./progress.ts";
 
 const eventShape = z.looseObject({
   type: z.string().catch(""),
@@ -26,7 +26,7 @@ const eventShape = z.looseObject({
 type Event = z.infer<typeof eventShape>;
 
 /** The state that the steps of one streamed response share. */
-export type Conversation = {
+export type SharedStepState = {
   progress: ResponseProgress;
   nextIndex: number;
   nextSequence: number;
@@ -39,7 +39,7 @@ export function isHidden(type: string | undefined): boolean {
   return type === "function_call";
 }
 
-const nothing = /(?!)/;
+const neverPattern = /(?!)/;
 
 /**
  * Creates a reader for one step of a response with server tools. The client sees all steps as one response with
@@ -48,14 +48,14 @@ const nothing = /(?!)/;
  * them.
  */
 export function createStepReader(
-  options: Step & { conversation: Conversation },
+  options: Step & { conversation: SharedStepState },
 ): StreamReader & { response: () => unknown } {
   const { conversation, first } = options;
   const { progress } = conversation;
   const indexes = new Map<number, number | undefined>();
   let completed: Event | undefined;
 
-  function read(data: unknown): Reading {
+  function read(data: unknown): EventReading {
     const { success, data: event } = eventShape.safeParse(data);
     if (!success) return { action: "fail" };
     const other = readOther(event);
@@ -66,7 +66,7 @@ export function createStepReader(
       completed = event;
       return { action: "done", usage, usageIsFinal: true, finished: true };
     }
-    if (beginEvents.has(event.type)) {
+    if (responseBeginEvents.has(event.type)) {
       const response = event.response && { ...event.response, ...notStored };
       progress.response ??= response;
       return { action: first && !progress.isOurs ? writeNumbered({ ...event, response }) : "drop" };
@@ -94,18 +94,18 @@ export function createStepReader(
     const own: unknown[] = Array.isArray(response.output) ? response.output : [];
     const output = own.filter((item) => !isHidden((item as Event["item"])?.type));
     const usage = addUsage(response.usage, options.earlier, responseUsageNames);
-    return { ...response, ...identityOf(progress), output: [...conversation.earlierItems, ...output], usage };
+    return { ...response, ...getResponseIdentity(progress), output: [...conversation.earlierItems, ...output], usage };
   }
 
   const reader = createStreamReader({
     // These patterns match nothing, so every event is parsed.
-    content: nothing,
-    mustParse: nothing,
+    content: neverPattern,
+    mustParse: neverPattern,
     output: outputTexts,
     read,
     completion(platform) {
       const sequence_number = conversation.nextSequence;
-      return completion(completed && { ...completed, sequence_number, response: wholeResponse() }, platform);
+      return createCompletionEvent(completed && { ...completed, sequence_number, response: wholeResponse() }, platform);
     },
   });
   return {

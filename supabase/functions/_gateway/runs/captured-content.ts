@@ -45,7 +45,7 @@ export function captureContent(
     },
     storeAnswer(answer, then) {
       const toolUses = tools.length > 0 ? JSON.stringify(tools) : undefined;
-      const content = { tools: withinLimit(toolUses), answer: withinLimit(answer()) };
+      const content = { tools: dropOversized(toolUses), answer: dropOversized(answer()) };
       if (content.tools === undefined && content.answer === undefined) return then();
       // The run may end only after its answer is stored, so that a repeated call can replay it.
       const storing = store(content).finally(then);
@@ -55,6 +55,6 @@ export function captureContent(
   };
 }
 
-function withinLimit(text: string | undefined): string | undefined {
+function dropOversized(text: string | undefined): string | undefined {
   return text !== undefined && text.length <= maxStoredSize ? text : undefined;
 }

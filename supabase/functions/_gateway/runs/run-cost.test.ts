@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { costOfCalls } from "../../_shared/call-price.ts";
+import { computeRunCost } from "../../_shared/call-price.ts";
 import type { CallUse } from "../usage/usage.ts";
-import { factsOf, totalCounts } from "./run-cost.ts";
+import { readRunFacts, totalCounts } from "./run-cost.ts";
 
 const flat = (price: string) => [{ min_input_tokens: 0, input: price, output: price }];
 const run = {
@@ -27,22 +27,22 @@ describe("Cost of a run", () => {
     const calls = [call(1, 100, 10), call(2, 99, 10), call(2, 100, 0)];
     // (110 × 1 + 109 × 10 + 100 × 20) millionths of a dollar. If the inputs were added up first, another context tier's
     // price would apply.
-    expect(costOfCalls(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
+    expect(computeRunCost(run, calls)).toEqual({ cost_usd: "0.0032", credits: "38.4" });
     expect(totalCounts(calls)).toEqual({ input_tokens: 299, output_tokens: 20 });
   });
 
   test("a run's cost includes calls whose usage is an estimate", () => {
-    expect(costOfCalls(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
+    expect(computeRunCost(run, [call(1, 100, 10), call(1, 5_000, 0, "guess")]).cost_usd).toBe("0.00511");
   });
 
   test("charges the provider's stated cost if the route trusts it, and the route's prices otherwise", () => {
     // OpenRouter states `cost` in its usage.
     const stated = { ...call(1, 1_000, 100), statedCostUsd: "0.0031", servedTier: "odd" };
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
-    expect(costOfCalls(trusting, [stated]).cost_usd).toBe("0.0031");
-    expect(costOfCalls(trusting, [call(1, 1_000, 100)]).cost_usd).toBe("0.0011");
-    expect(costOfCalls(run, [stated]).cost_usd).toBe("0.0011");
-    expect(factsOf(trusting, [stated])).toEqual({ served_tier: "odd" });
+    expect(computeRunCost(trusting, [stated]).cost_usd).toBe("0.0031");
+    expect(computeRunCost(trusting, [call(1, 1_000, 100)]).cost_usd).toBe("0.0011");
+    expect(computeRunCost(run, [stated]).cost_usd).toBe("0.0011");
+    expect(readRunFacts(trusting, [stated])).toEqual({ served_tier: "odd" });
   });
 
   test.for([
@@ -52,29 +52,29 @@ describe("Cost of a run", () => {
     ["0.0000000000015", "0.000000000002"],
   ] as const)("a run's cost is rounded to the database's twelve decimals: %s", ([statedCostUsd, cost_usd]) => {
     const trusting = { ...run, routes: run.routes.map((route) => ({ ...route, trusts_stated_cost: true })) };
-    expect(costOfCalls(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
+    expect(computeRunCost(trusting, [{ ...call(1, 1, 1), statedCostUsd }]).cost_usd).toBe(cost_usd);
   });
 
   test("a run is marked unpriced_tier if a call was served at a tier without a price, and keeps its other marks", () => {
     const served = (servedTier: string) => ({ ...call(1, 1, 1), servedTier });
-    expect(factsOf(run, [call(1, 1, 1)])).toEqual({});
-    expect(factsOf(run, [served("default")])).toEqual({ served_tier: "default" });
+    expect(readRunFacts(run, [call(1, 1, 1)])).toEqual({});
+    expect(readRunFacts(run, [served("default")])).toEqual({ served_tier: "default" });
     const marked = { ...served("priority"), marks: ["above_output_limit" as const] };
-    expect(factsOf(run, [marked, call(1, 1, 1)])).toEqual({
+    expect(readRunFacts(run, [marked, call(1, 1, 1)])).toEqual({
       served_tier: "priority",
       marks: ["above_output_limit", "unpriced_tier"],
     });
   });
 
   test("a run without calls costs nothing, and a call on an unknown route is charged at the first route's prices", () => {
-    expect(costOfCalls(run, [])).toEqual({ cost_usd: "0", credits: "0" });
-    expect(costOfCalls(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
+    expect(computeRunCost(run, [])).toEqual({ cost_usd: "0", credits: "0" });
+    expect(computeRunCost(run, [call(9, 100, 0)]).cost_usd).toBe("0.0001");
   });
 
   test("marks a run whose usage is estimated from a document that could not be measured", () => {
     const unmeasured = { hasUnmeasuredInput: true };
-    expect(factsOf(run, [call(1, 10, 0, "guess")], unmeasured)).toEqual({ marks: ["unmeasured_document"] });
-    expect(factsOf(run, [call(1, 10, 0)], unmeasured)).toEqual({});
-    expect(factsOf(run, [call(1, 10, 0, "guess")])).toEqual({});
+    expect(readRunFacts(run, [call(1, 10, 0, "guess")], unmeasured)).toEqual({ marks: ["unmeasured_document"] });
+    expect(readRunFacts(run, [call(1, 10, 0)], unmeasured)).toEqual({});
+    expect(readRunFacts(run, [call(1, 10, 0, "guess")])).toEqual({});
   });
 });

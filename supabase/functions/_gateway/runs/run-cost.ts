@@ -1,4 +1,4 @@
-import { isStated, routeOf } from "../../_shared/call-price.ts";
+import { hasStatedCost, routeOf } from "../../_shared/call-price.ts";
 import { isTierPriced, type TokenCounts } from "../../_shared/money.ts";
 import type { Run } from "../database/database.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
@@ -14,7 +14,7 @@ export function totalCounts(calls: readonly CallUse[]): TokenCounts {
 }
 
 /** Returns the last service tier that a run's calls reported, and the marks that tell an operator to check the run. */
-export function factsOf(
+export function readRunFacts(
   { routes }: Pick<Run, "routes">,
   calls: readonly CallUse[],
   { hasUnmeasuredInput = false }: Pick<ParsedRequest, "hasUnmeasuredInput"> = {},
@@ -23,7 +23,8 @@ export function factsOf(
   if (hasUnmeasuredInput && calls.some(({ basis }) => basis === "guess")) marks.add("unmeasured_document");
   for (const call of calls) {
     const route = routeOf(routes, call);
-    if (call.servedTier && !isStated(route, call) && !isTierPriced(route, call.servedTier)) marks.add("unpriced_tier");
+    if (call.servedTier && !hasStatedCost(route, call) && !isTierPriced(route, call.servedTier))
+      marks.add("unpriced_tier");
   }
   const servedTier = calls.findLast(({ servedTier }) => servedTier !== undefined)?.servedTier;
   return {

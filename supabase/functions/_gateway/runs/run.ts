@@ -1,5 +1,5 @@
 import type { Attempt } from "../../_shared/attempt.ts";
-import { costOfCalls, type RunCost } from "../../_shared/call-price.ts";
+import { computeRunCost, type RunCost } from "../../_shared/call-price.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import type { GatewayDatabase, Run } from "../database/database.ts";
@@ -11,7 +11,7 @@ import { type CallUse, isCharged } from "../usage/usage.ts";
 import { type CapturedContent, captureContent } from "./captured-content.ts";
 import type { EndedRun, TracedStep } from "./ended-run.ts";
 import type { CurrentCounts, OpenRuns } from "./open-runs.ts";
-import { factsOf, totalCounts } from "./run-cost.ts";
+import { readRunFacts, totalCounts } from "./run-cost.ts";
 import type { Outcome, Settlements, Step, UsageSource } from "./settlements.ts";
 
 /** The services that a run uses. */
@@ -109,7 +109,7 @@ export function openRun(
       ...(route === undefined ? [] : [{ route, usage, basis: "guess" as const }]),
     ];
     const { input_tokens = 0, output_tokens = 0 } = totalCounts(calls);
-    return { route, input_tokens, output_tokens, cost_usd: costOfCalls(run, calls).cost_usd };
+    return { route, input_tokens, output_tokens, cost_usd: computeRunCost(run, calls).cost_usd };
   });
   let platform: Platform | undefined;
   function providerOf(last: CallUse | undefined) {
@@ -146,8 +146,8 @@ export function openRun(
       const latencyMs = Math.round(now() - startedAt);
       const calls = [...finishedCalls, ...(end.use ? [end.use] : [])];
       if (end.use) recordCharge(charges, end.use, attempts);
-      const source = usageSource(calls, { ...end, attempts, charges });
-      const cost = costOfCalls(run, calls);
+      const source = chooseUsageSource(calls, { ...end, attempts, charges });
+      const cost = computeRunCost(run, calls);
       const provider = providerOf(calls.at(-1));
       const outcome: Outcome = {
         created_at: run.created_at,
@@ -160,7 +160,7 @@ export function openRun(
         estimated: calls.some(({ basis }) => basis === "guess"),
         ...totalCounts(calls),
         ...cost,
-        ...factsOf(run, calls, request),
+        ...readRunFacts(run, calls, request),
         billing_name: provider?.billingName,
         billing_account: provider?.account,
         first_byte_ms: end.firstByteMs,
@@ -233,7 +233,7 @@ function hasUncountedAttempt(attempts: readonly Attempt[], charges: ReadonlyMap<
 }
 
 /** Returns how a run's token counts were determined. */
-function usageSource(
+function chooseUsageSource(
   calls: readonly CallUse[],
   {
     status,

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
-import { invalidAnswer } from "../providers/provider-failure.ts";
+import { createInvalidAnswerFailure } from "../providers/provider-failure.ts";
 import { readGeminiUsage } from "../usage/read-usage.ts";
 import type { CallUse } from "../usage/usage.ts";
-import { type CallCounts, callUse, type UsageLimits } from "../usage/usage.ts";
+import { type CallCounts, createCallUse, type UsageLimits } from "../usage/usage.ts";
 import { createAudioSplitter, type SplitAnswer } from "./json-audio.ts";
 
 /** The format of all speech: 24 kHz, mono, 16 bits per sample. */
@@ -39,25 +39,26 @@ export async function readGeminiSpeech(
   { inputEstimate, usageLimits }: { inputEstimate: CallCounts; usageLimits: UsageLimits },
 ): Promise<SpokenAnswer> {
   const route = answer.route.position;
-  const { rest, audio, audioBytes } = await split(answer);
-  const value = parse(rest);
+  const { rest, audio, audioBytes } = await splitAudio(answer);
+  const value = parseOrReject(rest);
   const stated = readGeminiUsage(usageShape.safeParse(value).data?.usageMetadata, usageLimits);
-  const use = stated && callUse(stated.usage, { route, basis: "final" as const });
-  if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0) throw invalidAnswer(use);
+  const use = stated && createCallUse(stated.usage, { route, basis: "final" as const });
+  if (!isSpeech(value) || audioBytes === 0 || audioBytes % pcmFormat.bytesPerSample !== 0)
+    throw createInvalidAnswerFailure(use);
   // If the provider states no token count for the speech, estimates the count from the length of the audio.
   if (use && stated?.countsSpeech) return { pcm: audio, bytes: audioBytes, use };
   const usage = guessUsage(stated?.usage.counts ?? inputEstimate, audioBytes);
   return { pcm: audio, bytes: audioBytes, use: { route, usage, basis: "guess" } };
 }
 
-async function split(answer: ProviderAnswer): Promise<SplitAnswer> {
+async function splitAudio(answer: ProviderAnswer): Promise<SplitAnswer> {
   const splitter = createAudioSplitter({ maxAudioBytes });
   for (let bytes = await answer.read(); bytes; bytes = await answer.read()) {
     try {
       splitter.push(bytes);
     } catch {
       answer.cancel();
-      throw invalidAnswer();
+      throw createInvalidAnswerFailure();
     }
   }
   return splitter.end();
@@ -79,10 +80,10 @@ function guessUsage(input: CallCounts, audioBytes: number): CallCounts {
   return { ...input, output_tokens: tokens, audio_output_tokens: tokens };
 }
 
-function parse(text: string): unknown {
+function parseOrReject(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw invalidAnswer();
+    throw createInvalidAnswerFailure();
   }
 }

@@ -1,4 +1,4 @@
-import { endWhole, requestWholeAnswer, settleFailure } from "../answers/answer-call.ts";
+import { requestWholeAnswer, settleFailure, settleWholeAnswer } from "../answers/answer-call.ts";
 import { platformHeaders } from "../answers/platform-headers.ts";
 import type { Gateway } from "../calls/gateway.ts";
 import type { AdmittedCall, Surface } from "../calls/surface.ts";
@@ -46,7 +46,7 @@ async function speak(gateway: Gateway, call: AdmittedCall<Speech>): Promise<Resp
   const { answer, read: speech } = await requestWholeAnswer(gateway, call, (whole) =>
     readGeminiSpeech(whole, { inputEstimate, usageLimits: call.usageLimits }),
   );
-  return speechResponse(call, speech, endWhole(call, answer, { use: speech.use }));
+  return speechResponse(call, speech, settleWholeAnswer(call, answer, { use: speech.use }));
 }
 
 function speechResponse(

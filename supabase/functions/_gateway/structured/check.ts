@@ -10,7 +10,7 @@ export type Matcher = (text: string, effort: Effort) => boolean;
 /**
  * The location of a keyword in a schema, and functions that compile the keyword's subschemas, references and patterns.
  */
-export type Place = {
+export type KeywordContext = {
   schema: Record<string, unknown>;
   /** JSON Pointer of the keyword. */
   pointer: string;

@@ -1,10 +1,10 @@
 import { isObject } from "../../_shared/json.ts";
-import { type Check, Effort, type Place, UnsupportedSchema } from "./check.ts";
+import { type Check, Effort, type KeywordContext, UnsupportedSchema } from "./check.ts";
 import { type Checks, keywords } from "./keywords.ts";
 import { createPatterns } from "./pattern.ts";
 
 /** Standard keywords that are not supported. Ignoring them would check a different schema. */
-const beyond = [
+const unsupportedKeywords = [
   "$dynamicRef",
   "$dynamicAnchor",
   "$recursiveRef",
@@ -42,9 +42,9 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
     known.set(schema, check);
     for (const [keyword, given] of Object.entries(schema)) {
       const at = `${pointer}/${keyword}`;
-      if (beyond.includes(keyword)) throw new UnsupportedSchema(`${at} is not supported.`);
+      if (unsupportedKeywords.includes(keyword)) throw new UnsupportedSchema(`${at} is not supported.`);
       if (!Object.hasOwn(keywords, keyword)) continue;
-      const place: Place = { schema, pointer: at, compile, resolve, compilePattern };
+      const place: KeywordContext = { schema, pointer: at, compile, resolve, compilePattern };
       const made = keywords[keyword as keyof Checks](given, place);
       if (made) checks.push(made);
     }
@@ -52,7 +52,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
   }
 
   function resolve(reference: string, pointer: string): Check {
-    return compile(find(root, reference, pointer), reference);
+    return compile(resolveReference(root, reference, pointer), reference);
   }
 
   const check = compileWithinStack(() => compile(root, "#"));
@@ -68,7 +68,7 @@ export function compileSchema(root: unknown): (value: unknown) => boolean | unde
 }
 
 /** Returns the subschema that a reference points to (RFC 6901, 6). */
-function find(root: unknown, reference: string, pointer: string): unknown {
+function resolveReference(root: unknown, reference: string, pointer: string): unknown {
   if (!/^#(?:\/|$)/.test(reference)) throw new UnsupportedSchema(`${pointer} leads out of the schema.`);
   let target: unknown = root;
   for (const token of reference.split("/").slice(1)) {

@@ -1,12 +1,12 @@
 import { isObject } from "../../_shared/json.ts";
-import { canonical } from "./canonical.ts";
-import { type Check, type Place, UnsupportedSchema } from "./check.ts";
+import { canonicalize } from "./canonical.ts";
+import { type Check, type KeywordContext, UnsupportedSchema } from "./check.ts";
 
 /**
  * Creates a keyword's check, or returns undefined if the keyword has no effect of its own.
  * @throws UnsupportedSchema for an invalid value
  */
-type Make = (given: unknown, place: Place) => Check | undefined;
+type Make = (given: unknown, place: KeywordContext) => Check | undefined;
 export type Checks = typeof keywords;
 
 const typeChecks: Record<string, (value: unknown) => boolean> = {
@@ -23,19 +23,19 @@ const typeChecks: Record<string, (value: unknown) => boolean> = {
 export const keywords = {
   // Keywords that apply schemas to the value itself, not to its members.
   $ref(given, { resolve, pointer }) {
-    const target = resolve(text(given, pointer), pointer);
+    const target = resolve(requireText(given, pointer), pointer);
     return (value, effort) => effort.descend(target, value);
   },
   allOf(given, place) {
-    const all = schemas(given, place);
+    const all = compileSchemas(given, place);
     return (value, effort) => all.every((each) => each(value, effort));
   },
   anyOf(given, place) {
-    const any = schemas(given, place);
+    const any = compileSchemas(given, place);
     return (value, effort) => any.some((each) => each(value, effort));
   },
   oneOf(given, place) {
-    const one = schemas(given, place);
+    const one = compileSchemas(given, place);
     return (value, effort) => one.filter((each) => each(value, effort)).length === 1;
   },
   not(given, { compile, pointer }) {
@@ -50,11 +50,11 @@ export const keywords = {
     return (value, effort) => (condition(value, effort) ? met : unmet)(value, effort);
   },
   // biome-ignore lint/suspicious/noThenProperty: the keyword's name
-  then: nested,
-  else: nested,
+  then: validateSubschema,
+  else: validateSubschema,
   dependentSchemas(given, place) {
-    const dependent = [...schemaMap(given, place)];
-    return ofObjects((value, effort) =>
+    const dependent = [...compileSchemaMap(given, place)];
+    return createObjectCheck((value, effort) =>
       dependent.every(([name, check]) => !Object.hasOwn(value, name) || check(value, effort)),
     );
   },
@@ -63,46 +63,46 @@ export const keywords = {
   type(given, { pointer }) {
     const names = Array.isArray(given) ? given : [given];
     const checks = names.map((name) => (Object.hasOwn(typeChecks, name) ? typeChecks[name] : undefined));
-    if (checks.length === 0 || !checks.every((check) => check !== undefined)) throw unsupported(pointer);
+    if (checks.length === 0 || !checks.every((check) => check !== undefined)) throw createValueError(pointer);
     return (value) => checks.some((check) => check(value));
   },
   enum(given, { pointer }) {
-    const allowed = new Set(list(given, pointer).map((each) => canonical(each)));
-    return (value, effort) => allowed.has(canonical(value, effort));
+    const allowed = new Set(requireList(given, pointer).map((each) => canonicalize(each)));
+    return (value, effort) => allowed.has(canonicalize(value, effort));
   },
   const(given) {
-    const wanted = canonical(given);
-    return (value, effort) => canonical(value, effort) === wanted;
+    const wanted = canonicalize(given);
+    return (value, effort) => canonicalize(value, effort) === wanted;
   },
 
   // Keywords for numbers.
-  minimum: bound((value, limit) => value >= limit),
-  maximum: bound((value, limit) => value <= limit),
-  exclusiveMinimum: bound((value, limit) => value > limit),
-  exclusiveMaximum: bound((value, limit) => value < limit),
+  minimum: createNumberCheck((value, limit) => value >= limit),
+  maximum: createNumberCheck((value, limit) => value <= limit),
+  exclusiveMinimum: createNumberCheck((value, limit) => value > limit),
+  exclusiveMaximum: createNumberCheck((value, limit) => value < limit),
   multipleOf(given, { pointer }) {
-    if (typeof given !== "number" || given <= 0) throw unsupported(pointer);
+    if (typeof given !== "number" || given <= 0) throw createValueError(pointer);
     return (value) => typeof value !== "number" || isMultiple(value, given);
   },
 
   // Keywords for strings. Length is counted in characters.
-  minLength: size(lengthOf, (length, limit) => length >= limit),
-  maxLength: size(lengthOf, (length, limit) => length <= limit),
+  minLength: createSizeCheck(countCharacters, (length, limit) => length >= limit),
+  maxLength: createSizeCheck(countCharacters, (length, limit) => length <= limit),
   pattern(given, { pointer, compilePattern }) {
-    const matches = compilePattern(text(given, pointer), pointer);
+    const matches = compilePattern(requireText(given, pointer), pointer);
     return (value, effort) => typeof value !== "string" || matches(value, effort);
   },
 
   // Keywords for arrays.
-  minItems: size(itemsOf, (items, limit) => items >= limit),
-  maxItems: size(itemsOf, (items, limit) => items <= limit),
+  minItems: createSizeCheck(countItems, (items, limit) => items >= limit),
+  maxItems: createSizeCheck(countItems, (items, limit) => items <= limit),
   uniqueItems(given, { pointer }) {
-    if (typeof given !== "boolean") throw unsupported(pointer);
+    if (typeof given !== "boolean") throw createValueError(pointer);
     return (value, effort) =>
-      !given || !Array.isArray(value) || new Set(value.map((each) => canonical(each, effort))).size === value.length;
+      !given || !Array.isArray(value) || new Set(value.map((each) => canonicalize(each, effort))).size === value.length;
   },
   prefixItems(given, place) {
-    const first = schemas(given, place);
+    const first = compileSchemas(given, place);
     return (value, effort) =>
       !Array.isArray(value) || value.slice(0, first.length).every((each, at) => first[at]?.(each, effort));
   },
@@ -125,14 +125,14 @@ export const keywords = {
 
   // Keywords for objects.
   properties(given, place) {
-    const named = schemaMap(given, place);
-    return ofObjects((value, effort) =>
+    const named = compileSchemaMap(given, place);
+    return createObjectCheck((value, effort) =>
       Object.entries(value).every(([name, each]) => named.get(name)?.(each, effort) ?? true),
     );
   },
   patternProperties(given, place) {
-    const matching = patternMap(given, place);
-    return ofObjects((value, effort) =>
+    const matching = compilePatternMap(given, place);
+    return createObjectCheck((value, effort) =>
       Object.entries(value).every(([name, each]) =>
         matching.every(({ matches, check }) => !matches(name, effort) || check(each, effort)),
       ),
@@ -143,8 +143,8 @@ export const keywords = {
     const other = place.compile(given, pointer);
     const named = new Set(Object.keys(isObject(schema.properties) ? schema.properties : {}));
     const patternPlace = { ...place, pointer: pointer.replace(/[^/]*$/, "patternProperties") };
-    const matching = patternMap(schema.patternProperties ?? {}, patternPlace);
-    return ofObjects((value, effort) =>
+    const matching = compilePatternMap(schema.patternProperties ?? {}, patternPlace);
+    return createObjectCheck((value, effort) =>
       Object.entries(value).every(
         ([name, each]) =>
           named.has(name) || matching.some(({ matches }) => matches(name, effort)) || other(each, effort),
@@ -153,58 +153,61 @@ export const keywords = {
   },
   propertyNames(given, { compile, pointer }) {
     const check = compile(given, pointer);
-    return ofObjects((value, effort) => Object.keys(value).every((name) => check(name, effort)));
+    return createObjectCheck((value, effort) => Object.keys(value).every((name) => check(name, effort)));
   },
   required(given, { pointer }) {
-    const names = list(given, pointer).map((name) => text(name, pointer));
-    return ofObjects((value, effort) => {
+    const names = requireList(given, pointer).map((name) => requireText(name, pointer));
+    return createObjectCheck((value, effort) => {
       effort.spend(names.length);
       return names.every((name) => Object.hasOwn(value, name));
     });
   },
   dependentRequired(given, { pointer }) {
-    if (!isObject(given)) throw unsupported(pointer);
+    if (!isObject(given)) throw createValueError(pointer);
     const dependent = Object.entries(given).map(
-      ([name, others]) => [name, list(others, pointer).map((other) => text(other, pointer))] as const,
+      ([name, others]) => [name, requireList(others, pointer).map((other) => requireText(other, pointer))] as const,
     );
-    return ofObjects((value, effort) => {
+    return createObjectCheck((value, effort) => {
       effort.spend(dependent.length);
       return dependent.every(
         ([name, others]) => !Object.hasOwn(value, name) || others.every((other) => Object.hasOwn(value, other)),
       );
     });
   },
-  minProperties: size(propertiesOf, (count, limit) => count >= limit),
-  maxProperties: size(propertiesOf, (count, limit) => count <= limit),
+  minProperties: createSizeCheck(propertiesOf, (count, limit) => count >= limit),
+  maxProperties: createSizeCheck(propertiesOf, (count, limit) => count <= limit),
 
   // Subschemas that apply only where a reference points to them.
-  $defs: definitions,
-  definitions,
+  $defs: compileDefinitions,
+  definitions: compileDefinitions,
 } satisfies Record<string, Make>;
 
-function definitions(given: unknown, place: Place): undefined {
-  schemaMap(given, place);
+function compileDefinitions(given: unknown, place: KeywordContext): undefined {
+  compileSchemaMap(given, place);
 }
 
 /** Compiles `then` and `else` only to validate them. They have no effect without `if`. */
-function nested(given: unknown, { compile, pointer }: Place): undefined {
+function validateSubschema(given: unknown, { compile, pointer }: KeywordContext): undefined {
   compile(given, pointer);
 }
 
-function countOnly(given: unknown, { pointer }: Place): undefined {
-  count(given, pointer);
+function countOnly(given: unknown, { pointer }: KeywordContext): undefined {
+  requireCount(given, pointer);
 }
 
-function bound(holds: (value: number, limit: number) => boolean): Make {
+function createNumberCheck(holds: (value: number, limit: number) => boolean): Make {
   return (given, { pointer }) => {
-    if (typeof given !== "number") throw unsupported(pointer);
+    if (typeof given !== "number") throw createValueError(pointer);
     return (value) => typeof value !== "number" || holds(value, given);
   };
 }
 
-function size(measure: (value: unknown) => number | undefined, holds: (size: number, limit: number) => boolean): Make {
+function createSizeCheck(
+  measure: (value: unknown) => number | undefined,
+  holds: (size: number, limit: number) => boolean,
+): Make {
   return (given, { pointer }) => {
-    const limit = count(given, pointer);
+    const limit = requireCount(given, pointer);
     return (value, effort) => {
       const measured = measure(value);
       if (measured === undefined) return true;
@@ -214,14 +217,14 @@ function size(measure: (value: unknown) => number | undefined, holds: (size: num
   };
 }
 
-function lengthOf(value: unknown): number | undefined {
+function countCharacters(value: unknown): number | undefined {
   if (typeof value !== "string") return undefined;
   let length = 0;
   for (const _ of value) length += 1;
   return length;
 }
 
-function itemsOf(value: unknown): number | undefined {
+function countItems(value: unknown): number | undefined {
   return Array.isArray(value) ? value.length : undefined;
 }
 
@@ -235,7 +238,7 @@ function isMultiple(value: number, of: number): boolean {
   return Number.isFinite(times) && Math.abs(times - Math.round(times)) <= 1e-9 * Math.max(1, Math.abs(times));
 }
 
-function ofObjects(check: (value: Record<string, unknown>, effort: Parameters<Check>[1]) => boolean): Check {
+function createObjectCheck(check: (value: Record<string, unknown>, effort: Parameters<Check>[1]) => boolean): Check {
   return (value, effort) => {
     if (!isObject(value)) return true;
     effort.spend(Object.keys(value).length / 2);
@@ -243,39 +246,39 @@ function ofObjects(check: (value: Record<string, unknown>, effort: Parameters<Ch
   };
 }
 
-function schemas(given: unknown, { compile, pointer }: Place): Check[] {
-  const all = list(given, pointer);
-  if (all.length === 0) throw unsupported(pointer);
+function compileSchemas(given: unknown, { compile, pointer }: KeywordContext): Check[] {
+  const all = requireList(given, pointer);
+  if (all.length === 0) throw createValueError(pointer);
   return all.map((each, index) => compile(each, `${pointer}/${index}`));
 }
 
-function schemaMap(given: unknown, { compile, pointer }: Place): Map<string, Check> {
-  if (!isObject(given)) throw unsupported(pointer);
+function compileSchemaMap(given: unknown, { compile, pointer }: KeywordContext): Map<string, Check> {
+  if (!isObject(given)) throw createValueError(pointer);
   return new Map(Object.entries(given).map(([name, each]) => [name, compile(each, `${pointer}/${name}`)]));
 }
 
-function patternMap(given: unknown, place: Place) {
-  return [...schemaMap(given, place)].map(([name, check]) => ({
+function compilePatternMap(given: unknown, place: KeywordContext) {
+  return [...compileSchemaMap(given, place)].map(([name, check]) => ({
     matches: place.compilePattern(name, place.pointer),
     check,
   }));
 }
 
-function list(given: unknown, pointer: string): unknown[] {
-  if (!Array.isArray(given)) throw unsupported(pointer);
+function requireList(given: unknown, pointer: string): unknown[] {
+  if (!Array.isArray(given)) throw createValueError(pointer);
   return given;
 }
 
-function text(given: unknown, pointer: string): string {
-  if (typeof given !== "string") throw unsupported(pointer);
+function requireText(given: unknown, pointer: string): string {
+  if (typeof given !== "string") throw createValueError(pointer);
   return given;
 }
 
-function count(given: unknown, pointer: string): number {
-  if (typeof given !== "number" || !Number.isInteger(given) || given < 0) throw unsupported(pointer);
+function requireCount(given: unknown, pointer: string): number {
+  if (typeof given !== "number" || !Number.isInteger(given) || given < 0) throw createValueError(pointer);
   return given;
 }
 
-function unsupported(pointer: string): UnsupportedSchema {
+function createValueError(pointer: string): UnsupportedSchema {
   return new UnsupportedSchema(`${pointer} cannot have this value.`);
 }

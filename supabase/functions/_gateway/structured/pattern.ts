@@ -19,7 +19,7 @@ export function createPatterns(): (pattern: string, pointer: string) => Matcher 
   return (pattern, pointer) => {
     const before = known.get(pattern);
     if (before) return before;
-    weight += weigh(pattern);
+    weight += estimatePatternWeight(pattern);
     if (weight > maxWeight) throw new UnsupportedSchema(`${pointer} is one regular expression too many, or too large.`);
     const matcher = compile(pattern, pointer);
     known.set(pattern, matcher);
@@ -31,7 +31,7 @@ export function createPatterns(): (pattern: string, pointer: string) => Matcher 
  * Estimates a pattern's length with counted repetitions written out. Multiplies the largest repetition of a group by
  * the largest other repetition, because a group may contain other repetitions.
  */
-function weigh(pattern: string): number {
+function estimatePatternWeight(pattern: string): number {
   let [single, group] = [1, 1];
   for (const [, closing, min, max] of pattern.matchAll(/(\)?)\{(\d+)(?:,(\d*))?\}/g)) {
     const times = Math.max(Number(min), Number(max ?? 0));

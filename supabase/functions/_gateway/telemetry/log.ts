@@ -1,4 +1,4 @@
-import { unitPrices } from "../../_shared/money.ts";
+import { findUnitPrices } from "../../_shared/money.ts";
 import type { EndedRequest } from "../http/router.ts";
 import type { EndedRun } from "../runs/ended-run.ts";
 
@@ -30,7 +30,7 @@ export function runLine(ended: EndedRun): string {
   const { run, outcome } = ended;
   const { input_tokens = 0, output_tokens = 0, served_tier } = outcome;
   const route = run.routes.find(({ position }) => position === outcome.route);
-  const prices = route && unitPrices(route, { inputTokens: input_tokens, servedTier: served_tier });
+  const prices = route && findUnitPrices(route, { inputTokens: input_tokens, servedTier: served_tier });
   return JSON.stringify({
     level: needsAttention(ended) ? "warn" : "info",
     event: "run",

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { unitPrices } from "../../_shared/money.ts";
+import { findUnitPrices } from "../../_shared/money.ts";
 import type { EndedRun, TracedStep } from "../runs/ended-run.ts";
 
 type Value = string | number | boolean | undefined;
@@ -28,7 +28,7 @@ const operations: Record<string, string> = { embeddings: "embeddings", speech: "
  * `platform.trace_id`.
  * @param epochMs when the gateway's clock was 0, in milliseconds since 1970
  */
-export function spansOf(ended: EndedRun, epochMs: number): Span[] {
+export function createSpans(ended: EndedRun, epochMs: number): Span[] {
   const traceId = ended.run.run_id.replaceAll("-", "");
   const root = newSpanId();
   const nano = (at: number) => `${Math.round((epochMs + at) * 1_000)}000`;
@@ -42,12 +42,12 @@ export function spansOf(ended: EndedRun, epochMs: number): Span[] {
     startTimeUnixNano: nano(startedAt),
     endTimeUnixNano: nano(endedAt),
     ...rest,
-    attributes: attributesOf(rest.attributes),
+    attributes: formatAttributes(rest.attributes),
   });
   const steps = ended.steps.map((step) => ({
     ...(step.type === "tool"
       ? span(`execute_tool ${step.name}`, step, toolSpan(step))
-      : span(`${operationOf(ended)} ${ended.run.model}`, step, modelSpan(ended, step))),
+      : span(`${getOperationName(ended)} ${ended.run.model}`, step, modelSpan(ended, step))),
     spanId: newSpanId(),
     parentSpanId: root,
   }));
@@ -78,13 +78,13 @@ function modelSpan(ended: EndedRun, { attempt, usage, servedTier, status }: Trac
   const { run, request, outcome } = ended;
   const succeeded = status === "succeeded";
   const route = run.routes.find(({ position }) => position === attempt?.route);
-  const prices = route && unitPrices(route, { inputTokens: usage?.input_tokens ?? 0, servedTier });
+  const prices = route && findUnitPrices(route, { inputTokens: usage?.input_tokens ?? 0, servedTier });
   const failure = attempt?.failure ?? (status === "aborted" ? "cancelled" : (outcome.error_code ?? "provider_error"));
   return {
     kind: kinds.client,
     status: { code: succeeded ? statuses.unset : statuses.error },
     attributes: {
-      "gen_ai.operation.name": operationOf(ended),
+      "gen_ai.operation.name": getOperationName(ended),
       "gen_ai.provider.name": attempt?.provider,
       "gen_ai.request.model": attempt?.model ?? run.model,
       "gen_ai.request.max_tokens": request.outputLimit || undefined,
@@ -120,11 +120,11 @@ function toolSpan({ name, status }: TracedStep) {
   };
 }
 
-function operationOf({ path }: EndedRun): string {
+function getOperationName({ path }: EndedRun): string {
   return operations[path.split("/").at(-1) ?? ""] ?? "chat";
 }
 
-function attributesOf(values: Record<string, Value>): Attribute[] {
+function formatAttributes(values: Record<string, Value>): Attribute[] {
   return Object.entries(values).flatMap(([key, value]) =>
     value === undefined ? [] : [{ key, value: anyValue(value) }],
   );

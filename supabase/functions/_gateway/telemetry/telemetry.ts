@@ -2,7 +2,7 @@ import type { EndedRequest } from "../http/router.ts";
 import type { EndedRun } from "../runs/ended-run.ts";
 import { createExporter, type ExporterSettings } from "./exporter.ts";
 import { needsAttention, requestLine, runLine } from "./log.ts";
-import { spansOf } from "./spans.ts";
+import { createSpans } from "./spans.ts";
 
 /** Receives ended calls and runs. Environment variables decide which are logged and traced. */
 export type Telemetry = {
@@ -31,7 +31,7 @@ export function createTelemetry(
     request: log ? (request) => options.write(requestLine(request)) : undefined,
     run(run) {
       if (log || needsAttention(run)) options.write(runLine(run));
-      exporter?.add(spansOf(run, options.epochMs));
+      exporter?.add(createSpans(run, options.epochMs));
     },
     flush: async () => exporter?.flush(),
   };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { unsupported } from "../http/parse-body.ts";
+import { createUnsupportedError } from "../http/parse-body.ts";
 
 /**
  * OpenAI's tools that run at a provider or a client and have no price here (the type `Tool` of openai-node,
@@ -70,7 +70,7 @@ export const hostedOrClientTool = z.looseObject({
   execution: z.enum(["server", "client"]).optional(),
 });
 
-export const toolChoiceCure = "Name a function or custom tool of your own.";
+export const toolChoiceAdvice = "Name a function or custom tool of your own.";
 
 type Tool = string | { type: string; execution?: unknown };
 type ToolFields = {
@@ -87,7 +87,9 @@ function isHosted(tool: Tool): tool is Exclude<Tool, string> {
 }
 
 /** Returns the tools that are kept, and the types of the hosted tools that were left out. */
-export function withoutHosted<Listed extends Tool>(tools: readonly Listed[]): { tools: Listed[]; ignored: string[] } {
+export function removeHostedTools<Listed extends Tool>(
+  tools: readonly Listed[],
+): { tools: Listed[]; ignored: string[] } {
   const ignored = tools.flatMap((tool) => (isHosted(tool) ? [tool.type] : []));
   return { tools: tools.filter((tool) => !isHosted(tool)), ignored };
 }
@@ -106,11 +108,12 @@ export function leaveOutHostedTools<Fields extends ToolFields>(
   { hasOthers = false } = {},
 ): { body: Fields; ignored: string[] } {
   const { tool_choice: choice, platform: { tools: serverTools = [] } = {} } = body;
-  const { tools, ignored } = withoutHosted(body.tools ?? []);
-  if (allowed?.some(({ type }) => hostedTypes.has(type))) throw unsupported("tool_choice", toolChoiceCure);
+  const { tools, ignored } = removeHostedTools(body.tools ?? []);
+  if (allowed?.some(({ type }) => hostedTypes.has(type))) throw createUnsupportedError("tool_choice", toolChoiceAdvice);
   if (ignored.length === 0 && (tools.length > 0 || body.tools === undefined)) return { body, ignored };
   if (tools.length > 0 || serverTools.length > 0 || hasOthers) return { body: { ...body, tools }, ignored };
-  if (choice !== undefined && choice !== "auto" && choice !== "none") throw unsupported("tool_choice", toolChoiceCure);
+  if (choice !== undefined && choice !== "auto" && choice !== "none")
+    throw createUnsupportedError("tool_choice", toolChoiceAdvice);
   const { tools: _, tool_choice, parallel_tool_calls, ...others } = body;
   return { body: others as Fields, ignored };
 }

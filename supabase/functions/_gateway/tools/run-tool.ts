@@ -26,22 +26,22 @@ export function runTool(
   context: ToolContext,
 ): { succeeded: boolean; content: string } {
   const { name } = call;
-  if (!isServerTool(name) || !call.offered.includes(name)) return failed("This tool does not exist.");
+  if (!isServerTool(name) || !call.offered.includes(name)) return createFailure("This tool does not exist.");
   const { input, run } = tools[name];
   try {
     const parsed = input.safeParse(JSON.parse(call.arguments || "{}"));
-    if (!parsed.success) return failed("The arguments are not what the tool takes.");
+    if (!parsed.success) return createFailure("The arguments are not what the tool takes.");
     return {
       succeeded: true,
       content: JSON.stringify((run as (...values: unknown[]) => object)(parsed.data, context)),
     };
   } catch (error) {
-    return failed(
+    return createFailure(
       error instanceof SyntaxError ? "The arguments are not valid JSON." : String((error as Error).message),
     );
   }
 }
 
-function failed(error: string): { succeeded: false; content: string } {
+function createFailure(error: string): { succeeded: false; content: string } {
   return { succeeded: false, content: JSON.stringify({ error }) };
 }

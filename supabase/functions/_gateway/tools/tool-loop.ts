@@ -1,17 +1,17 @@
 import type { TokenCounts } from "../../_shared/money.ts";
 import {
-  answerFailure,
-  endWhole,
   estimateUse,
   relayResponse,
   requestStream,
   requestWholeAnswer,
+  respondToFailure,
+  settleWholeAnswer,
   wholeResponse,
 } from "../answers/answer-call.ts";
 import type { AnswerFormat } from "../answers/answer-format.ts";
 import type { StreamReader } from "../answers/stream-reader.ts";
 import type { StreamStep } from "../answers/stream-step.ts";
-import { readWholeAnswer, withPlatform } from "../answers/whole-answer.ts";
+import { addPlatform, readWholeAnswer } from "../answers/whole-answer.ts";
 import type { Gateway } from "../calls/gateway.ts";
 import type { AdmittedCall } from "../calls/surface.ts";
 import { ClientLeft } from "../providers/provider-failure.ts";
@@ -71,7 +71,7 @@ export async function answerWithTools<Parsed extends ParsedRequest>(
       ? await relaySteps(gateway, call, { loop, dialect })
       : await answerWhole(gateway, call, { loop, dialect });
   } catch (error) {
-    return answerFailure(error, loop.current());
+    return respondToFailure(error, loop.current());
   }
 }
 
@@ -165,9 +165,9 @@ async function answerWhole<Parsed extends ParsedRequest>(
       const before = { answers, usage: call.open.totalUsage() };
       const text = (platform: Record<string, unknown>) =>
         loop.isFirst() && turn.toolCalls.length === 0
-          ? withPlatform(read, platform)
+          ? addPlatform(read, platform)
           : JSON.stringify({ ...dialect.wholeAnswer(read.value, before), platform });
-      const platform = endWhole(call, answer, { use: read.use, answer: { texts: read.texts, text } });
+      const platform = settleWholeAnswer(call, answer, { use: read.use, answer: { texts: read.texts, text } });
       return wholeResponse(call, { text: text(platform), platform });
     }
     answers.push(read.value);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { GatewayError } from "../http/errors.ts";
-import { nullIsAbsent } from "../http/parse-body.ts";
+import { treatNullAsAbsent } from "../http/parse-body.ts";
 import { isServerTool, type ServerToolName } from "./run-tool.ts";
 
 const maxSteps = z.number().int().min(1).max(8);
@@ -10,7 +10,7 @@ const toolName = z.string().max(64);
 /** The request fields that configure server tools. A request can also name server tools as strings in `tools`. */
 export const toolLoopFields = {
   max_steps: maxSteps.optional(),
-  platform: nullIsAbsent(
+  platform: treatNullAsAbsent(
     z.strictObject({ max_steps: maxSteps.optional(), tools: z.array(toolName).max(128).optional() }),
   ).optional(),
 };

@@ -8,7 +8,7 @@ import type { StatedCounts } from "./stated-counts.ts";
 export type HourWrites = "all" | "some";
 
 /** The members of messages, tools and blocks that may contain further blocks. */
-const holders = ["content", "source", "output"] as const;
+const blockMembers = ["content", "source", "output"] as const;
 
 /**
  * Finds which of a request's cache markers ask for an hour
@@ -21,7 +21,7 @@ export function readHourWrites(blocks: unknown): HourWrites | undefined {
     if (Array.isArray(value)) value.forEach(visit);
     if (!isObject(value)) return;
     if (isObject(value.cache_control)) markers.push(value.cache_control.ttl === "1h");
-    for (const name of holders) visit(value[name]);
+    for (const name of blockMembers) visit(value[name]);
   }
   visit(blocks);
   if (!markers.includes(true)) return undefined;

@@ -4,7 +4,7 @@ import { readChat } from "../chat/request.ts";
 import { readMessages } from "../messages/request.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { readResponses } from "../responses/request.ts";
-import { documentTokens } from "./documents.ts";
+import { estimateDocumentTokens } from "./documents.ts";
 import { buildPdf } from "./pdf-fixtures.ts";
 
 const scan = buildPdf({ pages: 1, pictureBytes: 786_000 }).toString("base64");
@@ -19,7 +19,7 @@ describe("documentTokens", () => {
     ["five pages of text", 5, 11_631],
     ["ten pages of text", 10, 23_236],
   ])("estimates %s to within a factor of two, and reserves at least its tokens", ([, pages, tokens]) => {
-    const { estimate, maximum, isMeasured } = documentTokens([buildPdf({ pages }).toString("base64")]);
+    const { estimate, maximum, isMeasured } = estimateDocumentTokens([buildPdf({ pages }).toString("base64")]);
     expect(isMeasured).toBe(true);
     expect(estimate / tokens).toBeGreaterThan(0.5);
     expect(estimate / tokens).toBeLessThan(2);
@@ -30,30 +30,38 @@ describe("documentTokens", () => {
     const pdf = buildPdf({ pages: 3 }).toString("base64");
     const counted = { estimate: 6_000, maximum: 23_352, isMeasured: true };
     for (const data of [pdf, dataUrl("application/pdf", pdf), pdf.replace(/.{76}/g, "$&\r\n")]) {
-      expect(documentTokens([data])).toEqual(counted);
+      expect(estimateDocumentTokens([data])).toEqual(counted);
     }
   });
 
   test("takes a PDF whose pages can't be counted as the most pages of its size, and marks it", () => {
     const broken = (bytes: number) => Buffer.concat([Buffer.from("%PDF-1.7\n"), Buffer.alloc(bytes - 9, 0xff)]);
-    const of = (bytes: number) => documentTokens([broken(bytes).toString("base64")]);
+    const of = (bytes: number) => estimateDocumentTokens([broken(bytes).toString("base64")]);
     expect(of(1_200)).toEqual({ estimate: 2_000, maximum: 6 * 7_784, isMeasured: false });
     expect(of(786_000)).toEqual({ estimate: 16 * 2_000, maximum: 1_000 * 7_784, isMeasured: false });
   });
 
   test("counts a text file by its text, and any other file by its bytes", () => {
     const text = Buffer.from("x".repeat(1_200)).toString("base64");
-    expect(documentTokens([dataUrl("text/plain", text)])).toEqual({ estimate: 300, maximum: 400, isMeasured: true });
-    expect(documentTokens([text])).toEqual({ estimate: 300, maximum: 400, isMeasured: true });
-    expect(documentTokens(["data:text/plain,hello%20you"])).toEqual({ estimate: 3, maximum: 4, isMeasured: true });
+    expect(estimateDocumentTokens([dataUrl("text/plain", text)])).toEqual({
+      estimate: 300,
+      maximum: 400,
+      isMeasured: true,
+    });
+    expect(estimateDocumentTokens([text])).toEqual({ estimate: 300, maximum: 400, isMeasured: true });
+    expect(estimateDocumentTokens(["data:text/plain,hello%20you"])).toEqual({
+      estimate: 3,
+      maximum: 4,
+      isMeasured: true,
+    });
     const workbook = Buffer.concat([Buffer.from("PK\x03\x04\x14\0"), Buffer.alloc(1_194)]).toString("base64");
-    expect(documentTokens([workbook])).toEqual({ estimate: 300, maximum: 1_200, isMeasured: false });
+    expect(estimateDocumentTokens([workbook])).toEqual({ estimate: 300, maximum: 1_200, isMeasured: false });
   });
 
   test("adds up the documents of a request", () => {
     const pdf = buildPdf({ pages: 2 }).toString("base64");
-    expect(documentTokens([pdf, pdf])).toEqual({ estimate: 8_000, maximum: 31_136, isMeasured: true });
-    expect(documentTokens([])).toEqual({ estimate: 0, maximum: 0, isMeasured: true });
+    expect(estimateDocumentTokens([pdf, pdf])).toEqual({ estimate: 8_000, maximum: 31_136, isMeasured: true });
+    expect(estimateDocumentTokens([])).toEqual({ estimate: 0, maximum: 0, isMeasured: true });
   });
 });
 

@@ -16,7 +16,7 @@ export type DocumentTokens = { estimate: number; maximum: number; isMeasured: bo
  * (https://platform.claude.com/docs/en/build-with-claude/vision). Measured pages have 1,600 (scanned) to 2,481 tokens
  * (https://huggingface.co/datasets/JOHNISKING/pdf-token-cost). OpenAI's and Gemini's pages have fewer.
  */
-const page = { estimate: 2_000, maximum: 7_784 } as const;
+const tokensPerPage = { estimate: 2_000, maximum: 7_784 } as const;
 /**
  * The most pages of a request that a provider accepts, which is Gemini's limit
  * (https://ai.google.dev/gemini-api/docs/document-processing). Anthropic accepts up to 600.
@@ -26,13 +26,13 @@ const maxPages = 1_000;
 const pageBytes = { min: 200, usual: 50_000 } as const;
 
 /** How many bytes of a request's documents are read, unpacked and searched to count their pages. */
-const readBytes = 4 * 1024 * 1024;
+const maxReadBytes = 4 * 1024 * 1024;
 /** How much of a document is read to recognize its format, in bytes. */
 const headBytes = 1_024;
 
 /** Returns the tokens of a request's documents, each of which is base64 or a data URL. */
-export function documentTokens(documents: readonly string[]): DocumentTokens {
-  const budget = { left: readBytes };
+export function estimateDocumentTokens(documents: readonly string[]): DocumentTokens {
+  const budget = { left: maxReadBytes };
   const counted = documents.map((document) => tokensOf(document, budget));
   return {
     estimate: counted.reduce((sum, { estimate }) => sum + estimate, 0),
@@ -52,7 +52,11 @@ function tokensOf(data: string, budget: ReadBudget): DocumentTokens {
     const pages = countPdfPages(base64, budget);
     const maxCount = Math.min(pages ?? Math.ceil(bytes / pageBytes.min), maxPages);
     const usualCount = Math.min(pages ?? Math.ceil(bytes / pageBytes.usual), maxPages);
-    return { estimate: usualCount * page.estimate, maximum: maxCount * page.maximum, isMeasured: pages !== undefined };
+    return {
+      estimate: usualCount * tokensPerPage.estimate,
+      maximum: maxCount * tokensPerPage.maximum,
+      isMeasured: pages !== undefined,
+    };
   }
   if (!begin.includes(0)) return textTokens(bytes);
   // Only the text of a packed document is read, and packed text has about one byte for each token.

@@ -4,7 +4,12 @@ import type { CallCounts, UsageLimits, UsageMark } from "./usage.ts";
  * The highest plausible values for one call. The token counts apply only to models without a context window in the
  * catalogue. The database couldn't store much larger values.
  */
-const plausible = { inputTokens: 10_000_000, outputTokens: 1_000_000, feeRequests: 10_000, costUsd: 100_000 } as const;
+const plausibleMaximums = {
+  inputTokens: 10_000_000,
+  outputTokens: 1_000_000,
+  feeRequests: 10_000,
+  costUsd: 100_000,
+} as const;
 
 /**
  * Caps the stated input and output separately at the model's context window. A provider that fetches pages itself may
@@ -18,10 +23,10 @@ export function capToContextWindow(
   const { input_tokens, output_tokens, reasoning_tokens = 0 } = stated;
   // Reasoning is not counted, because some providers don't count it against the limit.
   if (output_tokens - reasoning_tokens > outputLimit * choices) marks.push("above_output_limit");
-  const input = Math.min(input_tokens, contextWindow ?? plausible.inputTokens);
-  const output = Math.min(output_tokens, (contextWindow ?? plausible.outputTokens) * choices);
+  const input = Math.min(input_tokens, contextWindow ?? plausibleMaximums.inputTokens);
+  const output = Math.min(output_tokens, (contextWindow ?? plausibleMaximums.outputTokens) * choices);
   const { fee_requests = 0 } = stated;
-  const fees = Math.min(fee_requests, plausible.feeRequests);
+  const fees = Math.min(fee_requests, plausibleMaximums.feeRequests);
   if (fees < fee_requests) marks.push("implausible");
   if (input < input_tokens || output < output_tokens) {
     marks.push(contextWindow === undefined ? "implausible" : "above_context_window");
@@ -31,7 +36,9 @@ export function capToContextWindow(
 
 /** Drops an implausible cost, so that the counts are charged instead. */
 export function capCost(statedUsd: string | undefined): { statedCostUsd?: string; marks: UsageMark[] } {
-  return Number(statedUsd) > plausible.costUsd ? { marks: ["implausible"] } : { statedCostUsd: statedUsd, marks: [] };
+  return Number(statedUsd) > plausibleMaximums.costUsd
+    ? { marks: ["implausible"] }
+    : { statedCostUsd: statedUsd, marks: [] };
 }
 
 /**

@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { wavHeader } from "../speech/wav.ts";
-import { audioSeconds, imageTokens } from "./media.ts";
+import { estimateAudioSeconds, estimateImageTokens } from "./media.ts";
 
 const base64 = (...parts: Uint8Array[]) => Buffer.concat(parts).toString("base64");
 
 describe("audioSeconds", () => {
-  const wav = (...parts: Uint8Array[]) => audioSeconds({ format: "wav", data: base64(...parts) });
-  const mp3 = (...parts: Uint8Array[]) => audioSeconds({ format: "mp3", data: base64(...parts) });
+  const wav = (...parts: Uint8Array[]) => estimateAudioSeconds({ format: "wav", data: base64(...parts) });
+  const mp3 = (...parts: Uint8Array[]) => estimateAudioSeconds({ format: "mp3", data: base64(...parts) });
 
   test("computes a WAV file's duration from the byte rate in its header", () => {
     expect(wav(wavHeader(240_000), Buffer.alloc(240_000))).toBeCloseTo(5, 2);
@@ -56,31 +56,31 @@ describe("imageTokens", () => {
 
   // https://platform.openai.com/docs/guides/images-vision#calculating-costs
   test("imageTokens returns OpenAI's counts for its own examples", () => {
-    expect(imageTokens(png(1_024, 1_024), "high")).toBe(765);
-    expect(imageTokens(png(2_048, 4_096), "high")).toBe(1_105);
-    expect(imageTokens(png(4_096, 8_192), "low")).toBe(85);
+    expect(estimateImageTokens(png(1_024, 1_024), "high")).toBe(765);
+    expect(estimateImageTokens(png(2_048, 4_096), "high")).toBe(1_105);
+    expect(estimateImageTokens(png(4_096, 8_192), "low")).toBe(85);
   });
 
   test("counts one tile for an image of up to 512 pixels, and never more than ten tiles", () => {
-    expect(imageTokens(png(512, 512))).toBe(255);
-    expect(imageTokens(png(513, 512))).toBe(425);
-    expect(imageTokens(png(1, 100_000))).toBeLessThanOrEqual(1_500);
+    expect(estimateImageTokens(png(512, 512))).toBe(255);
+    expect(estimateImageTokens(png(513, 512))).toBe(425);
+    expect(estimateImageTokens(png(1, 100_000))).toBeLessThanOrEqual(1_500);
   });
 
   test("reads the size of a GIF and a JPEG, and assumes 1,024 pixels for an image of unknown size", () => {
     const gif = Buffer.concat([Buffer.from("GIF89a"), Buffer.from([0, 2, 0, 2]), Buffer.alloc(16)]);
-    expect(imageTokens(`data:image/gif;base64,${gif.toString("base64")}`)).toBe(255);
+    expect(estimateImageTokens(`data:image/gif;base64,${gif.toString("base64")}`)).toBe(255);
     const thumbnail = Buffer.concat([Buffer.from([0xff, 0xe1, 0, 12]), Buffer.alloc(10)]);
     const frame = Buffer.from([0xff, 0xc0, 0, 17, 8, 2, 0, 2, 0, 3, 0, 0, 0, 0, 0, 0]);
     const jpeg = Buffer.concat([Buffer.from([0xff, 0xd8]), thumbnail, frame]);
-    expect(imageTokens(`data:image/jpeg;base64,${jpeg.toString("base64")}`)).toBe(255);
+    expect(estimateImageTokens(`data:image/jpeg;base64,${jpeg.toString("base64")}`)).toBe(255);
     for (const url of [
       "https://example.com/a.png",
       "data:image/png;base64,",
       "data:image/webp;base64,AAAA",
       png(0, 5),
     ]) {
-      expect(imageTokens(url)).toBe(765);
+      expect(estimateImageTokens(url)).toBe(765);
     }
   });
 });

@@ -16,7 +16,7 @@ function base64Bytes(base64: string): number {
  * Returns the length of a base64 audio file in seconds: its bytes divided by the byte rate in its header, or by a
  * typical rate.
  */
-export function audioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
+export function estimateAudioSeconds({ data, format }: { data: string; format: "wav" | "mp3" }): number {
   const isWav = format === "wav";
   const stated = isWav
     ? wavBytesPerSecond(Buffer.from(data.slice(0, wavHeaderCharacters), "base64"))
@@ -63,7 +63,14 @@ type Detail = "auto" | "low" | "high" | "original";
 type Size = { width: number; height: number };
 
 /** https://platform.openai.com/docs/guides/images-vision#calculating-costs */
-const tiles = { base: 85, each: 170, side: 512, longest: 2_048, shortest: 768, longestOriginal: 6_000 } as const;
+const imageTokenRules = {
+  base: 85,
+  each: 170,
+  side: 512,
+  longest: 2_048,
+  shortest: 768,
+  longestOriginal: 6_000,
+} as const;
 const usualImage: Size = { width: 1_024, height: 1_024 };
 /** How much of an image is searched for its dimensions. In a JPEG, they follow the thumbnail. */
 const imageCharacters = 96 * 1_024;
@@ -72,27 +79,32 @@ const imageCharacters = 96 * 1_024;
  * Returns an image's token count: 85 tokens at low detail. At any other detail, adds 170 tokens for each tile of 512 ×
  * 512 pixels in the scaled image. At original detail, the image is scaled to at most 6,000 pixels on its longest side.
  */
-export function imageTokens(url: string, detail: Detail = "auto"): number {
-  if (detail === "low") return tiles.base;
-  const { width, height } = sizeOf(url) ?? usualImage;
+export function estimateImageTokens(url: string, detail: Detail = "auto"): number {
+  if (detail === "low") return imageTokenRules.base;
+  const { width, height } = readImageSize(url) ?? usualImage;
   const isOriginal = detail === "original";
-  const longest = Math.min(1, (isOriginal ? tiles.longestOriginal : tiles.longest) / Math.max(width, height));
-  const scale = isOriginal ? longest : longest * Math.min(1, tiles.shortest / (Math.min(width, height) * longest));
-  const across = Math.ceil((width * scale) / tiles.side);
-  const down = Math.ceil((height * scale) / tiles.side);
-  return tiles.base + tiles.each * across * down;
+  const longest = Math.min(
+    1,
+    (isOriginal ? imageTokenRules.longestOriginal : imageTokenRules.longest) / Math.max(width, height),
+  );
+  const scale = isOriginal
+    ? longest
+    : longest * Math.min(1, imageTokenRules.shortest / (Math.min(width, height) * longest));
+  const across = Math.ceil((width * scale) / imageTokenRules.side);
+  const down = Math.ceil((height * scale) / imageTokenRules.side);
+  return imageTokenRules.base + imageTokenRules.each * across * down;
 }
 
 /**
  * Returns how many high-detail images one image counts as in the reservation. At original detail, OpenAI counts up to
  * 10,000 patches.
  */
-export function reservedImages(detail: Detail = "auto"): number {
+export function countReservedImages(detail: Detail = "auto"): number {
   return detail === "original" ? 7 : 1;
 }
 
 /** Returns the size of a PNG, GIF or JPEG image in a data URL. */
-function sizeOf(url: string): Size | undefined {
+function readImageSize(url: string): Size | undefined {
   const base64 = /^data:image\/[\w.+-]+;base64,/.exec(url)?.[0];
   if (base64 === undefined) return undefined;
   const bytes = Buffer.from(url.slice(base64.length, base64.length + imageCharacters), "base64");

@@ -20,9 +20,9 @@ type PdfFile = {
   spend: (bytes: number) => void;
 };
 /** Where an object is: at an offset of the file, or packed into another object. */
-type Place = { offset: number } | { stream: number };
+type ObjectLocation = { offset: number } | { stream: number };
 /** A cross-reference section: its dictionary, and a lookup of objects. */
-type Section = { dictionary: string; find: (object: number) => Place | undefined };
+type Section = { dictionary: string; find: (object: number) => ObjectLocation | undefined };
 
 /**
  * Counts the pages of a base64 PDF without reading all of it: by its page tree, or by the roots of page trees in its
@@ -31,7 +31,7 @@ type Section = { dictionary: string; find: (object: number) => Place | undefined
  * @returns undefined if the count can't be read
  */
 export function countPdfPages(base64: string, budget: ReadBudget): number | undefined {
-  for (const count of [treePages, absoluteTreePages, visiblePages]) {
+  for (const count of [countTreePages, countAbsoluteTreePages, countVisiblePages]) {
     if (budget.left < 2 * dictionaryBytes) return undefined;
     try {
       const pages = count(openFile(base64, budget));
@@ -90,35 +90,35 @@ const referenceAfter = (text: string, name: string) => {
 };
 
 /** Returns the count of a page tree's node, unless it has more children. */
-function countOf(node: string): number | undefined {
+function readNodeCount(node: string): number | undefined {
   const count = numberAfter(node, "Count");
   const kids = /\/Kids\s*\[([^\]]*)/.exec(node)?.[1]?.match(/\d\s+R/g)?.length ?? 0;
   return count !== undefined && count >= kids ? count : undefined;
 }
 
 /** Returns the count of the page tree's root. Offsets begin at the file's header, which other bytes may precede. */
-function treePages(file: PdfFile): number | undefined {
+function countTreePages(file: PdfFile): number | undefined {
   const begin = Math.max(file.read(0, headBytes).indexOf("%PDF-"), 0);
-  return rootPages({ ...file, read: (from, length) => file.read(begin + from, length), size: file.size - begin });
+  return countRootPages({ ...file, read: (from, length) => file.read(begin + from, length), size: file.size - begin });
 }
 
 /** Returns the count of the page tree's root if offsets begin at the file's first byte, before its header. */
-function absoluteTreePages(file: PdfFile): number | undefined {
-  return file.read(0, headBytes).indexOf("%PDF-") > 0 ? rootPages(file) : undefined;
+function countAbsoluteTreePages(file: PdfFile): number | undefined {
+  return file.read(0, headBytes).indexOf("%PDF-") > 0 ? countRootPages(file) : undefined;
 }
 
 /** Returns the count of the page tree's root, which the cross-reference sections lead to. */
-function rootPages(file: PdfFile): number | undefined {
-  const sections = readSections(file, readStart(file));
+function countRootPages(file: PdfFile): number | undefined {
+  const sections = readSections(file, findCrossReferenceOffset(file));
   const root = sections.map(({ dictionary }) => referenceAfter(dictionary, "Root")).find((each) => each !== undefined);
   const catalog = root === undefined ? undefined : readObject(file, sections, root);
   const tree = catalog === undefined ? undefined : referenceAfter(catalog, "Pages");
   const pages = tree === undefined ? undefined : readObject(file, sections, tree, windowBytes);
-  return pages === undefined ? undefined : countOf(pages);
+  return pages === undefined ? undefined : readNodeCount(pages);
 }
 
 /** Returns the last offset of a cross-reference section, which other bytes may follow. */
-function readStart(file: PdfFile): number {
+function findCrossReferenceOffset(file: PdfFile): number {
   for (const length of [2 * headBytes, windowBytes]) {
     const end = textOf(file.read(file.size - length, length));
     const at = end.lastIndexOf("startxref");
@@ -187,7 +187,7 @@ function readCrossReferenceStream(file: PdfFile, offset: number): Section {
     if (from + rowBytes + Number(isPredicted) > data.length) return undefined;
     if (!isPredicted) return data.subarray(from, from + rowBytes);
     file.spend(from);
-    return predictedRow(data, { row, columns: rowBytes });
+    return undoPredictor(data, { row, columns: rowBytes });
   };
   return {
     dictionary,
@@ -215,7 +215,7 @@ function numberIn(bytes: Uint8Array): number {
 }
 
 /** Undoes the PNG predictors None, Sub and Up, which cross-reference streams use, for one row. */
-function predictedRow(data: Buffer, { row, columns }: { row: number; columns: number }): Uint8Array {
+function undoPredictor(data: Buffer, { row, columns }: { row: number; columns: number }): Uint8Array {
   const bytes = new Uint8Array(columns);
   // Each row is added to the one above, up to a row that doesn't depend on others.
   for (let at = row; at >= 0; at--) {
@@ -276,7 +276,7 @@ function readObject(
  * Returns the largest count of the roots of page trees in the first and last bytes. If these are the whole file and it
  * has no page tree and no compressed objects, counts its pages.
  */
-function visiblePages(file: PdfFile): number | undefined {
+function countVisiblePages(file: PdfFile): number | undefined {
   const isWhole = file.size <= 2 * windowBytes;
   const head = textOf(file.read(0, isWhole ? file.size : windowBytes));
   if (!head.includes("%PDF-")) return undefined;
@@ -284,7 +284,7 @@ function visiblePages(file: PdfFile): number | undefined {
   // An object that is cut off may lack its parent.
   const objects = [...head.split("endobj").slice(0, -1), ...tail.split("endobj").slice(1)];
   const nodes = objects.filter((object) => /\/Type\s*\/Pages\b/.test(object));
-  const counts = nodes.filter((node) => !/\/Parent\b/.test(node)).map(countOf);
+  const counts = nodes.filter((node) => !/\/Parent\b/.test(node)).map(readNodeCount);
   if (nodes.length > 0) return counts.includes(undefined) ? undefined : Math.max(...counts.map(Number));
   if (!isWhole || /\/ObjStm\b/.test(head)) return undefined;
   return [...head.matchAll(/\/Type\s*\/Page(?![A-Za-z])/g)].length;

@@ -6,7 +6,7 @@ import { attributeWrites } from "./cache-lifetimes.ts";
 import { capCost, capToContextWindow } from "./limits.ts";
 import { readStatedCounts, type StatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
-import { type StatedUsage, type UsageLimits, withFacts } from "./usage.ts";
+import { addUsageFacts, type StatedUsage, type UsageLimits } from "./usage.ts";
 
 /** Members in which OpenRouter, Perplexity and xAI state amounts. */
 const costMember = /^(?:cost|total_cost|upstream_inference_cost|cost_in_usd_ticks)$/;
@@ -27,9 +27,9 @@ export function parseAnswer(text: string): unknown {
 export function readCompletionUsage(value: unknown, limits: UsageLimits): StatedUsage | undefined {
   const stated = readStatedCounts(value);
   const noOutput = limits.outputIsOptional ? 0 : undefined;
-  const { total = 0, input = difference(total, stated.output ?? noOutput) } = stated;
+  const { total = 0, input = subtractPart(total, stated.output ?? noOutput) } = stated;
   // A missing output count is computed from the total if possible.
-  const output = stated.output ?? difference(total, input) ?? noOutput;
+  const output = stated.output ?? subtractPart(total, input) ?? noOutput;
   if (!isObject(value) || input === undefined || output === undefined) return undefined;
   return statedUsage(value, { ...stated, input, output }, limits);
 }
@@ -46,7 +46,7 @@ export function readMessageUsage(value: unknown, limits: UsageLimits): StatedUsa
 }
 
 /** Returns a total minus one of its two parts, or undefined if nothing remains or the part is unknown. */
-function difference(total: number, part: number | undefined): number | undefined {
+function subtractPart(total: number, part: number | undefined): number | undefined {
   return part !== undefined && total > part ? total - part : undefined;
 }
 
@@ -74,7 +74,7 @@ export function readGeminiUsage(
   const stated = readStatedCounts(value);
   const { input, total = 0 } = stated;
   if (!isObject(value) || input === undefined) return undefined;
-  const output = stated.output ?? difference(total, input) ?? 0;
+  const output = stated.output ?? subtractPart(total, input) ?? 0;
   const { audioOutput = output } = stated;
   return {
     usage: statedUsage(value, { ...stated, input, output, audioOutput }, limits),
@@ -93,10 +93,10 @@ function statedUsage(
     cacheIsSeparate,
     reasoningIsSeparate: isPerplexity(usage),
   });
-  const capped = capToContextWindow({ ...counts, ...feesOf(usage, stated) }, limits);
+  const capped = capToContextWindow({ ...counts, ...countFees(usage, stated) }, limits);
   const { statedCostUsd, marks } = capCost(readStatedCost(usage));
   const isUncertain = isAssumed && limits.hourWrites === "some";
-  const facts = withFacts(capped.counts, {
+  const facts = addUsageFacts(capped.counts, {
     statedCostUsd,
     servedTier: readTier(usage),
     marks: [...new Set([...capped.marks, ...marks, ...(isUncertain ? (["unattributed_cache_writes"] as const) : [])])],
@@ -125,7 +125,7 @@ function isPerplexity(usage: Record<string, unknown>): boolean {
  * Returns the number of fees for a call. Perplexity charges one fee per search. If the usage states only
  * search_context_size, there is one fee for the request. xAI charges one fee per source.
  */
-function feesOf(
+function countFees(
   usage: Record<string, unknown>,
   { searches = 0, sources = 0 }: StatedCounts,
 ): { fee_requests?: number } {

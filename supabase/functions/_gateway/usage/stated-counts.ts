@@ -77,15 +77,15 @@ const names: Record<Place, ReadonlyMap<string, StatedCount>> = {
  * `cache_write_tokens` or `cached_creation_tokens`. Cache writes of one lifetime have names such as
  * `ephemeral_1h_input_tokens`, `cache_creation_5m_input_tokens` or `claude_cache_creation_1_h_tokens`.
  */
-export function countNamed(name: string, place: Place): StatedCount | undefined {
+export function findStatedCount(name: string, place: Place): StatedCount | undefined {
   const ofCache = place !== "outputDetails" && /cache|ephemeral/i.test(name) && /token/i.test(name);
   if (!ofCache) return names[place].get(name);
-  if (/writ|creat|ephemeral/i.test(name)) return writesOf(name) ?? "cacheWrites";
+  if (/writ|creat|ephemeral/i.test(name)) return findCacheWriteCount(name) ?? "cacheWrites";
   return /uncache|no[nt]?_?cache|miss/i.test(name) ? undefined : "cacheReads";
 }
 
 /** Returns the cache writes whose lifetime a name or a `ttl` contains. */
-function writesOf(text: unknown): StatedCount | undefined {
+function findCacheWriteCount(text: unknown): StatedCount | undefined {
   const lifetime = typeof text === "string" ? /(?<!\d)(?:(1)_?h|(5)_?m)/i.exec(text) : null;
   return lifetime ? (lifetime[1] ? "cacheWrites1h" : "cacheWrites5m") : undefined;
 }
@@ -118,12 +118,12 @@ export function readStatedCounts(usage: unknown): StatedCounts {
   };
   const read = (members: Record<string, unknown>, place: Place) => {
     for (const [name, value] of Object.entries(members)) {
-      note(countNamed(name, place), value);
+      note(findStatedCount(name, place), value);
       const inner = nested.find(([pattern]) => pattern.test(name))?.[1];
       if (inner && isObject(value)) read(value, inner === "usage" ? place : inner);
       if (place === "outputDetails") continue;
       if (writeDetails.test(name) && isObject(value)) {
-        for (const [lifetime, count] of Object.entries(value)) note(writesOf(lifetime), count);
+        for (const [lifetime, count] of Object.entries(value)) note(findCacheWriteCount(lifetime), count);
       } else if (writeList.test(name) && Array.isArray(value)) {
         for (const [name, count] of Object.entries(sumWrites(value))) note(name as StatedCount, count);
       }
@@ -141,7 +141,7 @@ export function readStatedCounts(usage: unknown): StatedCounts {
 function sumWrites(list: readonly unknown[]): StatedCounts {
   const sums: StatedCounts = {};
   for (const entry of list) {
-    const name = isObject(entry) ? writesOf(entry.ttl) : undefined;
+    const name = isObject(entry) ? findCacheWriteCount(entry.ttl) : undefined;
     const count = isObject(entry) ? readCount(entry.inputTokens ?? entry.input_tokens) : undefined;
     if (name && count !== undefined) sums[name] = (sums[name] ?? 0) + count;
   }

@@ -1,6 +1,6 @@
 import { isObject } from "../../_shared/json.ts";
 import type { TokenCounts } from "../../_shared/money.ts";
-import { countNamed, readStatedCounts } from "./stated-counts.ts";
+import { findStatedCount, readStatedCounts } from "./stated-counts.ts";
 import { toTokenCounts } from "./token-counts.ts";
 
 /** The names of the token counts in a surface's usage. */
@@ -22,7 +22,7 @@ export function addUsage(stated: unknown, earlier: TokenCounts, { input, output 
     const given = stated[name];
     return isObject(given) || count > 0 ? { [name]: { ...(isObject(given) ? given : {}), [member]: count } } : {};
   };
-  const rest = Object.entries(stated).filter(([name]) => !countNamed(name, "usage"));
+  const rest = Object.entries(stated).filter(([name]) => !findStatedCount(name, "usage"));
   return {
     ...Object.fromEntries(rest),
     [input]: sum("input_tokens"),

@@ -79,7 +79,7 @@ export function latestUsage(earlier: StatedUsage | undefined, later: StatedUsage
   for (const [name, count] of Object.entries(later.counts)) if (count > 0) counts[name as keyof TokenCounts] = count;
   const { statedCostUsd = earlier.statedCostUsd, servedTier = earlier.servedTier } = later;
   const statedCost = Number(statedCostUsd) > 0 ? statedCostUsd : (earlier.statedCostUsd ?? statedCostUsd);
-  return withFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
+  return addUsageFacts(counts, { statedCostUsd: statedCost, servedTier, marks: marksOf(earlier, later) });
 }
 
 function writesIn({ counts }: StatedUsage): number {
@@ -88,11 +88,11 @@ function writesIn({ counts }: StatedUsage): number {
 
 function withoutWrites({ counts, marks, ...facts }: StatedUsage): StatedUsage {
   const { cache_write_tokens, cache_write_1h_tokens, ...rest } = counts;
-  return withFacts(rest, { ...facts, marks: marks?.filter((mark) => mark !== "unattributed_cache_writes") });
+  return addUsageFacts(rest, { ...facts, marks: marks?.filter((mark) => mark !== "unattributed_cache_writes") });
 }
 
 /** Returns a call's usage as its provider stated it, with the route that answered. */
-export function callUse<Basis extends string>(
+export function createCallUse<Basis extends string>(
   { counts, ...facts }: StatedUsage,
   { route, basis }: { route: number; basis: Basis },
 ): UsageFacts & { route: number; usage: CallCounts; basis: Basis } {
@@ -109,7 +109,7 @@ export function addMarks<Facts extends UsageFacts>(facts: Facts, ...marks: reado
 }
 
 /** Adds the known details to token counts. */
-export function withFacts(counts: CallCounts, { statedCostUsd, servedTier, marks = [] }: UsageFacts): StatedUsage {
+export function addUsageFacts(counts: CallCounts, { statedCostUsd, servedTier, marks = [] }: UsageFacts): StatedUsage {
   return {
     counts,
     ...(statedCostUsd === undefined ? {} : { statedCostUsd }),

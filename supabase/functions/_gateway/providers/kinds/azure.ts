@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 const keyHeader = "api-key";
 
@@ -15,9 +15,9 @@ export const azure: ProviderKind = {
   name: "azure",
   keyRequired: true,
   endpoints: {
-    chat: { ...chat, keyHeader },
-    responses: { ...responses, keyHeader },
-    embeddings: { ...embeddings, keyHeader },
+    chat: { ...chatEndpoint, keyHeader },
+    responses: { ...responsesEndpoint, keyHeader },
+    embeddings: { ...embeddingsEndpoint, keyHeader },
   },
   models: { paths: [] },
   basePath: "/openai/v1",

@@ -1,4 +1,4 @@
-import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, modelList, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * Amazon Bedrock's OpenAI-compatible endpoint with a Bedrock API key. The host name contains the region
@@ -10,7 +10,7 @@ import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
 export const bedrock: ProviderKind = {
   name: "bedrock",
   keyRequired: true,
-  endpoints: { chat, responses },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint },
   models: { ...modelList, optional: true },
   basePath: "/openai/v1",
   outputLimit: "max_completion_tokens",

@@ -1,4 +1,4 @@
-import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, modelList, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * DeepSeek. In thinking mode, it answers 400 unless every assistant message with tool calls has its
@@ -10,7 +10,7 @@ export const deepseek: ProviderKind = {
   name: "deepseek",
   baseUrl: "https://api.deepseek.com",
   keyRequired: true,
-  endpoints: { chat, responses },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint },
   models: { ...modelList, owners: ["deepseek"] },
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],

@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, type ProviderKind } from "./kind.ts";
 
 /**
  * The Gemini API. Chat and embeddings use its OpenAI-compatible endpoints below `/openai`. Speech uses
@@ -16,8 +16,8 @@ export const gemini: ProviderKind = {
   baseUrl: "https://generativelanguage.googleapis.com/v1beta",
   keyRequired: true,
   endpoints: {
-    chat: { ...chat, path: "/openai/chat/completions" },
-    embeddings: { ...embeddings, path: "/openai/embeddings" },
+    chat: { ...chatEndpoint, path: "/openai/chat/completions" },
+    embeddings: { ...embeddingsEndpoint, path: "/openai/embeddings" },
     speech: { path: "/models/{model}:generateContent", keyHeader: "x-goog-api-key" },
   },
   models: { paths: ["/openai/models"], owners: ["google"], spell: (model) => model.replace(/^models\//, "") },

@@ -1,4 +1,4 @@
-import { chat, modelList, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, modelList, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * Groq. It answers 400 "property … is unsupported" to unknown members (github.com/tashfeenahmed/freellmapi/issues/1070,
@@ -10,7 +10,7 @@ export const groq: ProviderKind = {
   name: "groq",
   baseUrl: "https://api.groq.com/openai/v1",
   keyRequired: true,
-  endpoints: { chat, responses },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint },
   models: { ...modelList, owners: ["Groq", "Meta", "OpenAI"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],

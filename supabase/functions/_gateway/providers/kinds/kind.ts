@@ -63,7 +63,7 @@ export type ProviderKind = {
   developerIsSystem?: true;
   /**
    * Hints to leave out of a chat because the provider refuses them. A hint doesn't affect the answer. Requests to
-   * `responses` keep their hints.
+   * `responsesEndpoint` keep their hints.
    */
   leftOut: readonly Hint[];
   /**
@@ -128,8 +128,8 @@ export type AssistantTurn = {
 
 const bearer = { keyHeader: "authorization" } as const;
 /** OpenAI's own paths, below a base URL that ends in the API's version. */
-export const chat: EndpointAddress = { path: "/chat/completions", ...bearer };
-export const responses: EndpointAddress = { path: "/responses", ...bearer };
-export const embeddings: EndpointAddress = { path: "/embeddings", ...bearer };
+export const chatEndpoint: EndpointAddress = { path: "/chat/completions", ...bearer };
+export const responsesEndpoint: EndpointAddress = { path: "/responses", ...bearer };
+export const embeddingsEndpoint: EndpointAddress = { path: "/embeddings", ...bearer };
 /** OpenAI's list: `{ object: "list", data: [{ id, owned_by }] }` (https://platform.openai.com/docs/api-reference/models/list). */
 export const modelList = { paths: ["/models"] } as const;

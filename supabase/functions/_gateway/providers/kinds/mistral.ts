@@ -1,4 +1,4 @@
-import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, modelList, type ProviderKind } from "./kind.ts";
 
 /**
  * Mistral. It answers 422 "Extra inputs are not permitted" to unknown members, including `max_completion_tokens` and
@@ -13,7 +13,7 @@ export const mistral: ProviderKind = {
   name: "mistral",
   baseUrl: "https://api.mistral.ai/v1",
   keyRequired: true,
-  endpoints: { chat, embeddings },
+  endpoints: { chat: chatEndpoint, embeddings: embeddingsEndpoint },
   models: { ...modelList, owners: ["mistralai"] },
   outputLimit: "max_tokens",
   streamOptions: [],

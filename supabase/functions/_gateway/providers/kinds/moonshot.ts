@@ -1,4 +1,4 @@
-import { chat, modelList, type ProviderKind } from "./kind.ts";
+import { chatEndpoint, modelList, type ProviderKind } from "./kind.ts";
 
 /**
  * Moonshot (Kimi). The supported fields are those that Moonshot's own client sends (github.com/MoonshotAI/kimi-cli,
@@ -10,7 +10,7 @@ export const moonshot: ProviderKind = {
   name: "moonshot",
   baseUrl: "https://api.moonshot.ai/v1",
   keyRequired: true,
-  endpoints: { chat },
+  endpoints: { chat: chatEndpoint },
   models: { ...modelList, owners: ["moonshot"] },
   outputLimit: "max_tokens",
   streamOptions: ["include_usage"],

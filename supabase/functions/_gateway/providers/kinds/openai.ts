@@ -1,4 +1,4 @@
-import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, modelList, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * OpenAI's own API. Its reasoning models refuse `max_tokens`
@@ -10,7 +10,7 @@ export const openai: ProviderKind = {
   name: "openai",
   baseUrl: "https://api.openai.com/v1",
   keyRequired: true,
-  endpoints: { chat, responses, embeddings },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint, embeddings: embeddingsEndpoint },
   models: { ...modelList, owners: ["openai", "openai-internal", "system"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage", "include_obfuscation"],

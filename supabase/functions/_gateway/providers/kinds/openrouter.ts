@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * OpenRouter. Clients must return `reasoning_details` with a message that calls tools
@@ -18,7 +18,7 @@ export const openrouter: ProviderKind = {
   name: "openrouter",
   baseUrl: "https://openrouter.ai/api/v1",
   keyRequired: true,
-  endpoints: { chat, responses, embeddings },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint, embeddings: embeddingsEndpoint },
   models: {
     paths: ["/models", "/embeddings/models"],
     public: true,

@@ -1,4 +1,4 @@
-import { chat, type ProviderKind } from "./kind.ts";
+import { chatEndpoint, type ProviderKind } from "./kind.ts";
 
 /**
  * Perplexity's Sonar models (https://docs.perplexity.ai/docs/sonar/openai-compatibility). Every stream chunk states
@@ -9,7 +9,7 @@ export const perplexity: ProviderKind = {
   name: "perplexity",
   baseUrl: "https://api.perplexity.ai",
   keyRequired: true,
-  endpoints: { chat },
+  endpoints: { chat: chatEndpoint },
   models: { paths: [] },
   outputLimit: "max_tokens",
   streamOptions: [],

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { chatProviderRequest } from "../../chat/provider-request.ts";
 import { readChat } from "../../chat/request.ts";
 import { embeddingsSurface } from "../../embeddings/surface.ts";
-import { addressOf } from "../provider-address.ts";
+import { createModelAddress } from "../provider-address.ts";
 import { type Provider, readProviders } from "../provider-settings.ts";
 import type { Endpoint, KindName } from "./kind.ts";
 import { kinds } from "./registry.ts";
@@ -145,14 +145,14 @@ describe("an endpoint's address and key", () => {
       const provider = providerOf(kind, more);
       expect(Object.keys(provider.kind.endpoints)).toEqual(Object.keys(urls));
       for (const [endpoint, url] of Object.entries(urls) as [Endpoint, string][])
-        expect(addressOf(provider, { endpoint, model: "m/1" })).toEqual({ url, headers });
+        expect(createModelAddress(provider, { endpoint, model: "m/1" })).toEqual({ url, headers });
     },
   );
 
   test("Gemini's own endpoint has a different address and key header than its OpenAI-compatible endpoints", () => {
     const gemini = providerOf("gemini");
     const base = "https://generativelanguage.googleapis.com/v1beta";
-    const at = (endpoint: Endpoint) => addressOf(gemini, { endpoint, model: "m/1" });
+    const at = (endpoint: Endpoint) => createModelAddress(gemini, { endpoint, model: "m/1" });
     expect(at("chat")).toEqual({ url: `${base}/openai/chat/completions`, headers: bearer });
     expect(at("embeddings")).toEqual({ url: `${base}/openai/embeddings`, headers: bearer });
     expect(at("speech")).toEqual({
@@ -164,11 +164,11 @@ describe("an endpoint's address and key", () => {
 
   test("an endpoint gets no key header if the provider has no key", () => {
     const local = { ...host, AI_PROVIDER_X_API_KEY: "" };
-    expect(addressOf(providerOf("ollama", local), { endpoint: "chat", model: "m" }).headers).toEqual({});
+    expect(createModelAddress(providerOf("ollama", local), { endpoint: "chat", model: "m" }).headers).toEqual({});
   });
 
   test("escapes any model name in an endpoint's address", () => {
-    const address = addressOf(providerOf("azure", classicAzure), { endpoint: "chat", model: "$&?x=1#" });
+    const address = createModelAddress(providerOf("azure", classicAzure), { endpoint: "chat", model: "$&?x=1#" });
     expect(address.url).toContain("/deployments/%24%26%3Fx%3D1%23/chat/completions?api-version=2024-10-21");
   });
 });

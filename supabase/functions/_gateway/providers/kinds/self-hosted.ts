@@ -1,8 +1,8 @@
-import { chat, embeddings, modelList, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, modelList, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 const selfHosted = {
   keyRequired: false,
-  endpoints: { chat, responses, embeddings },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint, embeddings: embeddingsEndpoint },
   basePath: "/v1",
   outputLimit: "max_tokens",
   leftOut: [],

@@ -1,4 +1,4 @@
-import { chat, embeddings, modelList, type ProviderKind } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, modelList, type ProviderKind } from "./kind.ts";
 
 /**
  * Together AI. Its schema has `max_tokens` but no `stream_options`, and its list of models is an array
@@ -8,7 +8,7 @@ export const together: ProviderKind = {
   name: "together",
   baseUrl: "https://api.together.xyz/v1",
   keyRequired: true,
-  endpoints: { chat, embeddings },
+  endpoints: { chat: chatEndpoint, embeddings: embeddingsEndpoint },
   models: { ...modelList, array: true },
   outputLimit: "max_tokens",
   streamOptions: [],

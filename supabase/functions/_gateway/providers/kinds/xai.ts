@@ -1,4 +1,4 @@
-import { chat, embeddings, type ProviderKind, responses } from "./kind.ts";
+import { chatEndpoint, embeddingsEndpoint, type ProviderKind, responsesEndpoint } from "./kind.ts";
 
 /**
  * xAI. Its reference marks `max_tokens` as deprecated and documents `aliases` in `/language-models`
@@ -9,7 +9,7 @@ export const xai: ProviderKind = {
   name: "xai",
   baseUrl: "https://api.x.ai/v1",
   keyRequired: true,
-  endpoints: { chat, responses, embeddings },
+  endpoints: { chat: chatEndpoint, responses: responsesEndpoint, embeddings: embeddingsEndpoint },
   models: { paths: ["/models", "/language-models"], owners: ["xai"] },
   outputLimit: "max_completion_tokens",
   streamOptions: ["include_usage"],

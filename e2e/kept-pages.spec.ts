@@ -110,7 +110,7 @@ test("the playground hydrates after visits to pages of other parts of the server
   await page.goBack();
   await expectHydrated();
   await page.getByRole("button", { name: "Account menu" }).click();
-  await page.getByRole("link", { name: "Settings", exact: true }).click();
+  await page.locator("#account-menu").getByRole("link", { name: "Settings" }).click();
   await expect(heading(page, "Profile")).toBeVisible();
   await page.goBack();
   await expectHydrated();

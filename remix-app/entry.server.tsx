@@ -1,5 +1,11 @@
-import { Writable } from "node:stream";
-import type { ActionFunctionArgs, AppLoadContext, EntryContext, LoaderFunctionArgs } from "@remix-run/node";
+import { Transform } from "node:stream";
+import {
+  type ActionFunctionArgs,
+  type AppLoadContext,
+  createReadableStreamFromReadable,
+  type EntryContext,
+  type LoaderFunctionArgs,
+} from "@remix-run/node";
 import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
 import { renderToPipeableStream } from "react-dom/server";
 import { BrandContext } from "./ui/brand.ts";
@@ -36,8 +42,10 @@ export default function handleRequest(
       {
         nonce,
         onAllReady() {
+          const body = withoutNuls();
           headers.set("Content-Type", "text/html; charset=utf-8");
-          pipe(collect((html) => resolve(new Response(html, { headers, status }))));
+          resolve(new Response(createReadableStreamFromReadable(body), { headers, status }));
+          pipe(body);
         },
         onShellError: reject,
         // Does nothing, because Remix renders the error boundary and calls handleError.
@@ -48,21 +56,12 @@ export default function handleRequest(
 }
 
 /**
- * Returns a stream that passes on everything written to it at its end. Removes the NULs that React 18 writes at the end
- * of a block if the next character doesn't fit in whole (github.com/facebook/react/pull/26228, released with React 19).
- * HTML contains none of its own.
+ * Removes the NULs that React 18 writes at the end of a block if the next character doesn't fit in whole
+ * (github.com/facebook/react/pull/26228, released with React 19). HTML contains none of its own.
  */
-function collect(pass: (html: Buffer<ArrayBuffer>) => void): Writable {
-  const blocks: Buffer[] = [];
-  return new Writable({
-    write(block: Buffer, _encoding, done) {
-      blocks.push(block.includes(0) ? Buffer.from(block.filter(Boolean)) : block);
-      done();
-    },
-    final(done) {
-      pass(Buffer.concat(blocks));
-      done();
-    },
+function withoutNuls(): Transform {
+  return new Transform({
+    transform: (block: Buffer, _encoding, done) => done(null, block.includes(0) ? block.filter(Boolean) : block),
   });
 }
 

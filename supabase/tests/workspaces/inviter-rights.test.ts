@@ -137,10 +137,11 @@ describe("the invitations of a member", () => {
 
 describe("accepting an invitation", () => {
   test("is refused if its sender may not give the role, even if the invitation was not withdrawn", async ({ db }) => {
+    // As for an invitation that a concurrent transaction sends while its sender is removed. Locks the table before any
+    // row, because a later lock can deadlock with a concurrent test.
+    await db.query("alter table public.workspace_members disable trigger adjust_invitations");
     const scene = await createScene(db);
     const invited = await invite(db, { scene, by: scene.admin, role: "admin" });
-    // As for an invitation that a concurrent transaction sends while its sender is removed.
-    await db.query("alter table public.workspace_members disable trigger adjust_invitations");
     await db.query(changes["is removed"] ?? "", [scene.id, scene.admin.sub]);
     expect(await stateOf(db, invited)).toBe("withdrawn");
     expect(await accept(db, invited)).toBe("PT404");

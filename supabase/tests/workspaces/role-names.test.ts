@@ -78,8 +78,9 @@ describe("the name of a role", () => {
   });
 
   test.for(refused)("does not stop a change of permissions if it was accepted before: %s", async ([, name], { db }) => {
-    const { id, owner } = await createWorkspace(db);
+    // Locks the table before any row, because a later lock can deadlock with a concurrent test.
     await db.query("alter table public.workspace_roles disable trigger require_recognizable_name");
+    const { id, owner } = await createWorkspace(db);
     await db.query(insert, [id, name]);
     await db.query("alter table public.workspace_roles enable trigger require_recognizable_name");
     const save = (newName: string) =>

@@ -73,6 +73,11 @@ export async function loader({ request, context }: LoaderFunctionArgs): Promise<
   };
 }
 
+/** Removes the lines that are comments, because every page contains the scripts. */
+function withoutComments(source: string): string {
+  return source.replaceAll(/^ *\/\/.*\n/gm, "");
+}
+
 export function Layout({ children }: { children: ReactNode }) {
   const site = useSite();
   const nonce = useNonce();
@@ -93,9 +98,7 @@ export function Layout({ children }: { children: ReactNode }) {
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        {site?.prefetchedAt ? (
-          <link rel="preload" as="fetch" href="/api/v1/auth/session" crossOrigin="anonymous" />
-        ) : null}
+        <InlineScript source={withoutComments(sessionChannelScript)} early />
         <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />
@@ -112,8 +115,7 @@ export function Layout({ children }: { children: ReactNode }) {
           </>
         ) : null}
         <script type="module" src={enhanceUrl} nonce={nonce} suppressHydrationWarning />
-        <InlineScript source={sessionChannelScript} />
-        <InlineScript source={searchKeyScript} />
+        <InlineScript source={withoutComments(searchKeyScript)} />
       </body>
     </html>
   );

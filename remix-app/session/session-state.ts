@@ -107,17 +107,19 @@ export async function fetchDeviceSessionState(
     : { state: { status: "unavailable" } };
 }
 
+/** How long a state may take that is read together with a workspace. The rest is for the state alone. */
+const workspaceStateTimeoutMs = 1_200;
 const fetchState = /* @__PURE__ */ createFetchWithTimeout(policyTimeoutMs);
 
-/** Calls the function, or the one that also reads the workspace. */
+/**
+ * Calls the function, or the one that also reads the workspace. If that one fails, the state is read alone, because a
+ * page without its workspace must not look like a session that cannot be checked.
+ */
 async function callStateFunction(
   accessToken: string,
   options: SessionStateOptions & { name: string; args: Record<string, string> },
 ): Promise<object | "refused" | "unavailable"> {
   const { supabaseUrl, publishableKey, approvalProof, workspace, fetch = fetchState } = options;
-  const [name, args] = workspace
-    ? ["workspace_session_state", { ...options.args, workspace_id: workspace.id, with_frame: workspace.withFrame }]
-    : [options.name, options.args];
   const headers = new Headers({
     apikey: publishableKey,
     Authorization: `Bearer ${accessToken}`,
@@ -125,18 +127,27 @@ async function callStateFunction(
     Accept: "application/json",
   });
   setApprovalProof(headers, approvalProof);
-  try {
-    const response = await fetch(`${supabaseUrl}/rest/v1/rpc/${name}`, {
-      method: "POST",
-      headers,
-      body: JSON.stringify(args),
-    });
-    if (response.status === 401) return "refused";
-    if (!response.ok) return "unavailable";
-    return responseBody.parse(await response.json());
-  } catch {
-    return "unavailable";
+  async function call(name: string, args: object, timeoutMs: number) {
+    try {
+      const response = await fetch(`${supabaseUrl}/rest/v1/rpc/${name}`, {
+        method: "POST",
+        headers,
+        body: JSON.stringify(args),
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      if (response.status === 401) return "refused";
+      if (!response.ok) return "unavailable";
+      return responseBody.parse(await response.json());
+    } catch {
+      return "unavailable";
+    }
   }
+
+  const { name, args } = options;
+  if (!workspace) return call(name, args, policyTimeoutMs);
+  const workspaceArgs = { ...args, workspace_id: workspace.id, with_frame: workspace.withFrame };
+  const answer = await call("workspace_session_state", workspaceArgs, workspaceStateTimeoutMs);
+  return answer === "unavailable" ? call(name, args, policyTimeoutMs - workspaceStateTimeoutMs) : answer;
 }
 
 function stateOf(body: object, { workspace }: Pick<SessionStateOptions, "workspace">): SessionState {
@@ -146,5 +157,6 @@ function stateOf(body: object, { workspace }: Pick<SessionStateOptions, "workspa
   // An unreadable policy doesn't tell whether the session needs a second factor.
   if (state.policy.state === "malformed") return { status: "unavailable" };
   const { workspaceRead: read, ...sessionFacts } = state;
-  return { status: "alive", facts: sessionFacts, ...(workspace && { workspace: { ...workspace, read } }) };
+  const isRead = workspace && "workspaceRead" in body;
+  return { status: "alive", facts: sessionFacts, ...(isRead && { workspace: { ...workspace, read } }) };
 }

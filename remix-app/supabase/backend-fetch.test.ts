@@ -30,11 +30,13 @@ test("sends the method, headers and text, and returns the status, headers and te
     response.writeHead(409, "Conflict", { "x-error-code": "taken" });
     response.end(JSON.stringify({ method, apikey: headers.apikey, length: headers["content-length"], received }));
   });
-  for (const headers of [{ apikey: "key" }, new Headers({ apikey: "key" })]) {
-    const response = await generous(url, { method: "POST", headers, body: "Grüße" });
-    expect([response.ok, response.status, response.statusText]).toEqual([false, 409, "Conflict"]);
-    expect(response.headers.get("x-error-code")).toBe("taken");
-    expect(await response.json()).toEqual({ method: "POST", apikey: "key", length: "7", received: "Grüße" });
+  for (const method of ["POST", "PATCH", "DELETE"]) {
+    for (const headers of [{ apikey: "key" }, new Headers({ apikey: "key" })]) {
+      const response = await generous(url, { method, headers, body: "Grüße" });
+      expect([response.ok, response.status, response.statusText]).toEqual([false, 409, "Conflict"]);
+      expect(response.headers.get("x-error-code")).toBe("taken");
+      expect(await response.json()).toEqual({ method, apikey: "key", length: "7", received: "Grüße" });
+    }
   }
 });
 

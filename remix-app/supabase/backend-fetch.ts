@@ -22,7 +22,12 @@ export function createFetchWithTimeout(timeoutMs: number): typeof globalThis.fet
     const isHttps = url.protocol === "https:";
     const call = (isHttps ? https : http).request(url, {
       method,
-      headers: { "User-Agent": "node", ...recordOf(headers) },
+      // Node would send a DELETE with a body but no length.
+      headers: {
+        "User-Agent": "node",
+        ...recordOf(headers),
+        ...(body && { "Content-Length": Buffer.byteLength(body) }),
+      },
       agent: isHttps ? httpsAgent : httpAgent,
       ...(signal && { signal }),
     });

@@ -3,12 +3,15 @@ import { createContext, useContext } from "react";
 /**
  * Renders a small inline script with the nonce that the page's policy requires.
  * @param props.type `speculationrules` for JSON that says which links the browser may prefetch
+ * @param props.early whether the script runs before the page is parsed
  */
-export function InlineScript({ source, type = "module" }: { source: string; type?: "module" | "speculationrules" }) {
+export function InlineScript(props: { source: string; type?: "module" | "speculationrules"; early?: boolean }) {
+  const { source, type = "module", early = false } = props;
   return (
     <script
       nonce={useNonce()}
       type={type}
+      async={early}
       suppressHydrationWarning
       // biome-ignore lint/security/noDangerouslySetInnerHtml: our own file, inlined
       dangerouslySetInnerHTML={{ __html: source }}

@@ -7,6 +7,11 @@ const maxPrefetchMs = 30_000;
 const maxAnswerMs = 10_000;
 // Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();
+// This script usually runs before the page is parsed.
+const parsed = new Promise((resolve) => {
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", resolve, { once: true });
+  else resolve();
+});
 let channel;
 
 function join() {
@@ -32,6 +37,7 @@ async function readSession() {
 async function compare() {
   const { session } = await readSession();
   if (session === undefined) return;
+  await parsed;
   if ((session?.user.id ?? "") === page.dataset.account) {
     document.getElementById("session-notice").hidden = true;
     return;
@@ -46,6 +52,7 @@ async function compare() {
 // that is shown once does not come back.
 async function confirm() {
   const { session, now } = await readSession();
+  await parsed;
   const state = session && `${session.sessionId} ${session.aal} ${session.mfa.required} ${session.mfa.satisfied}`;
   const isSecret = document.querySelector("[data-shown-once]") !== null;
   const age = page.dataset.unconfirmed ? now - Date.parse(page.dataset.unconfirmed) : 0;

@@ -87,13 +87,16 @@ async function readWithSession(
   return answers ? workspaceAnswer.parse(known.read) : undefined;
 }
 
+/** Reads a workspace. Without what surrounds it if only that fails, so that the page still loads. */
 async function readWorkspace(
-  { requestId }: AppLoadContext,
+  context: AppLoadContext,
   { user, workspaceId, withFrame }: ReadQuery & { user: UserDataReader },
 ): Promise<WorkspaceAnswer> {
+  const { requestId } = context;
   if (!anyId.safeParse(workspaceId).success) return null;
   const args = { workspace_id: workspaceId, with_frame: withFrame };
   const { data: found, error } = await user.data.rpc("read_workspace", args);
+  if (error && withFrame) return readWorkspace(context, { user, workspaceId, withFrame: false });
   if (error) throw workspaceProblem(error, { requestId });
   return workspaceAnswer.parse(found);
 }

@@ -108,7 +108,7 @@ export default function CostsPage() {
           {
             label: "Replaced by daily totals",
             value: <Usd amount={totals.replacedUsd} />,
-            note: `${countOf(totals.replacedRecords, "record")}, listParameters for audit but not counted`,
+            note: `${countOf(totals.replacedRecords, "record")}, kept for audit but not counted`,
           },
         ]}
       />
@@ -118,7 +118,7 @@ export default function CostsPage() {
         lead={
           isPlatform
             ? "Dates are the provider’s."
-            : "An account’s daily total replaces its runs of that day. Replaced runs are listParameters for audit but not counted."
+            : "An account’s daily total replaces its runs of that day. Replaced runs are kept for audit but not counted."
         }
       >
         <CostList

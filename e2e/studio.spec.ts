@@ -1,5 +1,5 @@
 import { readFile } from "node:fs/promises";
-import { dayText } from "../remix-app/http/date-text.ts";
+import { formatDay } from "../remix-app/http/date-text.ts";
 import { query } from "../scripts/test/people.ts";
 import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
@@ -58,7 +58,7 @@ test("the studio shows usage for the date range in the URL, with and without Jav
   const [file] = await Promise.all([plain.waitForEvent("download"), plain.getByRole("link", { name: "CSV" }).click()]);
   expect(file.suggestedFilename()).toMatch(/^usage-by-day-\d{4}-\d\d-\d\d-\d{4}-\d\d-\d\d\.csv$/);
   expect(await readFile(await file.path(), "utf8")).toMatch(new RegExp(`^day,.*\r\n${lastWeek},0.00`));
-  await plain.getByRole("link", { name: dayText(lastWeek) }).click();
+  await plain.getByRole("link", { name: formatDay(lastWeek) }).click();
   await expect(plain.getByRole("table", { name: "Runs" }).getByRole("row")).toHaveCount(2);
 
   await page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Runs" }).click();

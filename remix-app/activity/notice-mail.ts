@@ -1,4 +1,4 @@
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { quoteText } from "../mail/inert-text.ts";
 import type { Mail, MailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
@@ -41,7 +41,7 @@ export function eventMail(event: NoticeEvent, { to, site }: { to: string; site: 
         : Object.entries(details).map(
             ([name, value]) => [capitalize(name), quoteText(detailText(name, value))] as const,
           )),
-      ["When", timeText(when)],
+      ["When", formatDateTime(when)],
       ...(byAdmin
         ? []
         : ([
@@ -78,7 +78,7 @@ const capitalize = (word: string) => word.replace(/^./, (first) => first.toUpper
 export function accountDeletedMail({ to, when }: { to: string; when: Date }, { product }: Pick<Site, "product">): Mail {
   const parts: MailParts = {
     news: [
-      `Your ${product} account and its data were permanently deleted on ${timeText(when)}.`,
+      `Your ${product} account and its data were permanently deleted on ${formatDateTime(when)}.`,
       "You can no longer sign in to it.",
     ],
     footer: [

@@ -11,7 +11,7 @@ import { Notice } from "../ui/notice.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
 import { actionLabel, actorLabel, formatQuantity, policyLabels } from "./labels.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
-import { listAvailableSteps, policySteps } from "./policy-step.ts";
+import { listAvailableSteps, mfaPolicyChanges } from "./policy-step.ts";
 
 export function AccountState({ account, policy }: { account: Account; policy: Pick<AccountPolicy, "state"> }) {
   const { methods, factors, sessionCount } = account;
@@ -110,7 +110,7 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
         <div className="flex flex-wrap gap-3">
           {listAvailableSteps(policy).map((step) => (
             <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
-              {step === "reset" && state === "recovery_in_progress" ? "Finish reset" : policySteps[step].title}
+              {step === "reset" && state === "recovery_in_progress" ? "Finish reset" : mfaPolicyChanges[step].title}
             </ButtonLink>
           ))}
         </div>

@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
@@ -130,5 +130,5 @@ export function describePolicyEffects(
 function describeLastChange({ state, lastChange }: AccountPolicy): string {
   const now = `MFA is ${policyLabels[state].toLowerCase()} now`;
   if (!lastChange) return `${now}. This setting has never been changed.`;
-  return `${now}. Last changed on ${timeText(lastChange.at)} by ${lastChange.actorEmail ?? "someone"}.`;
+  return `${now}. Last changed on ${formatDateTime(lastChange.at)} by ${lastChange.actorEmail ?? "someone"}.`;
 }

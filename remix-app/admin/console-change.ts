@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
 import { collapseWhitespace } from "../http/collapse-whitespace.ts";
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -121,7 +121,7 @@ export async function applyConsoleChange(
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
     const changedBy = last
-      ? `${last.actorEmail ?? "The operator"} changed it on ${timeText(last.at)}`
+      ? `${last.actorEmail ?? "The operator"} changed it on ${formatDateTime(last.at)}`
       : "It was changed";
     const message = `${changedBy}, after you opened this page. Nothing was changed. Review it again.`;
     return { outcome: "refused", status: 409, message };

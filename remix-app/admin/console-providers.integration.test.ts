@@ -4,7 +4,7 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/consol
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { formatExactUsd } from "../ui/format-amount.ts";
 
 const model = `test/providers-${randomUUID().slice(0, 8)}`;
@@ -190,7 +190,7 @@ test("shows each provider's health and usage in the console, and exports exactly
   expect(words).toMatch(/openai \d+ enabled routes?.*?Failing/s);
   expect(words).toMatch(/Key rejected: \d/);
   const day = new Date().toISOString().slice(0, 10);
-  expect(words).toContain(`to ${dayText(day)} (UTC)`);
+  expect(words).toContain(`to ${formatDay(day)} (UTC)`);
   const [, href = ""] = /href="(\/admin\/providers\.csv[^"]*)"/.exec(text) ?? [];
   // Other tests' runs may end between the two reads.
   await expect

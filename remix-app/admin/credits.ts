@@ -80,11 +80,11 @@ export function getCreditRestriction(
   return personalUserId === id ? ownAccountRefusal.message : null;
 }
 
-export const creditSteps = {
+export const creditChangeKinds = {
   grant: { title: "Grant credits", done: "Credits granted." },
   withdraw: { title: "Withdraw credits", done: "Credits withdrawn." },
 } as const;
-export type CreditStep = keyof typeof creditSteps;
+export type CreditChangeKind = keyof typeof creditChangeKinds;
 
 /** The form of a grant or a withdrawal. */
 export const creditChangeSchema = confirmedChangeSchema.extend({
@@ -119,7 +119,7 @@ export function changeCredits(
     admin: InfrastructureAdmin;
     payer: CreditAccount["payer"];
     ownerId: string;
-    step: CreditStep;
+    step: CreditChangeKind;
   },
 ): Promise<ConsoleChange> {
   return applyConsoleChange(context, { admin, name: "change_credits", change, refusals });
@@ -148,7 +148,7 @@ const refusals = {
 } as const;
 
 /** Returns sentences that describe the effects of a grant or a withdrawal. */
-export function creditEffects(step: CreditStep, { name, plan, account }: CreditAccount): string[] {
+export function creditEffects(step: CreditChangeKind, { name, plan, account }: CreditAccount): string[] {
   const balanceText = account
     ? `The balance is ${formatExactCredits(account.balance)} credits, of which ${formatExactCredits(account.available)} are available.`
     : "The credit account isn’t open yet.";

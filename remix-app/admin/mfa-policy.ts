@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { problem } from "../http/problem.ts";
 import { removeFactors } from "../mfa/remove-factors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -138,7 +138,9 @@ async function submitStep(
 /** Refuses a change that came too late, and says who made the change before it. */
 async function refuseConflict(context: AppLoadContext, subject: { admin: InfrastructureAdmin; subjectId: string }) {
   const last = (await readAccountPolicy(context, subject))?.lastChange;
-  const changedBy = last ? `${last.actorEmail ?? "Someone"} changed it on ${timeText(last.at)}` : "It was changed";
+  const changedBy = last
+    ? `${last.actorEmail ?? "Someone"} changed it on ${formatDateTime(last.at)}`
+    : "It was changed";
   const message = `${changedBy}, after you opened this page. Nothing was changed. Review it again.`;
   return { outcome: "refused", status: 409, message } as const;
 }

@@ -1,4 +1,4 @@
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { formatPriceUsd } from "./labels.ts";
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
@@ -73,11 +73,11 @@ export function priceChanges(
   const old = same.find((price) => startOf(price) <= starts && starts < endOf(price));
   const [next] = same.filter((price) => startOf(price) > starts).toSorted((a, b) => startOf(a) - startOf(b));
   return [
-    `The price takes effect ${newPrice.from ? `on ${timeText(newPrice.from)}` : "when you confirm"} and applies until ${
-      next?.from ? `the next price takes effect on ${timeText(next.from)}` : "another price is added"
+    `The price takes effect ${newPrice.from ? `on ${formatDateTime(newPrice.from)}` : "when you confirm"} and applies until ${
+      next?.from ? `the next price takes effect on ${formatDateTime(next.from)}` : "another price is added"
     }.`,
     old
-      ? `It replaces the price in effect since ${old.from ? timeText(old.from) : "the model was added"}.`
+      ? `It replaces the price in effect since ${old.from ? formatDateTime(old.from) : "the model was added"}.`
       : "It replaces no other price.",
     ...Object.entries(priceLabels).flatMap(([name, label]) => {
       const amount = name as keyof Amounts;

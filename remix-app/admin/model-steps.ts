@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import { formatPriceUsd } from "./labels.ts";
 import {
@@ -217,11 +217,11 @@ export const modelSteps = {
     title: "Cancel price",
     effects: ({ model, price }) => {
       const previous = price && previousPrice(model, price);
-      const end = price?.until ? `until ${timeText(price.until)}` : "until another one takes effect";
+      const end = price?.until ? `until ${formatDateTime(price.until)}` : "until another one takes effect";
       return [
-        `The price for ${price?.providerId} scheduled for ${price?.from && timeText(price.from)} is deleted (${price?.serviceTier} tier, input ${formatPriceUsd(price?.inputUsd ?? null)}, output ${formatPriceUsd(price?.outputUsd ?? null)}).`,
+        `The price for ${price?.providerId} scheduled for ${price?.from && formatDateTime(price.from)} is deleted (${price?.serviceTier} tier, input ${formatPriceUsd(price?.inputUsd ?? null)}, output ${formatPriceUsd(price?.outputUsd ?? null)}).`,
         previous
-          ? `The price in effect since ${previous.from ? timeText(previous.from) : "the model was added"} applies ${end}.`
+          ? `The price in effect since ${previous.from ? formatDateTime(previous.from) : "the model was added"} applies ${end}.`
           : `There is no previous price, so this provider has no price ${end}.`,
         "You can cancel a price up to a minute before it takes effect.",
       ];

@@ -1,7 +1,7 @@
 import type { AccountPolicy } from "./mfa-policy.ts";
 
 /** Changes to an account's second factor, by the last segment of their URL. */
-export const policySteps = {
+export const mfaPolicyChanges = {
   require: { title: "Require MFA", done: "MFA is now required for this account." },
   "make-optional": {
     title: "Make MFA optional",
@@ -10,7 +10,7 @@ export const policySteps = {
   reset: { title: "Reset authenticators", done: "The authenticators were removed and all sessions ended." },
 } as const;
 
-export type PolicyStep = keyof typeof policySteps;
+export type PolicyStep = keyof typeof mfaPolicyChanges;
 
 /** Returns which of the three steps are available now, in the order of the page. */
 export function listAvailableSteps({ state, locks }: Pick<AccountPolicy, "state" | "locks">): PolicyStep[] {

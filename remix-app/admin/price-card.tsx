@@ -1,4 +1,4 @@
-import { timeText } from "../http/date-text.ts";
+import { formatDateTime } from "../http/date-text.ts";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { Field, Select } from "../ui/field.tsx";
@@ -175,8 +175,8 @@ function isFuture({ from, current }: ModelPrice): boolean {
 }
 
 function formatValidity({ from, until, current }: ModelPrice): string {
-  const since = from ? `since ${timeText(from)}` : "always";
-  if (current) return until ? `${since}, until ${timeText(until)}` : since;
-  if (until && Date.parse(until) <= Date.now()) return `until ${timeText(until)}`;
-  return from ? `from ${timeText(from)}${until ? `, until ${timeText(until)}` : ""}` : "never";
+  const since = from ? `since ${formatDateTime(from)}` : "always";
+  if (current) return until ? `${since}, until ${formatDateTime(until)}` : since;
+  if (until && Date.parse(until) <= Date.now()) return `until ${formatDateTime(until)}`;
+  return from ? `from ${formatDateTime(from)}${until ? `, until ${formatDateTime(until)}` : ""}` : "never";
 }

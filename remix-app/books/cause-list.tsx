@@ -1,13 +1,13 @@
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { Usd } from "../ui/money.tsx";
-import { type Cause, describeCause, workspacesOf } from "./causes.ts";
+import { type DifferenceCause, describeDifferenceCause, workspacesOf } from "./causes.ts";
 
 /** Lists the likely causes of a difference, most likely first. Each says what to do and which workspaces to check. */
-export function CauseList({ causes }: { causes: readonly Cause[] }) {
+export function CauseList({ causes }: { causes: readonly DifferenceCause[] }) {
   return (
     <ol className="divide-y divide-line">
       {causes.map((cause) => {
-        const { what, next } = describeCause(cause);
+        const { what, next } = describeDifferenceCause(cause);
         const workspaces = workspacesOf(cause);
         return (
           <li key={keyOf(cause)} className="flex flex-wrap justify-between gap-x-6 gap-y-1 py-4 first:pt-0 last:pb-0">
@@ -35,7 +35,7 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
                   <ul className="mt-1 space-y-0.5 text-small tabular-nums">
                     {cause.days.map(({ day, amountUsd }) => (
                       <li key={day}>
-                        {dayText(day)}: <Usd amount={amountUsd} />
+                        {formatDay(day)}: <Usd amount={amountUsd} />
                       </li>
                     ))}
                   </ul>
@@ -56,6 +56,6 @@ export function CauseList({ causes }: { causes: readonly Cause[] }) {
 
 const maxLinks = 10;
 
-function keyOf(cause: Cause): string {
+function keyOf(cause: DifferenceCause): string {
   return `${cause.kind} ${"workspaceId" in cause ? cause.workspaceId : ""} ${"accountId" in cause ? cause.accountId : ""}`;
 }

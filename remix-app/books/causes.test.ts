@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Cause, causeSchema, describeCause, workspacesOf } from "./causes.ts";
+import { type DifferenceCause, describeDifferenceCause, differenceCauseSchema, workspacesOf } from "./causes.ts";
 
 const orbit = { workspaceId: "0b4c7b0e-9d6b-4f2e-8a3c-2f6a5f3f4c11", name: "Orbit" };
 const lumen = { workspaceId: "1c4c7b0e-9d6b-4f2e-8a3c-2f6a5f3f4c12", name: "Lumen" };
@@ -9,7 +9,7 @@ const using = [
   { ...orbit, meteredUsd: "30", daysWithoutRuns: [] },
 ];
 
-const cases: [Cause, what: string, next: string][] = [
+const cases: [DifferenceCause, what: string, next: string][] = [
   [
     {
       kind: "workspace_costs_above_metered",
@@ -65,7 +65,7 @@ const cases: [Cause, what: string, next: string][] = [
 test.each(cases.map(([cause, what, next]) => ({ cause, what, next })))(
   "explains the cause $cause.kind of a difference between metered and charged costs",
   ({ cause, what, next }) => {
-    const words = describeCause(causeSchema.parse(cause));
+    const words = describeDifferenceCause(differenceCauseSchema.parse(cause));
     expect(words.what).toContain(what);
     expect(words.next).toContain(next);
   },
@@ -81,7 +81,9 @@ test.each([
     "on 1 Oct 2026, 3 Oct 2026, 5 Oct 2026, 7 Oct 2026 and 2 other days,",
   ],
 ])("groups consecutive days and names at most four dates or ranges: %j", (list, text) => {
-  expect(describeCause({ kind: "days_not_metered", amountUsd: "1", accountId: "a", days: list }).what).toContain(text);
+  expect(
+    describeDifferenceCause({ kind: "days_not_metered", amountUsd: "1", accountId: "a", days: list }).what,
+  ).toContain(text);
 });
 
 test("names at most three workspaces for a likely cause of a cost difference, and counts the others", () => {
@@ -91,12 +93,17 @@ test("names at most three workspaces for a likely cause of a cost difference, an
     meteredUsd: "1",
     daysWithoutRuns: [],
   }));
-  const { what } = describeCause({ kind: "account_differs", amountUsd: "1", accountId: "a", workspaces: five });
+  const { what } = describeDifferenceCause({
+    kind: "account_differs",
+    amountUsd: "1",
+    accountId: "a",
+    workspaces: five,
+  });
   expect(what).toContain("Used by W0, W1, W2 and 2 other workspaces.");
 });
 
 test("links to the workspaces that a likely cause names", () => {
-  const cause: Cause = { kind: "account_differs", amountUsd: "5", accountId: "proj_1", workspaces: using };
+  const cause: DifferenceCause = { kind: "account_differs", amountUsd: "5", accountId: "proj_1", workspaces: using };
   expect(workspacesOf(cause).map(({ name }) => name)).toEqual(["Lumen", "Orbit"]);
   expect(workspacesOf({ kind: "invoice_share", amountUsd: "1" })).toEqual([]);
 });

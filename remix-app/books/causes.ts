@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { daysInWords } from "../studio/costs/cost-import/import-facts.ts";
 import { amountText, countOf, formatUsd } from "../ui/format-amount.ts";
 
@@ -12,7 +12,7 @@ const differenceUsdSchema = amountText.nullable();
 const runCountSchema = z.number().int();
 
 /** A likely cause of a difference between charged and metered costs, as determined by the database. */
-export const causeSchema = z.discriminatedUnion("kind", [
+export const differenceCauseSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("workspace_costs_above_metered"),
     amountUsd: amountText,
@@ -38,7 +38,7 @@ export const causeSchema = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("days_not_imported"), amountUsd: amountText, accountId, days: daysSchema }),
   z.object({ kind: z.literal("invoice_share"), amountUsd: amountText }),
 ]);
-export type Cause = z.output<typeof causeSchema>;
+export type DifferenceCause = z.output<typeof differenceCauseSchema>;
 
 /** A cause in words: what is wrong, and what to do about it. */
 export interface CauseDescription {
@@ -47,7 +47,7 @@ export interface CauseDescription {
 }
 
 /** Describes a cause and what to do about it, in a sentence or two each. */
-export function describeCause(cause: Cause): CauseDescription {
+export function describeDifferenceCause(cause: DifferenceCause): CauseDescription {
   switch (cause.kind) {
     case "workspace_costs_above_metered":
       return {
@@ -100,7 +100,7 @@ export function describeCause(cause: Cause): CauseDescription {
 }
 
 /** Returns the workspaces that a cause names. */
-export function workspacesOf(cause: Cause): { workspaceId: string; name: string | null }[] {
+export function workspacesOf(cause: DifferenceCause): { workspaceId: string; name: string | null }[] {
   if ("workspaceId" in cause) return [cause];
   return "workspaces" in cause ? cause.workspaces : [];
 }
@@ -125,7 +125,10 @@ function moreOrLess(amount: string): string {
  * Names the workspace most likely to be missing runs. This workspace has no runs on days when the provider charged more
  * than was metered.
  */
-function describeSuspect({ amountUsd: amount, workspaces: users }: Extract<Cause, { kind: "account_differs" }>) {
+function describeSuspect({
+  amountUsd: amount,
+  workspaces: users,
+}: Extract<DifferenceCause, { kind: "account_differs" }>) {
   const [first] = users;
   if (!first || amount.startsWith("-") || first.daysWithoutRuns.length === 0) return null;
   return `${nameOf(first)} has no runs${formatDayList(first.daysWithoutRuns)}, when the provider charged more than was metered. Check this workspace for requests that bypass the gateway on those days.`;
@@ -151,10 +154,10 @@ function formatDayList(list: readonly string[]): string {
   const others = spans.slice(maxSpans).reduce((sum, { days: many }) => sum + many, 0);
   const rest = others > 0 ? [countOf(others, "other day")] : [];
   if (listedSpans.every(({ days: many }) => many === 1)) {
-    return ` on ${joinList([...listedSpans.map(({ first }) => dayText(first)), ...rest])}`;
+    return ` on ${joinList([...listedSpans.map(({ first }) => formatDay(first)), ...rest])}`;
   }
   const texts = listedSpans.map(({ first, last, days: many }) =>
-    many === 1 ? `on ${dayText(first)}` : `from ${daysInWords(first, last)}`,
+    many === 1 ? `on ${formatDay(first)}` : `from ${daysInWords(first, last)}`,
   );
   return ` ${joinList([...texts, ...rest.map((days) => `on ${days}`)])}`;
 }

@@ -1,4 +1,4 @@
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { subtractAmounts } from "../studio/costs/difference.ts";
 import { DataTable } from "../ui/data-table.tsx";
 import { columnDecimals } from "../ui/format-amount.ts";
@@ -21,7 +21,7 @@ export function DayTable({ days }: { days: readonly DayFigures[] }) {
           label: "Day",
           cell: ({ day, accountId }) => (
             <>
-              <span className="whitespace-nowrap tabular-nums">{dayText(day)}</span>
+              <span className="whitespace-nowrap tabular-nums">{formatDay(day)}</span>
               {several ? (
                 <span className="block break-all text-muted text-small">
                   {accountId === null ? "No account named" : `Account ${accountId}`}

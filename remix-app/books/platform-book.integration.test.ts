@@ -4,7 +4,7 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/consol
 import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
 import { addRun, dayOf } from "../../supabase/tests/finance/platform-book-fixtures.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { shiftMonth } from "../studio/costs/month.ts";
 import { callAtOnce } from "../testing/at-once.ts";
 import { formOf } from "../testing/form.ts";
@@ -297,7 +297,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
     const [, causes = ""] = words.split("Likely causes");
     expect(causes).toMatch(
       new RegExp(
-        `^.{0,200}On ${dayText(dayOf(month, 12))}, the costs Meridian imported were \\$10.00 more than its runs cost`,
+        `^.{0,200}On ${formatDay(dayOf(month, 12))}, the costs Meridian imported were \\$10.00 more than its runs cost`,
       ),
     );
     // The workspace's own costs don't count as the platform's.
@@ -322,7 +322,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
     await enterInvoice({ provider, accountId: "proj_8", reference: "Q-1", amountUsd: "85" });
     const { words } = await admin.browser.get(`/admin/books/${month}/${provider}`);
     expect(words).toContain("The provider charged account proj_8 $10.00 more than was metered.");
-    expect(words).toContain(`Lighthouse has no runs on ${dayText(dayOf(month, 12))}`);
+    expect(words).toContain(`Lighthouse has no runs on ${formatDay(dayOf(month, 12))}`);
   });
 });
 

@@ -8,7 +8,7 @@ import { monthPattern, monthWindow } from "../studio/costs/month.ts";
 import type { StudioMember } from "../studio/studio-reader.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { amountText } from "../ui/format-amount.ts";
-import { causeSchema } from "./causes.ts";
+import { differenceCauseSchema } from "./causes.ts";
 
 const count = z.number().int();
 
@@ -41,7 +41,7 @@ export type DayFigures = z.output<typeof dayFigures>;
 const explainedMonthSchema = z.object({
   workspaces: z.array(workspaceFigures),
   days: z.array(dayFigures),
-  causes: z.array(causeSchema),
+  causes: z.array(differenceCauseSchema),
 });
 
 /**

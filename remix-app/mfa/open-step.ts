@@ -16,7 +16,7 @@ export interface Step {
  * @throws Response a redirect to the sign-in page that keeps the destination
  * @throws Response 503 AUTH_UNAVAILABLE, as {@link getUser}
  */
-export async function openStep(
+export async function requireSecondStepUser(
   context: AppLoadContext,
   { request, fallback = "/" }: { request: Request; fallback?: string },
 ): Promise<Step> {
@@ -34,7 +34,7 @@ export async function openStep(
  * the last proof is recent enough
  */
 export async function openStepUp(context: AppLoadContext, request: Request): Promise<Step> {
-  const step = await openStep(context, { request });
+  const step = await requireSecondStepUser(context, { request });
   const { mfa } = step.user;
   if (!mfa.satisfied && (mfa.enrolled || mfa.policy === "recovery_in_progress")) {
     throw redirect(secondStepPath(mfa, step.destination));
@@ -58,7 +58,7 @@ function hasRecentProof(context: AppLoadContext, { user, destination }: Step): b
  * @throws Response a redirect to the step that the user must complete first, such as the step-up
  */
 export async function openEnrollment(context: AppLoadContext, request: Request): Promise<Step> {
-  const step = await openStep(context, { request });
+  const step = await requireSecondStepUser(context, { request });
   const { user, destination } = step;
   const { enrolled, satisfied, policy } = user.mfa;
   if ((enrolled && !satisfied) || policy === "recovery_in_progress") {

@@ -10,7 +10,7 @@ import { removeFactors } from "./remove-factors.ts";
  * The result of a recovery, and what to say about it. `unfinished`: the code is used, but some authenticators remain.
  * The recovery can be continued without another code.
  */
-export type Recovery =
+export type RecoveryOutcome =
   | { outcome: "recovered" }
   | { outcome: "refused" | "unfinished"; status: 400 | 403 | 429 | 503; message: string };
 
@@ -26,7 +26,7 @@ export type Recovery =
 export async function recoverWithCode(
   context: AppLoadContext,
   { user, code }: { user: User; code: string | null },
-): Promise<Recovery> {
+): Promise<RecoveryOutcome> {
   const attempt = await guardAttempt(context, { action: "code", userId: user.id });
   if (!attempt.admitted) return { outcome: "refused", status: attempt.status, message: attempt.message };
   const service = createServiceClient(context.env);

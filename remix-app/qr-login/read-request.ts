@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
 import { type ChallengeKey, createRefusalResponse, isChallengeId, secretHashOf } from "../session/challenge.ts";
-import { type HandoffRequest, handoffProgress } from "../session/challenge-operations.ts";
+import { type HandoffRequest, qrHandoffStatusSchema } from "../session/challenge-operations.ts";
 import { callFunction } from "../supabase/data-api.ts";
 
 const isoTimeSchema = z.coerce.date().transform((date) => date.toISOString());
@@ -10,7 +10,7 @@ const answer = z.discriminatedUnion("outcome", [
   z.object({
     outcome: z.literal("known"),
     id: z.uuid(),
-    status: handoffProgress.shape.status,
+    status: qrHandoffStatusSchema.shape.status,
     createdAt: isoTimeSchema,
     expiresAt: isoTimeSchema,
     metadata: z.object({ device: z.string(), address: z.string() }),

@@ -128,7 +128,7 @@ const confirmation = z.discriminatedUnion("outcome", [
 ]);
 
 /** The result of a confirmation. A refusal changed nothing. */
-export type AccessConfirmation =
+export type AccessConfirmationOutcome =
   | { status: "confirmed"; removed: number }
   | { status: "last_method" | "last_of_required" };
 
@@ -176,7 +176,7 @@ export async function requireAccessOwner(context: AppLoadContext, request: Reque
 export async function confirmAccess(
   context: AppLoadContext,
   { user, decision }: { user: User; decision: AccessDecision },
-): Promise<AccessConfirmation> {
+): Promise<AccessConfirmationOutcome> {
   const { env, requestId } = context;
   const result = await callFunction(context, {
     name: "private.confirm_access",

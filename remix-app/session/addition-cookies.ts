@@ -15,7 +15,7 @@ import { type Device, deviceCookieValue, parseDeviceCookie, secretHash } from ".
 type Context = CookieContext & { cookie: KeyRing };
 
 const mergedMaxAgeSeconds = 24 * 60 * 60;
-const confirmedMaxAgeSeconds = 60;
+const confirmedMergeMaxAgeSeconds = 60;
 const markLength = 8;
 const mergeMarkPattern = /\.([0-9a-f]{8})(~?)$/;
 
@@ -64,7 +64,7 @@ export function settleAdditions(
     const [, mark, confirmation] = mergeMarkPattern.exec(value) ?? [];
     if (device && mark === computeMergeMark(device)) {
       const isConfirmed = cookieSecret === device.secret && !confirmation;
-      if (isConfirmed) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: confirmedMaxAgeSeconds });
+      if (isConfirmed) writeCookie(context, cookie, { value: `${value}~`, maxAgeSeconds: confirmedMergeMaxAgeSeconds });
     } else if (device && addition?.id === device.id && merged.includes(addition.secret)) {
       const markedValue = `${deviceCookieValue(addition, context.cookie)}.${computeMergeMark(device)}`;
       writeCookie(context, cookie, { value: markedValue, maxAgeSeconds: mergedMaxAgeSeconds });

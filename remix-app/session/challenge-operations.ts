@@ -23,11 +23,11 @@ const approvedResponse = z.object({ status: z.literal("approved") });
 const rejectedResponse = z.object({ status: z.literal("rejected") });
 
 /** `session` is present only if this request consumed the challenge. The response then also sets the cookies. */
-export const handoffProgress = z.object({
+export const qrHandoffStatusSchema = z.object({
   status: z.enum(["created", "approved", "consumed", "rejected", "expired"]),
   session: z.object({ userId: z.uuid(), expiresAt: z.iso.datetime() }).optional(),
 });
-export type HandoffProgress = z.output<typeof handoffProgress>;
+export type HandoffProgress = z.output<typeof qrHandoffStatusSchema>;
 
 /** A request that waits for a phone, with the requesting device, its address and the time. */
 const requestForPhone = z.object({
@@ -38,7 +38,7 @@ const requestForPhone = z.object({
   expiresAt: z.iso.datetime(),
 });
 /** A QR request as shown to the phone that read the code. */
-const handoffRequest = requestForPhone.extend({ status: handoffProgress.shape.status });
+const handoffRequest = requestForPhone.extend({ status: qrHandoffStatusSchema.shape.status });
 export type HandoffRequest = z.output<typeof handoffRequest>;
 
 const pairCodeSchema = z.string().regex(/^\d{6}$/);
@@ -99,7 +99,7 @@ export const challengeOperations: readonly Operation<ProblemCode>[] = [
         status: 200,
         description:
           "The status. The browser also gets the new session if this poll consumed the challenge. A phone also gets the requesting device, its IP address and the time.",
-        schema: z.union([handoffProgress, handoffRequest]),
+        schema: z.union([qrHandoffStatusSchema, handoffRequest]),
       },
     ],
     problems: ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND", "CONFLICT"],

@@ -76,8 +76,8 @@ type ProxyState = Progress &
     | { step: "read-vault"; owner: Device }
     | { step: "done"; decision: Decision }
   );
-type Step<Name extends ProxyState["step"]> = Extract<ProxyState, { step: Name }>;
-type Done = Step<"done">;
+type StateAt<Name extends ProxyState["step"]> = Extract<ProxyState, { step: Name }>;
+type Done = StateAt<"done">;
 
 const done = (progress: Progress, decision: Decision): Done => ({ ...progress, step: "done", decision });
 
@@ -195,7 +195,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
 
   /** Accepts the candidate if it is the active session of its device. Otherwise, the vault decides. */
   async function check(
-    { candidate, owner, ...progress }: Step<"check">,
+    { candidate, owner, ...progress }: StateAt<"check">,
     { approvalProof, workspace, identityHeaders }: RequestCredentials,
   ): Promise<ProxyState> {
     const { access_token: accessToken } = candidate;
@@ -230,7 +230,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
 
   /** Takes the active account's session from the vault, refreshed if it expires soon. */
   async function readVault(
-    { owner, ...before }: Step<"read-vault">,
+    { owner, ...before }: StateAt<"read-vault">,
     { session: cookieSession, isPrefetch, identityHeaders }: RequestCredentials,
   ): Promise<ProxyState> {
     if (isPrefetch || before.vaultReads >= maxVaultReads) return done(before, { auth: unavailable, device: null });

@@ -1,5 +1,5 @@
 import { useLocation } from "@remix-run/react";
-import { dayText } from "../http/date-text.ts";
+import { formatDay } from "../http/date-text.ts";
 import { Button } from "../ui/button.tsx";
 import { Field } from "../ui/field.tsx";
 import { allTime, pageParameters, type Range, type RangePreset, rangeDays, searchWith } from "./range.ts";
@@ -51,7 +51,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
       </nav>
       <details className="open:w-full" open={custom || daysFault != null}>
         <summary className="choice cursor-pointer list-none" aria-current={custom ? "true" : undefined}>
-          {custom && days ? `${dayText(days.first)} to ${dayText(days.last)} (UTC)` : "Custom range"}
+          {custom && days ? `${formatDay(days.first)} to ${formatDay(days.last)} (UTC)` : "Custom range"}
         </summary>
         <form className="flex flex-wrap items-end gap-3 pt-3">
           {otherParameters.map(([name, value]) => (
@@ -79,7 +79,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
         <p className="w-full text-muted text-small" role={range.fault ? "alert" : undefined}>
           {range.fault && !daysFault ? `${range.fault} ` : ""}
           {range.fault ? "Showing " : ""}
-          {`${dayText(days.first)} to ${dayText(days.last)} (UTC)`}
+          {`${formatDay(days.first)} to ${formatDay(days.last)} (UTC)`}
           {range.fault ? " instead." : ""}
         </p>
       ) : null}

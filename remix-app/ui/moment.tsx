@@ -1,4 +1,4 @@
-import { dayText, exactTimeText, timeText } from "../http/date-text.ts";
+import { formatDateTime, formatDay, formatExactDateTime } from "../http/date-text.ts";
 
 const units = [
   ["year", 365 * 24 * 60 * 60],
@@ -13,7 +13,7 @@ const relativeTimeFormat = new Intl.RelativeTimeFormat("en");
 /** Shows a time relative to when the page is sent, with the exact time on hover. @param props.at RFC 3339 */
 export function RelativeTime({ at }: { at: string }) {
   return (
-    <time dateTime={at} title={exactTimeText(at)}>
+    <time dateTime={at} title={formatExactDateTime(at)}>
       {formatRelativeTime({ at, now: new Date().toISOString() })}
     </time>
   );
@@ -22,8 +22,8 @@ export function RelativeTime({ at }: { at: string }) {
 /** Shows a date and time, to the second on hover. @param props.at RFC 3339 */
 export function ExactTime({ at }: { at: string }) {
   return (
-    <time dateTime={at} title={exactTimeText(at)}>
-      {timeText(at)}
+    <time dateTime={at} title={formatExactDateTime(at)}>
+      {formatDateTime(at)}
     </time>
   );
 }
@@ -32,8 +32,8 @@ export function ExactTime({ at }: { at: string }) {
 export function UtcDay({ at }: { at: string }) {
   const day = at.slice(0, 10);
   return (
-    <time dateTime={day} title={`${dayText(day)}, UTC`} className="whitespace-nowrap">
-      {dayText(day)}
+    <time dateTime={day} title={`${formatDay(day)}, UTC`} className="whitespace-nowrap">
+      {formatDay(day)}
     </time>
   );
 }

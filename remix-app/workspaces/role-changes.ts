@@ -5,7 +5,7 @@ import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
 import { workspacePermissions } from "./permission.ts";
 
-const definition = {
+const roleFields = {
   // The database table has the same constraints on names.
   name: z
     .string()
@@ -17,8 +17,8 @@ const definition = {
 };
 
 const roleChange = z.discriminatedUnion("intent", [
-  z.object({ intent: z.literal("create"), ...definition }),
-  z.object({ intent: z.literal("save"), ...definition }),
+  z.object({ intent: z.literal("create"), ...roleFields }),
+  z.object({ intent: z.literal("save"), ...roleFields }),
   z.object({ intent: z.literal("delete") }),
 ]);
 

@@ -36,7 +36,7 @@ const minSecretLength = 32;
 const maxCacheSeconds = 60;
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]|[a-z0-9.-]+\.localhost)$/;
 /** Names of the platform's own settings, some of which are keys to its data. A satellite must not have them. */
-const platformSettingPattern = /^(SUPABASE_|GOTRUE_|GATEWAY_DB_URL$|APP_SESSION_|WEB_MULTI_ACCOUNT_)/;
+const forbiddenSettingPattern = /^(SUPABASE_|GOTRUE_|GATEWAY_DB_URL$|APP_SESSION_|WEB_MULTI_ACCOUNT_)/;
 
 /**
  * Checks the options and the environment.
@@ -45,7 +45,7 @@ const platformSettingPattern = /^(SUPABASE_|GOTRUE_|GATEWAY_DB_URL$|APP_SESSION_
 export function readSettings(options: SatelliteOptions = {}): Settings {
   const env = options.env ?? (typeof process === "undefined" ? {} : process.env);
   const faults = Object.keys(env)
-    .filter((name) => platformSettingPattern.test(name) && env[name])
+    .filter((name) => forbiddenSettingPattern.test(name) && env[name])
     .map((name) => `${name} must not be set: a satellite holds nothing that opens the platform's data.`);
   const optionOrEnv = (value: string | undefined, variable: string) => value || env[variable] || "";
 

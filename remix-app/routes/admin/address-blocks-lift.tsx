@@ -6,7 +6,7 @@ import { ChangeForm } from "../../admin/change-form.tsx";
 import { confirmedChangeSchema } from "../../admin/console-change.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { timeText } from "../../http/date-text.ts";
+import { formatDateTime } from "../../http/date-text.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Panel } from "../../ui/card.tsx";
@@ -50,7 +50,7 @@ export default function ConsoleLiftBlockPage() {
               `Once you confirm, sign-ins and other attempts from ${address} are allowed again.`,
               "Limits on failed attempts continue, and too many failures block the address again.",
               "If the address is blocked again, this block won’t make that one last longer.",
-              `If you don’t lift the block, it expires on ${timeText(blockedUntil)}.`,
+              `If you don’t lift the block, it expires on ${formatDateTime(blockedUntil)}.`,
             ]}
             confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? restored}

@@ -4,11 +4,11 @@ import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeField } from "../../admin/change-fields.tsx";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import {
-  type CreditStep,
+  type CreditChangeKind,
   changeCredits,
+  creditChangeKinds,
   creditChangeSchema,
   creditEffects,
-  creditSteps,
   getCreditRestriction,
   newReference,
   requireCreditAccount,
@@ -21,14 +21,16 @@ import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
-export const meta = pageTitle<typeof loader>((data) => `${data ? creditSteps[data.step].title : "Credits"} · Console`);
+export const meta = pageTitle<typeof loader>(
+  (data) => `${data ? creditChangeKinds[data.step].title : "Credits"} · Console`,
+);
 
 async function requireStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { payer, ownerId, step = "" } = params;
-  if (!Object.hasOwn(creditSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
+  if (!Object.hasOwn(creditChangeKinds, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
   const owner = await requireCreditAccount(context, { payer, ownerId, cursor: null });
-  return { admin, step: step as CreditStep, owner };
+  return { admin, step: step as CreditChangeKind, owner };
 }
 
 export async function loader(args: LoaderFunctionArgs) {
@@ -60,7 +62,7 @@ export default function ConsoleCreditsChangePage() {
   const { step, owner, effects, lock, reference, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? restored;
   return (
-    <Page title={creditSteps[step].title} lead={owner.name}>
+    <Page title={creditChangeKinds[step].title} lead={owner.name}>
       <Panel>
         {lock ? (
           <Notice>{lock}</Notice>
@@ -72,7 +74,7 @@ export default function ConsoleCreditsChangePage() {
               what: owner.payer === "workspace" ? "the workspace’s name" : "the member’s email",
             }}
             failed={failed}
-            submit={creditSteps[step].title}
+            submit={creditChangeKinds[step].title}
             danger={step === "withdraw"}
             cancelTo={`/admin/credits/${owner.payer}/${owner.id}`}
           >

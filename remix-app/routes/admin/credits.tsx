@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { creditSteps, getCreditRestriction, requireCreditAccount } from "../../admin/credits.ts";
+import { creditChangeKinds, getCreditRestriction, requireCreditAccount } from "../../admin/credits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { Figures } from "../../studio/figures.tsx";
 import { LedgerTable } from "../../studio/usage/ledger.tsx";
@@ -16,8 +16,8 @@ import { PageNav } from "../../ui/page-nav.tsx";
 export const meta = pageTitle<typeof loader>((data) => `Credits · ${data?.owner.name ?? "Account"} · Console`);
 
 const completionMessages: Record<string, string> = {
-  grant: creditSteps.grant.done,
-  withdraw: creditSteps.withdraw.done,
+  grant: creditChangeKinds.grant.done,
+  withdraw: creditChangeKinds.withdraw.done,
   repeated: "This reference was already used for the same amount. Nothing was changed.",
 };
 

@@ -12,7 +12,7 @@ import {
   sendRecovery,
 } from "../../admin/recovery.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { timeText } from "../../http/date-text.ts";
+import { formatDateTime } from "../../http/date-text.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
@@ -55,7 +55,7 @@ export async function action(args: ActionFunctionArgs) {
 export default function ConsoleOverridePage() {
   const { email, override, step, lock, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>() ?? restored;
-  const made = `The override was created on ${timeText(override.createdAt)} by ${override.createdBy ?? "a former admin"}. Reason: ${override.reason}`;
+  const made = `The override was created on ${formatDateTime(override.createdAt)} by ${override.createdBy ?? "a former admin"}. Reason: ${override.reason}`;
   const effects =
     step === "send"
       ? [

@@ -9,7 +9,7 @@ import {
   requireSubject,
 } from "../../admin/change-policy.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
-import { listAvailableSteps, type PolicyStep, policySteps } from "../../admin/policy-step.ts";
+import { listAvailableSteps, mfaPolicyChanges, type PolicyStep } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -18,12 +18,12 @@ import { Panel } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
-export const meta = pageTitle<typeof loader>((data) => `${data ? policySteps[data.step].title : "MFA"} · Console`);
+export const meta = pageTitle<typeof loader>((data) => `${data ? mfaPolicyChanges[data.step].title : "MFA"} · Console`);
 
 async function requirePolicyStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const step = params.step ?? "";
-  if (!Object.hasOwn(policySteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
+  if (!Object.hasOwn(mfaPolicyChanges, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
   return { admin, step: step as PolicyStep };
 }
 
@@ -58,7 +58,7 @@ export default function ConsolePolicyPage() {
   const { step, subject, generation, effects, lock, open, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${subject.id}`;
-  const { title } = policySteps[step];
+  const { title } = mfaPolicyChanges[step];
   return (
     <Page title={title} lead={subject.email ?? subject.id}>
       <Panel>

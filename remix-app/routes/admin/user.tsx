@@ -11,7 +11,7 @@ import {
 } from "../../admin/account-cards.tsx";
 import { AddressBlockTable } from "../../admin/address-block-table.tsx";
 import { requireAccountPage } from "../../admin/change-policy.ts";
-import { policySteps } from "../../admin/policy-step.ts";
+import { mfaPolicyChanges } from "../../admin/policy-step.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -32,7 +32,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { account, policy, timeline, blocks } = await requireAccountPage(context, page);
   const step = searchParams.get("done");
   const done =
-    step === "sign-out" ? signedOut : (Object.entries(policySteps).find(([name]) => name === step)?.[1].done ?? null);
+    step === "sign-out"
+      ? signedOut
+      : (Object.entries(mfaPolicyChanges).find(([name]) => name === step)?.[1].done ?? null);
   const { state, locks } = policy;
   const oneself = account.id === admin.id;
   return { account, policy: { state, locks }, timeline, blocks, cursor, done, oneself };

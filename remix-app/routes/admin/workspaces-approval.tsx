@@ -15,7 +15,7 @@ import {
 } from "../../admin/key-approvals.ts";
 import { formatQuantity } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
-import { timeText } from "../../http/date-text.ts";
+import { formatDateTime } from "../../http/date-text.ts";
 import { problem } from "../../http/problem.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -78,7 +78,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
   const { name, owners, liveKeys, approvedAt, approvedBy, request } = workspace;
   const requestFacts = request
     ? [
-        `${request.requestedBy ?? "A former member"} requested approval on ${timeText(request.requestedAt)}.`,
+        `${request.requestedBy ?? "A former member"} requested approval on ${formatDateTime(request.requestedAt)}.`,
         ...(request.note ? [`Purpose: ${request.note}`] : []),
       ]
     : [];
@@ -102,7 +102,9 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
       return [
         `Once you confirm, members of ${name} can no longer create or rotate keys.`,
         liveKeys === 0 ? keys : `${keys} Active keys keep working.`,
-        ...(approvedAt ? [`It was approved on ${timeText(approvedAt)}, by ${approvedBy ?? "the operator"}.`] : []),
+        ...(approvedAt
+          ? [`It was approved on ${formatDateTime(approvedAt)}, by ${approvedBy ?? "the operator"}.`]
+          : []),
       ];
   }
 }

@@ -6,7 +6,7 @@ import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
 import { bindApproval } from "../../mfa/mobile-approval/bind-approval.ts";
 import { requestApproval } from "../../mfa/mobile-approval/request-approval.ts";
-import { openStep } from "../../mfa/open-step.ts";
+import { requireSecondStepUser } from "../../mfa/open-step.ts";
 import { readChallenge, readChallengeCookie, writeChallengeCookie } from "../../session/challenge.ts";
 import { getUserLabel, requireBrowser, secondStepPath } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
@@ -23,7 +23,7 @@ const cookie = cookies.approvalChallenge;
 
 /** Opens the second step for people who can complete it on a phone, and redirects everyone else. */
 async function openApproval(context: AppLoadContext, request: Request) {
-  const step = await openStep(context, { request });
+  const step = await requireSecondStepUser(context, { request });
   const { mfa } = step.user;
   if (mfa.satisfied) throw redirect(step.destination);
   if (!mfa.enrolled || mfa.policy === "recovery_in_progress") throw redirect(secondStepPath(mfa, step.destination));

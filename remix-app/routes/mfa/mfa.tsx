@@ -7,7 +7,7 @@ import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
 import { listAuthenticators } from "../../mfa/authenticators.ts";
 import { challengeSchema } from "../../mfa/code-schema.ts";
-import { openStep } from "../../mfa/open-step.ts";
+import { requireSecondStepUser } from "../../mfa/open-step.ts";
 import { recoveryState } from "../../mfa/recovery-codes.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { mayReviewAuthenticators } from "../../session/account-access.ts";
@@ -26,7 +26,7 @@ export const meta = pageTitle("Enter your code");
 
 /** Opens the second step for people who still have to pass it, and redirects everyone else. */
 async function openChallenge(context: AppLoadContext, request: Request) {
-  const step = await openStep(context, { request });
+  const step = await requireSecondStepUser(context, { request });
   const { mfa } = step.user;
   if (mfa.satisfied) throw redirect(step.destination);
   if (!mfa.enrolled && mfa.policy !== "recovery_in_progress") throw redirect(secondStepPath(mfa, step.destination));

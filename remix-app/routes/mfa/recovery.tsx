@@ -5,7 +5,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
-import { openStep } from "../../mfa/open-step.ts";
+import { requireSecondStepUser } from "../../mfa/open-step.ts";
 import { recoverWithCode } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
 import { getUserLabel, secondStepPath } from "../../session/user.ts";
@@ -22,7 +22,7 @@ export const meta = pageTitle("Use a recovery code");
 
 /** Opens the second step for people who have lost their authenticator apps or have not finished removing them. */
 async function openRecovery(context: AppLoadContext, request: Request) {
-  const { user, destination } = await openStep(context, { request });
+  const { user, destination } = await requireSecondStepUser(context, { request });
   if (user.mfa.satisfied) throw redirect(destination);
   const state = await recoveryState(context, user);
   if (!user.mfa.enrolled && !state.unfinished) throw redirect(secondStepPath(user.mfa, destination));

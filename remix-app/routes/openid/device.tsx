@@ -1,6 +1,6 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
-import { timeText } from "../../http/date-text.ts";
+import { formatDateTime } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
 import {
@@ -48,7 +48,7 @@ function describeDeviceRequest(context: AppLoadContext, { user, found }: { user:
       ["Device", device],
       ...(place ? [["Location", place]] : []),
       ...(address ? [["IP address", address]] : []),
-      ["Requested", timeText(createdAt)],
+      ["Requested", formatDateTime(createdAt)],
       ["Account", getUserLabel(user)],
     ] as [string, string][],
     accountId: user.id,

@@ -1,7 +1,7 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { isLabel } from "#shared/labels.ts";
-import { timeText } from "../../http/date-text.ts";
+import { formatDateTime } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { BudgetList, budgetKey, newLabelKey, type OpenBudget, subjectOf } from "../../studio/budgets/budget-list.tsx";
@@ -88,7 +88,7 @@ export default function BudgetsPage() {
   return (
     <StudioPage
       title="Budgets"
-      lead={`Monthly limits on provider cost, in USD. They reset on ${timeText(endsAt)}.`}
+      lead={`Monthly limits on provider cost, in USD. They reset on ${formatDateTime(endsAt)}.`}
       actions={<ButtonLink href={`/workspaces/${workspace.id}/ai/budgets.csv`}>Download CSV</ButtonLink>}
     >
       {answer?.meanwhile ? (

@@ -1,4 +1,4 @@
-import { monthText, timeText } from "../../http/date-text.ts";
+import { formatDateTime, monthText } from "../../http/date-text.ts";
 import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
@@ -55,7 +55,7 @@ export function budgetAlertMail(
     action: { label: "View budgets", url: `${origin}/workspaces/${workspaceId}/ai/budgets` },
     more: [
       alert.enforced || refusing
-        ? `${consequence} until the budget resets on ${timeText(endsAt)} or someone raises it.`
+        ? `${consequence} until the budget resets on ${formatDateTime(endsAt)} or someone raises it.`
         : "Requests aren’t refused: no key carries this label, so its budget only warns.",
     ],
     footer: [

@@ -4,7 +4,7 @@ import { createPerson, type SignedInBrowser, signIn } from "../../../scripts/tes
 import { readStack } from "../../../scripts/test/stack.ts";
 import { join } from "../../../supabase/tests/database.ts";
 import { type AppTenant, createAppTenant } from "../../../supabase/tests/gateway/app-tenant.ts";
-import { exactTimeText } from "../../http/date-text.ts";
+import { formatExactDateTime } from "../../http/date-text.ts";
 import { callAtOnce } from "../../testing/at-once.ts";
 import { openPlainTab } from "../../testing/plain-tab.ts";
 
@@ -91,7 +91,7 @@ describe("recording an invoice", () => {
     expect((await enter({ ...invoice, amountUsd: "30.0000000000010" }, "review")).location).toBe(recorded.location);
     const receipt = await member.get(recorded.location ?? "");
     expect(receipt.words).toContain("Invoice recorded. This is its receipt.");
-    expect(receipt.words).toContain(exactTimeText(reviewedAt));
+    expect(receipt.words).toContain(formatExactDateTime(reviewedAt));
     const [person] = await tenant.db.query<{ name: string }>(
       "select display_name as name from public.profiles where id = $1",
       [(await member.session()).user.id],

@@ -1,4 +1,4 @@
-import { dayText, exactTimeText } from "../../http/date-text.ts";
+import { formatDay, formatExactDateTime } from "../../http/date-text.ts";
 import { formatExactUsd } from "../../ui/format-amount.ts";
 import { platformBookId } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
@@ -31,7 +31,7 @@ export function invoiceFacts(
     ["Kind", kindNames[invoice.kind]],
     ...(invoice.replaces === null ? [] : [["Replaces", invoice.replaces] satisfies [string, string]]),
     ["Amount", formatExactUsd(signedAmount(invoice))],
-    ["Issued on", invoice.issuedOn && dayText(invoice.issuedOn)],
+    ["Issued on", invoice.issuedOn && formatDay(invoice.issuedOn)],
     ["Period", periodOf(invoice)],
     ["Reviewed at", formatExactTime(invoice.reviewedAt)],
   ];
@@ -55,7 +55,7 @@ export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "
 
 /** Formats a time to the second. Returns an empty text for an empty time. */
 export function formatExactTime(at: string): string {
-  return at && exactTimeText(at);
+  return at && formatExactDateTime(at);
 }
 
 /**
@@ -63,9 +63,9 @@ export function formatExactTime(at: string): string {
  * Without both, the period is the month of issue.
  */
 export function periodOf({ periodStart, periodEnd }: Pick<InvoiceRecord, "periodStart" | "periodEnd">): string {
-  if (periodStart && periodEnd) return `${dayText(periodStart)} to ${dayText(periodEnd)}`;
-  if (periodStart) return `${dayText(periodStart)} to the end of that month`;
-  return periodEnd ? `Start of the month to ${dayText(periodEnd)}` : "Month of issue";
+  if (periodStart && periodEnd) return `${formatDay(periodStart)} to ${formatDay(periodEnd)}`;
+  if (periodStart) return `${formatDay(periodStart)} to the end of that month`;
+  return periodEnd ? `Start of the month to ${formatDay(periodEnd)}` : "Month of issue";
 }
 
 /** Returns the path of the form for a correction or credit note, prefilled from the invoice. */

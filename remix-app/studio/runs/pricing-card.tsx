@@ -1,4 +1,4 @@
-import { exactTimeText } from "../../http/date-text.ts";
+import { formatExactDateTime } from "../../http/date-text.ts";
 import { Card } from "../../ui/card.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { FactList } from "../../ui/facts.tsx";
@@ -27,7 +27,10 @@ export function PricingCard({ detail: { run, pricing, ledger } }: { detail: RunD
     ["Reserved credits", reservedCredits && formatExactCredits(reservedCredits)],
     ...ledger.map(
       ({ kind, credits, createdAt }) =>
-        [`Ledger: ${kind}`, `${formatExactCredits(credits)} credits charged, ${exactTimeText(createdAt)}`] as const,
+        [
+          `Ledger: ${kind}`,
+          `${formatExactCredits(credits)} credits charged, ${formatExactDateTime(createdAt)}`,
+        ] as const,
     ),
   ];
   return (

@@ -1,4 +1,4 @@
-import { exactTimeText } from "../../http/date-text.ts";
+import { formatExactDateTime } from "../../http/date-text.ts";
 import { formatCount, formatMs } from "../../ui/format-amount.ts";
 import { isCostUnknown } from "./pricing.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
@@ -35,8 +35,8 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
   const facts: [string, string | number | false | null | undefined][] = [
     ["Status", run.errorCode ? `${statusNames[run.status]} (${run.errorCode})` : statusNames[run.status]],
     ["HTTP status", run.httpStatus],
-    ["Started", exactTimeText(run.createdAt)],
-    ["Ended", run.settledAt && exactTimeText(run.settledAt)],
+    ["Started", formatExactDateTime(run.createdAt)],
+    ["Ended", run.settledAt && formatExactDateTime(run.settledAt)],
     ["Model", run.model],
     ["Answered by", provider && `${provider.name}, ${provider.model} (route ${provider.route})`],
     ["Feature", run.feature],

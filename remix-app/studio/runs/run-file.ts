@@ -51,7 +51,7 @@ const summaryFields: Record<keyof typeof runFacts.shape, z.ZodType> = {
 };
 
 /** The values of a row after those of {@link summaryFields}, in their order. */
-const pricedFields: Record<Exclude<keyof PricingFacts, "creditsPerUsd">, z.ZodType> = {
+const pricingFactFields: Record<Exclude<keyof PricingFacts, "creditsPerUsd">, z.ZodType> = {
   cacheWrite1hTokens: countSchema,
   exempt: z.boolean(),
   swept: z.boolean(),
@@ -65,8 +65,8 @@ const pricedFields: Record<Exclude<keyof PricingFacts, "creditsPerUsd">, z.ZodTy
 };
 
 const summaryNames = Object.keys(summaryFields);
-const pricedNames = Object.keys(pricedFields);
-const rowValues = z.tuple(Object.values({ ...summaryFields, ...pricedFields }) as [z.ZodType]);
+const pricingFactNames = Object.keys(pricingFactFields);
+const rowValues = z.tuple(Object.values({ ...summaryFields, ...pricingFactFields }) as [z.ZodType]);
 
 /**
  * A run in a page of a file, as returned by `ai.list_run_rows`: an array, because names and checks of all values would
@@ -76,8 +76,8 @@ export const runRow = rowValues.transform((row: unknown[]): RunSummary => {
   const priced: Record<string, unknown> = {};
   const run: Record<string, unknown> = {};
   for (let index = 0; index < summaryNames.length; index += 1) run[summaryNames[index] ?? ""] = row[index];
-  for (let index = 0; index < pricedNames.length; index += 1) {
-    priced[pricedNames[index] ?? ""] = row[summaryNames.length + index];
+  for (let index = 0; index < pricingFactNames.length; index += 1) {
+    priced[pricingFactNames[index] ?? ""] = row[summaryNames.length + index];
   }
   run.priced = priced;
   return run as RunSummary;

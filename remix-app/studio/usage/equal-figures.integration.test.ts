@@ -11,7 +11,7 @@ import {
   type Tenant,
 } from "../../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../../supabase/tests/pools.ts";
-import { dayText } from "../../http/date-text.ts";
+import { formatDay } from "../../http/date-text.ts";
 import { formatExactUsd } from "../../ui/format-amount.ts";
 import { type OverviewDimension, overviewDimensions } from "./overview-metric.ts";
 
@@ -138,7 +138,7 @@ async function expectEqualFigures(): Promise<void> {
       const name = names[key] ?? "";
       const shown = rows.some(
         (cells) =>
-          cells[0]?.startsWith(by === "day" ? dayText(name) : name) &&
+          cells[0]?.startsWith(by === "day" ? formatDay(name) : name) &&
           [formatExactUsd(cost), credits, requests].every((figure) =>
             cells.some((cell) => cell.split(/\s+/).includes(figure)),
           ),

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { dayText } from "../../http/date-text.ts";
+import { formatDay } from "../../http/date-text.ts";
 import { StackedColumnChart } from "../../ui/charts/column-chart.tsx";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatCredits, formatUsd } from "../../ui/format-amount.ts";
@@ -49,7 +49,7 @@ export function ModelChart({
         label={`${caption}; ${table ? "the table below" : "the table of Usage"} has the same figures`}
         series={names}
         columns={days.map(({ day, amounts }) => ({
-          label: dayText(day),
+          label: formatDay(day),
           parts: amounts.map((amount) => ({ value: Number(amount), text: formatMetricAmount(amount, metric) })),
         }))}
         formatMark={mark}
@@ -62,7 +62,7 @@ export function ModelChart({
             <DataTable
               caption={caption}
               columns={[
-                { label: first, cell: ({ day }: Day) => dayText(day) },
+                { label: first, cell: ({ day }: Day) => formatDay(day) },
                 ...names.map(columnsOf({ days, metric })),
               ]}
               rows={days.filter(({ amounts }) => amounts.some((amount) => Number(amount) > 0)).reverse()}

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import { dayText } from "../../http/date-text.ts";
+import { formatDay } from "../../http/date-text.ts";
 import { BarList } from "../../ui/charts/bar-list.tsx";
 import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
@@ -19,7 +19,7 @@ export function OverviewFigures({ overview, range }: { overview: Overview; range
     <div className="space-y-2">
       <ComparedFigures overview={overview} />
       <p className="text-muted text-small">
-        {`↑ ↓ show the change from the previous range: ${first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`}.`}
+        {`↑ ↓ show the change from the previous range: ${first === last ? formatDay(first) : `${formatDay(first)} to ${formatDay(last)}`}.`}
       </p>
     </div>
   );
@@ -97,10 +97,10 @@ export function OverviewChart({
   const { label, value, text, mark, whole } = metricViews[metric];
   // When grouped by day, a row's key is the number of days from the range's start to the row's first day.
   const previousDay = ({ key }: { key: string }) =>
-    by === "day" ? dayText(dayAfter(range.previous.from, Number(key))) : "previous range";
+    by === "day" ? formatDay(dayAfter(range.previous.from, Number(key))) : "previous range";
   const drawn = rows.map((row) => ({
     key: row.key,
-    label: by === "day" ? dayText(row.label) : row.label,
+    label: by === "day" ? formatDay(row.label) : row.label,
     value: value(row.now),
     text: text(row.now),
     previous: row.before && { label: previousDay(row), value: value(row.before), text: text(row.before) },

@@ -1,4 +1,4 @@
-import { dayText } from "../../http/date-text.ts";
+import { formatDay } from "../../http/date-text.ts";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
@@ -154,7 +154,7 @@ function RunsLink({
   if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabelsKey)) return row.label;
   return (
     <a className="link" href={`${runsPath}?${new URLSearchParams(query)}`}>
-      {by === "day" ? dayText(row.label) : row.label}
+      {by === "day" ? formatDay(row.label) : row.label}
     </a>
   );
 }

@@ -17,7 +17,7 @@ export function isExternalId(text: string): boolean {
 }
 
 /** The rule of {@link externalIdPattern}, as a message for users. */
-export const externalIdRule = "This takes 1 to 256 characters, without line breaks or white space at either end.";
+export const externalIdMessage = "This takes 1 to 256 characters, without line breaks or white space at either end.";
 
 /** Returns a request id for a call that has none. */
 export function newRequestId(): string {

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { JsonNumber } from "./exact-json.ts";
-import { externalIdPattern, externalIdRule, labelPattern } from "./labels.ts";
+import { externalIdMessage, externalIdPattern, labelPattern } from "./labels.ts";
 import { roundUsdAmount, type UsdAmount } from "./usd-amount.ts";
 import { utcDay, utcTime } from "./utc-time.ts";
 
 const label = z.string().regex(labelPattern, { error: "This takes 1 to 128 of A-Z a-z 0-9 . _ : -" });
-const externalId = z.string().regex(externalIdPattern, { error: externalIdRule });
+const externalId = z.string().regex(externalIdPattern, { error: externalIdMessage });
 
 /** The rule for amounts, as a message for users. */
 const amountRule = "An amount is a number of 0 or more, with at most 12 digits before the decimal point.";

@@ -8,7 +8,7 @@ import { type ImportReceipt, importAnswer, importReceipt, previewAnswer } from "
 /** Enough to import a year of costs in many accounts. The database compares and writes each day separately. */
 const timeoutMs = 30_000;
 
-const refusalAnswer = z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) });
+const refusalAnswerSchema = z.object({ outcome: z.enum(["not_allowed", "app_not_linked"]) });
 
 /** The book and the app of an import, and the person who imports. */
 export interface ImportTarget {
@@ -57,7 +57,7 @@ async function callImport<Schema extends z.ZodType<{ outcome: string }>>(
     member,
     name,
     args: { app: appId, ...args },
-    schema: z.union([schema, refusalAnswer]),
+    schema: z.union([schema, refusalAnswerSchema]),
     timeoutMs,
   });
   const { outcome } = answer as { outcome: string };

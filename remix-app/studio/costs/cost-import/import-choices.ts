@@ -1,4 +1,4 @@
-import { externalIdRule, isExternalId, isLabel } from "#shared/labels.ts";
+import { externalIdMessage, isExternalId, isLabel } from "#shared/labels.ts";
 import { type CostFile, type ProviderCosts, UnreadableCostFile } from "../files/cost-file.ts";
 import {
   type CostImportDocument,
@@ -81,7 +81,7 @@ export function buildDocument(
   const chosen = wanted ? { services: wanted } : {};
   const errors: ImportErrors = {
     ...(isLabel(provider) ? {} : { provider: "Use up to 128 letters, digits, dots, underscores, colons and hyphens" }),
-    ...(needsAccount(bill) && !isExternalId(account) ? { account: externalIdRule } : {}),
+    ...(needsAccount(bill) && !isExternalId(account) ? { account: externalIdMessage } : {}),
     ...Object.fromEntries(currenciesToConvert(bill, chosen.services).flatMap((code) => rateError(code, rates[code]))),
   };
   if (Object.keys(errors).length > 0) return { errors };

@@ -1,4 +1,4 @@
-import { dayText } from "../../../http/date-text.ts";
+import { formatDay } from "../../../http/date-text.ts";
 import { formatExactUsd } from "../../../ui/format-amount.ts";
 import { formatExactTime } from "../../invoices/invoice-facts.ts";
 import type { ImportReceipt } from "./import-answers.ts";
@@ -33,5 +33,5 @@ export function ratesText(rates: Record<string, string>): string {
 /** Formats a span of days, such as "3 Oct 2026 to 9 Oct 2026", or a single day if both are the same. */
 export function daysInWords(first: string | null, last: string | null): string {
   if (first === null || last === null) return "None";
-  return first === last ? dayText(first) : `${dayText(first)} to ${dayText(last)}`;
+  return first === last ? formatDay(first) : `${formatDay(first)} to ${formatDay(last)}`;
 }

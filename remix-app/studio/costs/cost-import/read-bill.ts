@@ -16,7 +16,7 @@ import {
 const maxUnpackedBytes = 16 * 1024 * 1024;
 /** The maximum lengths of what the server stores of a file, and of what it sends to the database for one import. */
 const maxContentsLength = 4 * 1024 * 1024;
-const maxDocumentLength = 4 * 1024 * 1024;
+const maxImportJsonLength = 4 * 1024 * 1024;
 /** More than any bill has. A page lists them all. */
 const maxProviders = 50;
 const maxCurrencies = 50;
@@ -97,7 +97,7 @@ function billOf(
   const read = buildDocument(file, choices);
   if ("errors" in read) return { bill, contents, errors: read.errors };
   const document = JSON.stringify(read.document);
-  if (document.length > maxDocumentLength) {
+  if (document.length > maxImportJsonLength) {
     const services = "The file has too many daily totals and currencies for one import. Export a shorter range.";
     return { bill, contents, errors: { services } };
   }

@@ -17,13 +17,13 @@ import { countReservedImages, estimateAudioSeconds, estimateImageTokens } from "
 import { type ChatRequest, chatSchema, refusedMembers } from "./schema.ts";
 
 /** A parsed chat request, with the facts that admission and metering need. */
-export type Chat = ParsedRequest & { body: ProviderFields; serverTools?: ServerTools };
+export type Chat = ParsedRequest & { body: ForwardableBody; serverTools?: ServerTools };
 
 /** The current and the older name of OpenAI's output limit. */
 const limitNames = ["max_completion_tokens", "max_tokens"] as const;
 
 /** The request fields that can be sent to a provider, without the gateway's own fields. */
-type ProviderFields = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
+type ForwardableBody = Omit<ChatRequest, "messages" | "tools" | "platform" | "max_steps"> & {
   messages: readonly object[];
   tools?: readonly object[];
 };

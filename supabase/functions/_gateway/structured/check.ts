@@ -29,7 +29,7 @@ class Exhausted extends Error {}
 
 /** Limits on checking one answer. Other tenants share the isolate, and neither schema nor answer can be trusted. */
 const maxSteps = 1_000_000;
-const maxDepth = 500;
+const maxCheckDepth = 500;
 
 /** Counts the steps and the depth of a check. */
 export class Effort {
@@ -44,7 +44,7 @@ export class Effort {
   /** Runs a check one level deeper. */
   descend(check: Check, value: unknown): boolean {
     this.#depth += 1;
-    if (this.#depth > maxDepth) throw new Exhausted();
+    if (this.#depth > maxCheckDepth) throw new Exhausted();
     const conforms = check(value, this);
     this.#depth -= 1;
     return conforms;

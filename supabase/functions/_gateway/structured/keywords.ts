@@ -6,7 +6,7 @@ import { type Check, type KeywordContext, UnsupportedSchema } from "./check.ts";
  * Creates a keyword's check, or returns undefined if the keyword has no effect of its own.
  * @throws UnsupportedSchema for an invalid value
  */
-type Make = (given: unknown, place: KeywordContext) => Check | undefined;
+type CreateKeywordCheck = (given: unknown, place: KeywordContext) => Check | undefined;
 export type Checks = typeof keywords;
 
 const typeChecks: Record<string, (value: unknown) => boolean> = {
@@ -180,7 +180,7 @@ export const keywords = {
   // Subschemas that apply only where a reference points to them.
   $defs: compileDefinitions,
   definitions: compileDefinitions,
-} satisfies Record<string, Make>;
+} satisfies Record<string, CreateKeywordCheck>;
 
 function compileDefinitions(given: unknown, place: KeywordContext): undefined {
   compileSchemaMap(given, place);
@@ -195,7 +195,7 @@ function countOnly(given: unknown, { pointer }: KeywordContext): undefined {
   requireCount(given, pointer);
 }
 
-function createNumberCheck(holds: (value: number, limit: number) => boolean): Make {
+function createNumberCheck(holds: (value: number, limit: number) => boolean): CreateKeywordCheck {
   return (given, { pointer }) => {
     if (typeof given !== "number") throw createValueError(pointer);
     return (value) => typeof value !== "number" || holds(value, given);
@@ -205,7 +205,7 @@ function createNumberCheck(holds: (value: number, limit: number) => boolean): Ma
 function createSizeCheck(
   measure: (value: unknown) => number | undefined,
   holds: (size: number, limit: number) => boolean,
-): Make {
+): CreateKeywordCheck {
   return (given, { pointer }) => {
     const limit = requireCount(given, pointer);
     return (value, effort) => {

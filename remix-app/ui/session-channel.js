@@ -7,11 +7,8 @@ const maxPrefetchMs = 30_000;
 const maxAnswerMs = 10_000;
 // Fields that received input. Comparing `value` with `defaultValue` does not detect a changed checkbox or selection.
 const touched = new Set();
-// This script usually runs before the page is parsed.
-const parsed = new Promise((resolve) => {
-  if (document.readyState === "loading") addEventListener("DOMContentLoaded", resolve, { once: true });
-  else resolve();
-});
+// This script runs before the rest of the page is parsed.
+const parsed = new Promise((resolve) => addEventListener("DOMContentLoaded", resolve, { once: true }));
 let channel;
 
 function join() {

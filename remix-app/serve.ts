@@ -8,7 +8,7 @@ import type { ServerBuild } from "@remix-run/node";
 import { maxCallSeconds } from "#shared/longest-call.ts";
 import { createDrain } from "./http/drain.ts";
 
-// Serves requests in this process. All of our code comes from the build, so that each module exists once.
+// Serves requests in this process. All of our code with state comes from the build, so that it exists once.
 type Entry = typeof import("./entry.server.tsx");
 
 /** How long requests may take to begin their response, and streams to end, after the process was asked to stop. */

@@ -163,11 +163,12 @@ export type PreparedCall = Call | (() => Promise<Call>);
 /**
  * Signs the demo account in by the pages, since another commit may store sessions differently.
  * @param origin where the requests are sent, by default the stack's own web server
+ * @returns the requests that the stack's commit can answer: release 0.1.0 has no OpenID Connect
  */
 export async function createWebCalls(
   stack: Stack,
   origin = `http://127.0.0.1:${webOf(stack).port}`,
-): Promise<Record<(typeof webCalls)[number], PreparedCall>> {
+): Promise<Partial<Record<(typeof webCalls)[number], PreparedCall>>> {
   const { base, users, workspaceId } = stack;
   const { email = "", password: secret = "" } = users.find(({ role }) => role === "user") ?? {};
   const browser = openBrowser(base);
@@ -175,23 +176,30 @@ export async function createWebCalls(
   // The request after a sign-in replaces the device's secret.
   const { status } = await browser.get("/workspaces");
   if (status !== 200) throw new Error(`The page after a sign-in answered ${status}.`);
-  const { token, refreshToken, client } = await signInToClient(stack, browser);
   const call = (path: string, { headers = {}, ...options }: Partial<Call>): Call => ({
     ...{ url: origin + path, method: "GET", headers, authorizations: [] },
     ...options,
   });
   const page = (path: string) => call(path, { headers: { accept: "text/html", cookie: browser.cookie() } });
+  const pages = {
+    session: page("/api/v1/auth/session"),
+    "/login": call("/login", { headers: { accept: "text/html" } }),
+    "/workspaces": page("/workspaces"),
+    runs: page(`/workspaces/${workspaceId}/ai/runs`),
+    security: page("/settings/security"),
+  };
+  const tables = await withDatabase(stack.supabase.dbUrl, (db) =>
+    db.query("select from pg_catalog.pg_class where oid = to_regclass('private.openid_clients')"),
+  );
+  if (tables.rowCount === 0) return pages;
+  const { token, refreshToken, client } = await signInToClient(stack, browser);
   return {
     discovery: call("/.well-known/openid-configuration", {}),
     keys: call("/.well-known/jwks.json", {}),
     userinfo: call("/oauth/userinfo", { authorizations: [`Bearer ${token}`] }),
     token: refreshes(refreshToken, (form) => call("/oauth/token", { method: "POST", authorizations: [client], form })),
     introspection: call("/oauth/introspect", { method: "POST", authorizations: [client], form: { token } }),
-    session: page("/api/v1/auth/session"),
-    "/login": call("/login", { headers: { accept: "text/html" } }),
-    "/workspaces": page("/workspaces"),
-    runs: page(`/workspaces/${workspaceId}/ai/runs`),
-    security: page("/settings/security"),
+    ...pages,
   };
 }
 

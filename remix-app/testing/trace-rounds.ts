@@ -14,7 +14,8 @@ export interface TracedCall {
 }
 
 /** Calls of the schedule, and those that read our signing keys, which a process reads now and then for all requests. */
-const scheduled = /\/rpc\/(read_signing_keys|sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails|claim_logout_notices)$/;
+const scheduled =
+  /\/rpc\/(read_signing_keys|sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails|claim_logout_notices)$/;
 const passOn = globalThis.fetch;
 const request = http.request as (url: URL, options: RequestOptions) => http.ClientRequest;
 let calls: TracedCall[] = [];

@@ -109,7 +109,7 @@ export default defineConfig({
           name: "hosted",
           include: [...hostedTests],
           exclude,
-          globalSetup: ["scripts/test/hosted-global-setup.ts"],
+          globalSetup: ["scripts/test/global-setup.ts"],
           env: { LOCAL_DENO: "deno-hosted" },
           testTimeout: 30_000,
           hookTimeout: 30_000,

@@ -9,7 +9,7 @@ import { everyRoute } from "../scripts/test/routes.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../supabase/tests/gateway/app-tenant.ts";
 import { openBrowser } from "./testing/browser.ts";
-import { fillRoutes, type RouteFixture } from "./testing/route-fixture.ts";
+import { fillRoutes, type RouteFixture } from "../scripts/test/route-fixture.ts";
 import type { TracedCall } from "./testing/trace-rounds.ts";
 import { startWeb, type WebProcess } from "./testing/web-process.ts";
 

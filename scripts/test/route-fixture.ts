@@ -1,12 +1,12 @@
-import { createApp } from "../../scripts/test/apps.ts";
-import type { ConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { askFromDevice, createDeviceClient, deleteDeviceClient } from "../../scripts/test/device-requests.ts";
-import { ask, createOpenidClient } from "../../scripts/test/openid.ts";
-import { type Person, query } from "../../scripts/test/people.ts";
-import { createHelper } from "../../scripts/test/recovery-help.ts";
-import { everyRoute } from "../../scripts/test/routes.ts";
 import { join } from "../../supabase/tests/database.ts";
 import type { AppTenant } from "../../supabase/tests/gateway/app-tenant.ts";
+import { createApp } from "./apps.ts";
+import type { ConsoleAdmin } from "./console-admin.ts";
+import { askFromDevice, createDeviceClient, deleteDeviceClient } from "./device-requests.ts";
+import { ask, createOpenidClient } from "./openid.ts";
+import { type Person, query } from "./people.ts";
+import { createHelper } from "./recovery-help.ts";
+import { everyRoute } from "./routes.ts";
 
 /** Data for every route. */
 export interface RouteFixture {

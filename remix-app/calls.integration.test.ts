@@ -5,11 +5,11 @@ import { type ConsoleAdmin, createConsoleAdmin } from "../scripts/test/console-a
 import { appSettings, vaultSettings } from "../scripts/test/keep-session.ts";
 import { createOpenidClient, signInAt } from "../scripts/test/openid.ts";
 import { createPerson, deletePerson, enter, type Person, signedInLongAgo } from "../scripts/test/people.ts";
+import { fillRoutes, type RouteFixture } from "../scripts/test/route-fixture.ts";
 import { everyRoute } from "../scripts/test/routes.ts";
 import { readStack } from "../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../supabase/tests/gateway/app-tenant.ts";
 import { openBrowser } from "./testing/browser.ts";
-import { fillRoutes, type RouteFixture } from "../scripts/test/route-fixture.ts";
 import type { TracedCall } from "./testing/trace-rounds.ts";
 import { startWeb, type WebProcess } from "./testing/web-process.ts";
 

@@ -25,10 +25,10 @@ describe("the identity backend's redirect to us", () => {
 });
 
 describe("the failure in the sign-in page's URL", () => {
-  const said = (query: string) => readFailureText(new URLSearchParams(query), settings);
+  const readText = (query: string) => readFailureText(new URLSearchParams(query), settings);
 
   test("shows a failure in our own words", () => {
-    expect(said("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);
+    expect(readText("oauth=unverified&provider=google")).toMatch(/^Google hasn’t verified/);
   });
 
   test.each([
@@ -40,7 +40,7 @@ describe("the failure in the sign-in page's URL", () => {
     "oauth=toString&provider=google",
     "oauth=constructor&provider=google",
   ])("shows no failure if the URL's failure code or provider is missing or unknown: %s", (query) => {
-    expect(said(query)).toBeNull();
+    expect(readText(query)).toBeNull();
   });
 
   test("parses only known failure codes", () => {

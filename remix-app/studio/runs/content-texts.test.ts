@@ -2,14 +2,14 @@ import { describe, expect, test } from "vitest";
 import { maxCharacters, maxTexts, readContent, type StoredContent } from "./content-texts.ts";
 
 const nothing: StoredContent = { prompt: null, tools: null, answer: null };
-const asked = (prompt: unknown) => readContent({ ...nothing, prompt: JSON.stringify(prompt) }).prompt;
+const readPrompt = (prompt: unknown) => readContent({ ...nothing, prompt: JSON.stringify(prompt) }).prompt;
 const answered = (answer: unknown) => readContent({ ...nothing, answer: JSON.stringify(answer) }).answer;
-const briefly = (texts: ReturnType<typeof asked>) => texts.map(({ who, text }) => [who, text]);
+const briefly = (texts: ReturnType<typeof readPrompt>) => texts.map(({ who, text }) => [who, text]);
 
 describe("a run's content", () => {
   test("a run's chat is read message by message", () => {
     const call = { id: "1", type: "function", function: { name: "weather", arguments: '{"city":"Oslo"}' } };
-    const texts = asked({
+    const texts = readPrompt({
       model: "demo-chat",
       messages: [
         { role: "system", content: "Be brief." },
@@ -50,7 +50,7 @@ describe("a run's content", () => {
       { type: "function_call", name: "weather", arguments: "{}" },
       { type: "function_call_output", output: "rain" },
     ];
-    expect(briefly(asked({ instructions: "Be brief.", input }))).toEqual([
+    expect(briefly(readPrompt({ instructions: "Be brief.", input }))).toEqual([
       ["instructions", "Be brief."],
       ["user", "Hello"],
       ["assistant calls weather", "{}"],
@@ -62,12 +62,12 @@ describe("a run's content", () => {
       ["reasoning", "Greeting"],
       ["assistant", "Hi"],
     ]);
-    expect(briefly(asked({ system: "S", prompt: "P" }))).toEqual([
+    expect(briefly(readPrompt({ system: "S", prompt: "P" }))).toEqual([
       ["system", "S"],
       ["user", "P"],
     ]);
     expect(briefly(answered({ output: "O", usage: {} }))).toEqual([["assistant", "O"]]);
-    expect(briefly(asked({ input: ["a", "b"] }))).toEqual([
+    expect(briefly(readPrompt({ input: ["a", "b"] }))).toEqual([
       ["input", "a"],
       ["input", "b"],
     ]);
@@ -89,18 +89,18 @@ describe("a run's content", () => {
       answer: [],
     });
     for (const odd of [null, 1, "text", [], { messages: {} }, { messages: [null, 7, { role: 1 }] }, { input: [[]] }]) {
-      expect(asked(odd)).toHaveLength(1);
+      expect(readPrompt(odd)).toHaveLength(1);
     }
     const deep = `${"[".repeat(50_000)}${"]".repeat(50_000)}`;
     expect(readContent({ ...nothing, prompt: deep }).prompt[0]?.text.length).toBe(maxCharacters);
   });
 
   test("truncates a run's content that is too long for a page, and counts the characters left out", () => {
-    const of = (length: number) => asked({ prompt: "x".repeat(length) })[0];
+    const of = (length: number) => readPrompt({ prompt: "x".repeat(length) })[0];
     expect(of(maxCharacters)).toMatchObject({ leftOut: 0 });
     expect(of(maxCharacters + 1)).toMatchObject({ leftOut: 1 });
     expect(of(maxCharacters + 1)?.text).toHaveLength(maxCharacters);
     const messages = Array.from({ length: maxTexts + 1 }, () => ({ role: "user", content: "x" }));
-    expect(asked({ messages })).toHaveLength(maxTexts);
+    expect(readPrompt({ messages })).toHaveLength(maxTexts);
   });
 });

@@ -36,7 +36,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
   const routes = [
     { position: 1, provider, model: "m", prices: [{ min_input_tokens: 0, input: "0.1", output: "0.1" }] },
   ];
-  const begun = await one<OpenedRun>(db, {
+  const openedRun = await one<OpenedRun>(db, {
     sql: `insert into ai.runs (
             id, created_at, workspace_id, app_id, actor_id, key_id, key_lineage_id, credential_source, execution_mode, feature,
             request_id, model_id, entity_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits
@@ -49,7 +49,7 @@ async function addRun({ model, feature, provider, label }: typeof longest & { la
             routes, ai.credits_per_usd(markup)::text as credits_per_usd`,
     values: [tenant.workspaceId, tenant.keyId, feature, model, JSON.stringify(routes), label ?? null],
   });
-  await settle(db, [outcome(begun)]);
+  await settle(db, [outcome(openedRun)]);
 }
 
 test("every cursor that the usage API returns leads to the next page, even the longest possible cursor", async () => {

@@ -78,6 +78,9 @@ function withoutComments(source: string): string {
   return source.replaceAll(/^ *\/\/.*\n/gm, "");
 }
 
+const sessionChannel = withoutComments(sessionChannelScript);
+const searchKey = withoutComments(searchKeyScript);
+
 export function Layout({ children }: { children: ReactNode }) {
   const site = useSite();
   const nonce = useNonce();
@@ -98,7 +101,7 @@ export function Layout({ children }: { children: ReactNode }) {
       <head>
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <InlineScript source={withoutComments(sessionChannelScript)} early />
+        <InlineScript source={sessionChannel} early />
         <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />
@@ -115,7 +118,7 @@ export function Layout({ children }: { children: ReactNode }) {
           </>
         ) : null}
         <script type="module" src={enhanceUrl} nonce={nonce} suppressHydrationWarning />
-        <InlineScript source={withoutComments(searchKeyScript)} />
+        <InlineScript source={searchKey} />
       </body>
     </html>
   );

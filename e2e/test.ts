@@ -96,6 +96,8 @@ export async function enter(page: Page, person: Person, at = "/"): Promise<void>
 export async function expectWellMade(page: Page): Promise<void> {
   // Disables transitions first, so that a color change applies immediately.
   await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  // A prefetched page is hidden until the server has confirmed its session.
+  await page.locator("html:not([data-unconfirmed])").waitFor();
   await page.evaluate(async () => {
     await new Promise((painted) => requestAnimationFrame(() => requestAnimationFrame(painted)));
     const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);

@@ -1,10 +1,11 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import { Readable } from "node:stream";
 
 /**
  * Preloaded into a web server under test (`--import`). Groups its outgoing calls into rounds, so that a call's round is
  * the number of calls that waited for each other until it was made. A round is answered as a whole: no call gets its
- * answer before all concurrent calls have theirs. Reports the calls of one request when asked, without those of the
+ * answer before all concurrent calls have theirs. Reports the calls that requests have made when asked, not those of the
  * schedule.
  */
 export interface TracedCall {
@@ -13,9 +14,15 @@ export interface TracedCall {
   round: number;
 }
 
-/** Calls of the schedule, and those that read our signing keys, which a process reads now and then for all requests. */
-const scheduled =
-  /\/rpc\/(read_signing_keys|sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails|claim_logout_notices)$/;
+/** True within a request. The schedule's calls are made outside. */
+const inRequest = new AsyncLocalStorage<true>();
+const emit = http.Server.prototype.emit;
+http.Server.prototype.emit = function (this: http.Server, event: string | symbol, ...values: unknown[]) {
+  const pass = () => emit.call(this, event, ...values);
+  return event === "request" ? inRequest.run(true, pass) : pass();
+};
+/** A process reads our signing keys now and then, for all requests. */
+const readsKeys = /\/rpc\/read_signing_keys$/;
 const passOn = globalThis.fetch;
 const request = http.request as (url: URL, options: RequestOptions) => http.ClientRequest;
 let calls: TracedCall[] = [];
@@ -35,9 +42,9 @@ async function waitForRound(): Promise<void> {
   await released;
 }
 
-/** Records a call to Supabase. Returns false for other calls, and for those of the schedule. */
+/** Records a request's call to Supabase. Returns false for other calls. */
 function record(pathname: string): boolean {
-  if (scheduled.test(pathname) || !/^\/(rest|auth)\/v1\//.test(pathname)) return false;
+  if (!inRequest.getStore() || readsKeys.test(pathname) || !/^\/(rest|auth)\/v1\//.test(pathname)) return false;
   calls.push({ name: pathname.slice(pathname.indexOf("/v1/") + 4).replace("rpc/", ""), round });
   unanswered += 1;
   return true;

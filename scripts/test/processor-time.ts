@@ -9,13 +9,12 @@ export function cpuMs(work: () => void): number {
 /** The processor time for which limits are set: that of `JSON.parse` for 8 MiB of numbers. */
 const referenceMs = 24;
 
-function measureReference(): number {
-  const text = `[${"1539,".repeat(1_677_721)}1]`;
-  return Math.min(...Array.from({ length: 5 }, () => cpuMs(() => JSON.parse(text))));
-}
-
 /**
- * How many times slower this machine is than the one that limits of processor time are set for, at least 1. Tests
- * multiply such limits by it, so that they find slow code rather than a slow machine.
+ * Returns how many times slower this machine is now than the one that limits of processor time are set for, at least 1.
+ * Tests compare what exceeds such a limit with it, so that they find slow code rather than a slow machine. Measure it
+ * right after the work: other processes slow a machine for a while only.
  */
-export const slowness = Math.max(1, measureReference() / referenceMs);
+export function measureSlowness(): number {
+  const text = `[${"1539,".repeat(1_677_721)}1]`;
+  return Math.max(1, Math.min(...Array.from({ length: 5 }, () => cpuMs(() => JSON.parse(text)))) / referenceMs);
+}

@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import pg from "pg";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { createApp, handOver, signInAgain } from "../../scripts/test/apps.ts";
 import {
@@ -235,17 +236,18 @@ describe("account recovery", () => {
     await query("update auth.users set email_confirmed_at = null where id = $1", [person.id]);
     const { token } = await help();
     const context = await openContext(stack);
-    const refuse = `public.refuse_${person.id.replaceAll("-", "")}`;
-    await query(`create function ${refuse}() returns trigger language plpgsql as $$ begin raise 'refused'; end $$`, []);
-    await query(
-      `create trigger refuse_confirmation before update of encrypted_password on auth.users for each row
-       when (old.id = '${person.id}') execute function ${refuse}()`,
-      [],
-    );
+    const other = new pg.Client({ connectionString: stack.supabase.dbUrl });
+    await other.connect();
     try {
-      expect(await recoverAccount(context, { token })).toMatchObject({ outcome: "failed", status: 503 });
+      await other.query("begin");
+      await other.query("select from auth.users where id = $1 for share", [person.id]);
+      const recovery = recoverAccount(context, { token });
+      // Cancels the update that waits for this lock.
+      const cancel = `select pg_cancel_backend(pid) from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))`;
+      await vi.waitUntil(async () => ((await other.query(cancel)).rowCount ?? 0) > 0);
+      expect(await recovery).toMatchObject({ outcome: "failed", status: 503 });
     } finally {
-      await query(`drop function ${refuse} cascade`, []);
+      await other.end();
     }
     expect(await query("select from auth.sessions where user_id = $1", [person.id])).toEqual([]);
     expect(await recoverAccount(context, { token })).toMatchObject({

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
+import { borrowFaultyWeb } from "../../scripts/test/faulty-web.ts";
 import {
   createPerson,
   deletePerson,
@@ -8,6 +9,7 @@ import {
   query,
   type SignedInBrowser,
 } from "../../scripts/test/people.ts";
+import { openBrowser } from "../testing/browser.ts";
 
 let owner: Person;
 let browser: SignedInBrowser;
@@ -18,31 +20,25 @@ beforeAll(async () => {
 });
 afterAll(() => deletePerson(owner));
 
-async function found(name: string): Promise<{ id: string; settings: string }> {
+async function found(name: string, by = owner): Promise<{ id: string; settings: string }> {
   const [row] = await query<{ id: string }>(
     "insert into public.workspaces (name, created_by) values ($1, $2) returning id",
-    [name, owner.id],
+    [name, by.id],
   );
   return { id: row?.id ?? "", settings: `/workspaces/${row?.id}/settings` };
 }
 
 test("a database error during a rename is reported as a server error, not as a missing permission", async () => {
-  const { id, settings } = await found("Orbit");
-  const fail = `public.fail_${id.replaceAll("-", "")}`;
-  await query(`create function ${fail}() returns trigger language plpgsql as $$ begin raise 'full disk'; end $$`, []);
-  await query(
-    `create trigger fail_rename before update on public.workspaces for each row when (old.id = '${id}')
-     execute function ${fail}()`,
-    [],
-  );
-  try {
-    const answer = await browser.post(settings, { intent: "rename", name: "Orbit two" });
-    expect(answer.status).toBe(503);
-    expect(answer.words).not.toContain("role");
-  } finally {
-    await query(`drop function ${fail} cascade`, []);
-  }
-  expect((await browser.post(settings, { intent: "rename", name: "Orbit two" })).status).toBe(200);
+  const { backend, web } = await borrowFaultyWeb();
+  const faulty = openBrowser(web.base, { cookie: await backend.cookieOf(await backend.session()) });
+  const { settings } = await found("Orbit", backend.person);
+  const rename = { intent: "rename", name: "Orbit two" };
+  backend.rows = "down";
+  const answer = await faulty.post(settings, rename);
+  expect(answer.status).toBe(503);
+  expect(answer.words).not.toContain("role");
+  backend.rows = "ok";
+  expect((await faulty.post(settings, rename)).status).toBe(200);
 });
 
 test("transferring a workspace notifies the previous owner by email", async () => {

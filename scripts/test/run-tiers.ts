@@ -64,6 +64,13 @@ function failStack(error: unknown): undefined {
   outcomes.push({ name: "stack", passed: 0, failed: 1, failures: [String(error)], seconds: 0, budgetSeconds: 0 });
 }
 
+/** Prints which requests the stack's web server could not answer, so that a failure on another machine can be explained. */
+async function printServerErrors(stackFile: string): Promise<void> {
+  const log = await readFile(path.join(path.dirname(stackFile), "logs/web.log"), "utf8").catch(() => "");
+  const lines = log.split("\n").filter((line) => /\berror\b|status=50[03]/.test(line));
+  if (lines.length > 0) console.log(`\n── errors of the web server\n${lines.slice(-60).join("\n")}`);
+}
+
 const check = (command: string, args: string[]) => () => runCheck(command, args);
 
 /** Runs the tests of a tier, unless all of them are excluded. */
@@ -113,6 +120,7 @@ if (stack) {
     await vitest("fuzz", 60);
   } finally {
     delete process.env.GATEHOUSE_STACK;
+    if (outcomes.some(({ failed }) => failed > 0)) await printServerErrors(stack.file);
     await stack.stop().catch(failStack);
   }
 }

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import type { EventEmitter } from "node:events";
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import { Readable } from "node:stream";
 
@@ -16,10 +17,10 @@ export interface TracedCall {
 
 /** True within a request. The schedule's calls are made outside. */
 const inRequest = new AsyncLocalStorage<true>();
-const emit = http.Server.prototype.emit;
-http.Server.prototype.emit = function (this: http.Server, event: string | symbol, ...values: unknown[]) {
-  const pass = () => emit.call(this, event, ...values);
-  return event === "request" ? inRequest.run(true, pass) : pass();
+const emit: EventEmitter["emit"] = http.Server.prototype.emit;
+http.Server.prototype.emit = function (this: http.Server, name: string, ...values: unknown[]) {
+  const pass = () => emit.call(this, name, ...values);
+  return name === "request" ? inRequest.run(true, pass) : pass();
 };
 /** A process reads our signing keys now and then, for all requests. */
 const readsKeys = /\/rpc\/read_signing_keys$/;

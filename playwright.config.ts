@@ -23,8 +23,8 @@ export default defineConfig({
   forbidOnly: true,
   // The tests spend most of their time waiting for pages, emails and minimum response times.
   workers: 3,
-  timeout: 60_000,
-  expect: { timeout: 10_000 },
+  timeout: 120_000,
+  expect: { timeout: 20_000 },
   reporter: [["list"]],
   // By default, Playwright would leave tests that need a different kind of worker to the end, when the other workers
   // are idle. A separate project runs them first.

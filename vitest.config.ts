@@ -36,7 +36,7 @@ export default defineConfig({
           include: ["**/*.test.{ts,tsx}"],
           exclude: [...exclude, sql, contract, integration, fault, fuzz, sdks],
           maxWorkers: 2,
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           // Half of the processor time would otherwise go into starting a process per file and loading the same modules
           // again.
           isolate: false,
@@ -49,7 +49,7 @@ export default defineConfig({
           exclude: [...exclude, integration],
           globalSetup,
           // Concurrent callers in a test wait for each other's locks and for processor time.
-          testTimeout: 20_000,
+          testTimeout: 60_000,
           maxWorkers: 2,
           // Files can share a process, because each file has its own connection and transactions.
           isolate: false,
@@ -61,8 +61,8 @@ export default defineConfig({
           include: [contract],
           exclude,
           globalSetup: ["packages/local-stack/contract/support/global-setup.ts"],
-          testTimeout: 20_000,
-          hookTimeout: 30_000,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
           // These tests mostly wait for emails and timers, and use little processor time.
           maxWorkers: 3,
           // Files can share a process, because they share only clients, such as the database pool. Loading the clients
@@ -76,15 +76,15 @@ export default defineConfig({
           include: [integration],
           exclude,
           globalSetup,
-          testTimeout: 30_000,
-          hookTimeout: 30_000,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
           // These tests mostly wait for the stack and for timers. With four workers, three of them are often waiting at
           // the same time.
           maxWorkers: 5,
           // Files can share a process, because no file leaves state behind. Loading the clients again for each file
           // would be slow.
           isolate: false,
-          expect: { poll: { timeout: 10_000 } },
+          expect: { poll: { timeout: 20_000 } },
         },
       },
       { test: { name: "fuzz", include: [fuzz], exclude, globalSetup } },
@@ -101,7 +101,7 @@ export default defineConfig({
           include: [sdks],
           exclude,
           globalSetup: ["scripts/clients/sdks/global-setup.ts"],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
         },
       },
       {
@@ -111,9 +111,9 @@ export default defineConfig({
           exclude,
           globalSetup: ["scripts/test/global-setup.ts"],
           env: { LOCAL_DENO: "deno-hosted" },
-          testTimeout: 30_000,
-          hookTimeout: 30_000,
-          expect: { poll: { timeout: 10_000 } },
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          expect: { poll: { timeout: 20_000 } },
         },
       },
       {

@@ -70,7 +70,7 @@ server.on("error", (error: NodeJS.ErrnoException) => {
 });
 server.listen(env.PORT, env.HOST, () => log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
 
-let stopSchedule = () => {};
+let stopSchedule = async () => {};
 if (cluster.isWorker) process.once("message", runSchedule);
 else runSchedule();
 
@@ -78,9 +78,9 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => {
     if (draining) return;
     draining = true;
-    stopSchedule();
+    const scheduleEnd = stopSchedule();
     cluster.worker?.send("draining");
-    void drain().then(async () => {
+    void Promise.all([drain(), scheduleEnd]).then(async () => {
       await vite?.close();
       process.exit(0);
     });

@@ -54,6 +54,17 @@ test("sends no email to an address that is a list of addresses", async () => {
   await outbox().delete().eq("recipient", `${to}, ${other}`);
 });
 
+test("sends the emails that it has claimed if the server is stopping", async () => {
+  await outbox().insert({ recipient: to, subject: "Claimed", body: "T" });
+  await makeDue();
+  const stopping = new AbortController();
+  const sent = sendDueMails(env).run(stopping.signal);
+  stopping.abort();
+  await sent;
+  await expect.poll(() => mailsTo(to)).toHaveLength(1);
+  expect(await kept()).toEqual([]);
+});
+
 test("doesn't fail while the mail server is down, and sends the email only once after it is back", async () => {
   const said = vi.spyOn(console, "error").mockImplementation(() => {});
   await sendMail(down, { to, subject: "Later", text: "T" });

@@ -17,6 +17,9 @@ export async function findLinkEmail(context: AppLoadContext, token: string): Pro
       token_hash: `\\x${tokenHash(env, token)}`,
       browser_hash: recoveryBrowserHash(context),
     });
-  if (error) throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  if (error) {
+    console.error(`error request=${requestId} a recovery link cannot be read: ${error.code}`);
+    throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  }
   return typeof data === "string" ? data : null;
 }

@@ -80,7 +80,9 @@ async function consumeCredential(context: AppLoadContext, proof: Proof): Promise
   }
   const { data, error } = await database.rpc("consume_recovery_credential", { request });
   const parsed = answer.safeParse(data);
-  return error || !parsed.success ? null : parsed.data;
+  if (!error && parsed.success) return parsed.data;
+  console.error(`error request=${requestId} a recovery cannot be used: ${error?.code ?? "answer"}`);
+  return null;
 }
 
 async function signInRecovered(

@@ -28,7 +28,8 @@ test("a scheduled task runs at its interval, and never twice concurrently", asyn
   finish();
   await vi.advanceTimersByTimeAsync(1_000);
   expect(run).toHaveBeenCalledTimes(2);
-  stop();
+  finish();
+  await stop();
 });
 
 test("an outage of a scheduled task logs one line when it begins and one when it ends", async () => {
@@ -40,7 +41,19 @@ test("an outage of a scheduled task logs one line when it begins and one when it
   down = false;
   await vi.advanceTimersByTimeAsync(60_000);
   expect(lines).toEqual(["schedule task=upkeep fails: Error: no database", "schedule task=upkeep works again"]);
-  stop();
+  await stop();
+});
+
+test("stopping the schedule waits for the running task, which may have to finish what it has claimed", async () => {
+  let finish = () => {};
+  const { stop } = scheduleOf(() => new Promise<void>((resolve) => (finish = resolve)));
+  await vi.advanceTimersByTimeAsync(1_000);
+  const ended = vi.fn();
+  const stopped = stop().then(ended);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(ended).not.toHaveBeenCalled();
+  finish();
+  await stopped;
 });
 
 test("stopping the schedule aborts the running task without logging, and nothing runs afterwards", async () => {
@@ -50,7 +63,7 @@ test("stopping the schedule aborts the running task without logging, and nothing
   );
   const { lines, stop } = scheduleOf(run);
   await vi.advanceTimersByTimeAsync(1_000);
-  stop();
+  await stop();
   await vi.advanceTimersByTimeAsync(10_000);
   expect(run).toHaveBeenCalledTimes(1);
   expect(lines).toEqual([]);

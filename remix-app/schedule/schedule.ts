@@ -14,16 +14,14 @@ export interface ScheduleOptions {
 /**
  * Runs each task at its interval, never twice concurrently. Logs a failure when it begins and when it ends, so that an
  * hour's outage logs two lines.
- * @returns a function that stops the schedule and aborts a running task
+ * @returns a function that stops the schedule, aborts running tasks, and resolves when they have ended
  */
-export function startSchedule({ tasks, log }: ScheduleOptions): () => void {
+export function startSchedule({ tasks, log }: ScheduleOptions): () => Promise<void> {
   const abortController = new AbortController();
+  const running = new Map<ScheduledTask, Promise<void>>();
   const timers = tasks.map((task) => {
     let isFailing = false;
-    let isRunning = false;
-    return setInterval(async () => {
-      if (isRunning) return;
-      isRunning = true;
+    async function run(): Promise<void> {
       try {
         await task.run(abortController.signal);
         if (isFailing) log(`schedule task=${task.name} works again`);
@@ -31,13 +29,16 @@ export function startSchedule({ tasks, log }: ScheduleOptions): () => void {
       } catch (error) {
         if (!isFailing && !abortController.signal.aborted) log(`schedule task=${task.name} fails: ${String(error)}`);
         isFailing = true;
-      } finally {
-        isRunning = false;
       }
+      running.delete(task);
+    }
+    return setInterval(() => {
+      if (!running.has(task)) running.set(task, run());
     }, task.intervalMs).unref();
   });
-  return () => {
+  return async () => {
     abortController.abort();
     for (const timer of timers) clearInterval(timer);
+    await Promise.all(running.values());
   };
 }

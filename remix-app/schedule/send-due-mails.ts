@@ -45,17 +45,18 @@ export function sendDueMails(env: Env): ScheduledTask {
     intervalMs,
     async run(signal) {
       // After a full batch, more may be waiting.
-      while ((await sendBatch(env, signal)) === maxMails && !signal.aborted);
+      while ((await sendBatch(env)) === maxMails && !signal.aborted);
     },
   };
 }
 
-/** @returns how many emails were due, at most {@link maxMails} */
-async function sendBatch(env: Env, signal: AbortSignal): Promise<number> {
-  const { data, error } = await createServiceClient(env)
-    .schema("private")
-    .rpc("claim_due_mails", { max_mails: maxMails })
-    .abortSignal(signal);
+/**
+ * Sends what it claims even if the server is stopping: an email whose claim was abandoned would wait for its next attempt.
+ * @returns how many emails were due, at most {@link maxMails}
+ */
+async function sendBatch(env: Env): Promise<number> {
+  const database = createServiceClient(env).schema("private");
+  const { data, error } = await database.rpc("claim_due_mails", { max_mails: maxMails });
   if (error) throw new Error(`${error.code} ${error.message}`);
   const mails = claimedMails.parse(data);
   await Promise.all(

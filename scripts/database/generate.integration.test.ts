@@ -2,7 +2,7 @@ import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { findDifferences, generateMigration, heading, nextVersion } from "./generate.ts";
+import { ending, findDifferences, generateMigration, heading, nextVersion } from "./generate.ts";
 import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 
 const fixture = path.join(import.meta.dirname, "fixture");
@@ -53,8 +53,9 @@ async function generate(): Promise<{ statements: string[]; changes: string[] }> 
   expect(await findDifferences(layout)).toEqual([]);
   const sql = await readFile(written.file, "utf8");
   expect(sql.startsWith(`${heading}\n\n`)).toBe(true);
+  expect(sql.endsWith(`\n\n${ending}\n`)).toBe(true);
   const statements = sql
-    .slice(heading.length + 2)
+    .slice(heading.length + 2, -ending.length - 3)
     .trimEnd()
     .split(/;\n\n(?=[a-z-])|;$/);
   return { statements: statements.filter((text) => text !== ""), changes: written.changes };

@@ -46,7 +46,7 @@ export async function generateMigration(
     if (changes.length === 0) return undefined;
     const statements = await planStatements(client, { current, wanted, differences, schemas });
     const file = path.join(layout.migrations, `${await nextVersion(layout.migrations, new Date())}_${name}.sql`);
-    await writeFile(file, `${[heading, ...statements.map(terminated)].join("\n\n")}\n`, { flag: "wx" });
+    await writeFile(file, `${[heading, ...statements.map(terminated), ending].join("\n\n")}\n`, { flag: "wx" });
     try {
       await prove(client, { layout, wanted, schemas });
     } catch (error) {
@@ -62,6 +62,12 @@ export async function generateMigration(
 /** The first lines of a generated migration. Triggers and policies lock tables in use, so each wait is short. */
 export const heading = `-- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';`;
+
+/**
+ * The last statement of a generated migration. A Data API that does not notice changes by itself reads functions and
+ * their arguments again.
+ */
+export const ending = "notify pgrst, 'reload schema';";
 
 /** Adds a semicolon, on a new line if the statement ends in a comment. */
 export function terminated(statement: string): string {

@@ -76,6 +76,5 @@ export const notRun: readonly string[] = [
   'docs/satellites.md satellite: import { createSatellite } from "@gatehouse/satellite";',
   'docs/satellites.md context: import { createSatellite } from "@gatehouse/satellite";',
   "docs/upgrading.md hosted: npx supabase db push --linked --dry-run   # the migrations that would be applied",
-  "docs/upgrading.md hosted: create index concurrently on ai.runs_2026_11 (request_id, workspace_id);",
   "docs/upgrading.md hosted: npx supabase migration repair --linked --status reverted 20261127090000 20261127090500",
 ];

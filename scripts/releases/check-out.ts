@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
+import { readManifest } from "../database/contents/releases.ts";
 
 const run = promisify(execFile);
 const installTimeoutMs = 10 * 60_000;
@@ -11,7 +12,7 @@ const installTimeoutMs = 10 * 60_000;
  * Writes the files of a commit to a new folder. Uses a separate index, so that neither this clone's index nor its list
  * of worktrees changes.
  */
-export async function checkOut(commit: string, root: string): Promise<void> {
+async function checkOut(commit: string, root: string): Promise<void> {
   const index = `${root}.index`;
   const env = { ...process.env, GIT_INDEX_FILE: index };
   await run("git", ["read-tree", commit], { env });
@@ -19,14 +20,12 @@ export async function checkOut(commit: string, root: string): Promise<void> {
   await rm(index);
 }
 
-/** Returns the full id of a commit, or null if it is not in this clone. */
-export async function findCommit(name: string): Promise<string | null> {
-  return (await readGit(["rev-parse", "--verify", "--quiet", `${name}^{commit}`]))?.trim() ?? null;
+/** Returns the full id of a commit, or of a release's by its version, or null if it is not in this clone. */
+async function findCommit(name: string): Promise<string | null> {
+  const { releases } = await readManifest(".");
+  const recorded = releases.find(({ version }) => version === name.replace(/^v/, ""))?.commit;
+  return (await readGit(["rev-parse", "--verify", "--quiet", `${recorded ?? name}^{commit}`]))?.trim() ?? null;
 }
-
-/** Returns the text of a file at a commit, or null if there is none. */
-export const readFileAt = (commit: string, file: string): Promise<string | null> =>
-  readGit(["show", `${commit}:${file}`]);
 
 async function readGit(args: string[]): Promise<string | null> {
   const done = await run("git", args, { maxBuffer: 2 ** 26 }).catch(() => null);
@@ -34,7 +33,7 @@ async function readGit(args: string[]): Promise<string | null> {
 }
 
 /**
- * Writes a commit's code below `.local/against/` and installs the packages that it locks, unless both are there.
+ * Writes the code of a commit or release below `.local/against/` and installs the packages that it locks, unless both are there.
  * @throws Error if the commit is not in this clone, or the installation fails
  */
 export async function prepareCommit(name: string, signal: AbortSignal): Promise<{ commit: string; root: string }> {

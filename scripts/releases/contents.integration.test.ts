@@ -41,6 +41,7 @@ const unreleased = files.filter((file) => file > mfa).map((file) => file.slice(0
 const later = files.filter((file) => file > mfa);
 
 let cluster: ScratchCluster;
+const newest = (await readManifest(process.cwd())).releases.at(-1);
 let own: Checkout;
 let migrated: string;
 let copies = 0;
@@ -470,7 +471,7 @@ const states: [what: string, make: () => Promise<string>, says: string[]][] = [
   [
     "a newer database, whose objects may differ",
     () => changed(`${record("20990101000000")} drop function private.list_infrastructure_admins()`),
-    ["warn newer release: migration 20990101000000 came after 0.1.0 and this checkout"],
+    [`warn newer release: migration 20990101000000 came after ${newest?.version} and this checkout`],
   ],
   [
     "an unknown earlier migration",

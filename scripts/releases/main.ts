@@ -8,52 +8,74 @@ import { type Manifest, manifestFile, objectsFile, readManifest } from "../datab
 import { startScratchCluster } from "../database/scratch-cluster.ts";
 import { mergeUnreleased } from "./merge-unreleased.ts";
 import { recordObjects } from "./record-objects.ts";
-import { findReleaseFaults } from "./release-faults.ts";
+import { findReleaseFaults, findRemovals } from "./release-faults.ts";
 import { findFaults, hashMigrations } from "./released-migrations.ts";
+import { setVersion } from "./set-version.ts";
 
-const usage = `npm run release -- <version>    merge the unreleased migrations, record them and their objects as this release, and
-                                compare the speed of gateway and web server with that of the release before
-npm run release -- --commit     enter this commit as that of the newest release`;
+const usage = `npm run release -- <version>    prepare this checkout as the release, and list what remains to be done
+npm run release -- --rehearse   upgrade from the release before under traffic, roll back, and upgrade again;
+                                with --large on 200,000 runs and 5,000 accounts
+npm run release -- --commit     record this commit as that of the newest release, and tag it
+npm run release -- --list       print the version and commit of each release`;
+
+/** What the command cannot do itself. */
+const remaining = (version: string) => `
+${version} is prepared. What remains:
+1. Read the new migrations, and run npm run reset: your .local/ has applied files that no longer exist.
+2. npm ci && npm test -- --all
+3. npm run release -- --rehearse --large
+4. On a quiet machine, the figures of docs/capacity.md: npm run bench -- --peers --only gateway --write docs/capacity.md
+5. Commit everything, scripts/test/verified.json included.
+6. npm run release -- --commit, and commit the manifest. Push both commits and the tag v${version}.
+7. Follow docs/upgrading.md on a staging project, roll back once, and go forward again.`;
 
 const root = process.cwd();
 const migrations = path.join(root, "supabase/migrations");
+const rehearsal = "scripts/releases/upgrade.fault.test.ts";
 
 try {
   const { values, positionals } = parseArgs({
-    options: { commit: { type: "boolean" }, help: { type: "boolean", short: "h" } },
+    options: {
+      commit: { type: "boolean" },
+      list: { type: "boolean" },
+      rehearse: { type: "boolean" },
+      large: { type: "boolean" },
+      help: { type: "boolean", short: "h" },
+    },
     allowPositionals: true,
   });
-  const [version, ...others] = positionals;
-  if (values.help) console.log(usage);
-  else if (values.commit && version === undefined) await enterCommit();
-  else if (values.commit || version === undefined || others.length > 0) throw new StackError(usage);
-  else await recordRelease(version);
+  const { help, large, ...commands } = values;
+  const [command] = Object.keys(commands);
+  if (help) console.log(usage);
+  else if (Object.keys(commands).length + positionals.length !== 1 || (large && command !== "rehearse")) {
+    throw new StackError(usage);
+  } else if (command === "commit") await recordCommit();
+  else if (command === "list") await listReleases();
+  else if (command === "rehearse") rehearse(large ? "large" : "small");
+  else await prepareRelease(positionals[0] ?? "");
 } catch (error) {
   console.error(error instanceof StackError ? error.message : messageOf(error));
   process.exitCode = 1;
 }
 
-async function recordRelease(version: string): Promise<void> {
-  const [packaged, locked, changelog, { merged, releases }] = await Promise.all([
-    readVersion("package.json"),
-    readVersion("package-lock.json"),
+async function prepareRelease(version: string): Promise<void> {
+  const [changelog, removals, { merged, releases }] = await Promise.all([
     readFile(path.join(root, "CHANGELOG.md"), "utf8"),
+    findRemovals(root),
     readManifest(root),
   ]);
   const earlier = releases.filter((release) => release.version !== version);
   const faults = [
-    ...findReleaseFaults(version, { packaged, locked, changelog, releases }),
+    ...findReleaseFaults(version, { changelog, releases, removals }),
     ...findFaults({ releases: earlier }, await hashMigrations(migrations)),
   ];
   if (faults.length > 0) throw new StackError(faults.join("\n"));
   const released = new Set(earlier.flatMap((release) => Object.keys(release.migrations)));
+  const at = new Date();
   const cluster = await startScratchCluster();
   try {
     const checkout = { migrations, schemas: path.join(root, "supabase/schemas"), released };
-    const { written, removed } = await mergeUnreleased(cluster, checkout, {
-      prefix: version.replaceAll(".", "_"),
-      at: new Date(),
-    });
+    const { written, removed } = await mergeUnreleased(cluster, checkout, { prefix: version.replaceAll(".", "_"), at });
     for (const file of written) console.log(`Wrote supabase/migrations/${file}`);
     const release = {
       version,
@@ -66,7 +88,12 @@ async function recordRelease(version: string): Promise<void> {
   } finally {
     await cluster.stop();
   }
+  for (const file of await setVersion(root, version, { date: at.toISOString().slice(0, 10) })) {
+    console.log(`Wrote ${file}`);
+  }
+  runNode("scripts/generate.ts", "openapi");
   compareSpeed(earlier.at(-1));
+  console.log(remaining(version));
 }
 
 /**
@@ -81,13 +108,20 @@ function compareSpeed(release: Manifest["releases"][number] | undefined): void {
   console.log(`The release is recorded. Comparing its speed with ${release.version}, for about half an hour:`);
   for (const part of ["gateway", "web"]) {
     const args = ["--only", part, "--against", release.commit];
-    const bench = path.join(root, "scripts/bench/main.ts");
-    const { status } = spawnSync(process.execPath, [bench, ...args], { cwd: root, stdio: "inherit" });
-    if (status !== 0) console.error(`The comparison failed. Repeat it with npm run bench -- ${args.join(" ")}`);
+    if (!runNode("scripts/bench/main.ts", ...args)) {
+      console.error(`The comparison failed. Repeat it with npm run bench -- ${args.join(" ")}`);
+    }
   }
 }
 
-async function enterCommit(): Promise<void> {
+function rehearse(size: "small" | "large"): void {
+  const args = ["node_modules/vitest/vitest.mjs", "run", "--project", "fault", rehearsal];
+  const env = { ...process.env, GATEHOUSE_REHEARSAL: size };
+  const { status } = spawnSync(process.execPath, args, { cwd: root, stdio: "inherit", env });
+  process.exitCode = status ?? 1;
+}
+
+async function recordCommit(): Promise<void> {
   const manifest = await readManifest(root);
   const newest = manifest.releases.at(-1);
   if (newest?.commit !== null) throw new StackError("The newest release has its commit already.");
@@ -96,14 +130,27 @@ async function enterCommit(): Promise<void> {
   }
   newest.commit = git("rev-parse", "HEAD");
   await writeManifest(manifest);
+  const tag = `v${newest.version}`;
+  try {
+    git("tag", "--annotate", "--message", `Release ${newest.version}`, tag, newest.commit);
+    console.log(`Tagged ${newest.commit} as ${tag}`);
+  } catch (error) {
+    console.error(`The tag ${tag} was not made: ${messageOf(error)}`);
+  }
+}
+
+async function listReleases(): Promise<void> {
+  for (const { version, commit } of (await readManifest(root)).releases) console.log(`${version}  ${commit ?? "-"}`);
+}
+
+/** Runs a script of this checkout. @returns whether it succeeded */
+function runNode(script: string, ...args: string[]): boolean {
+  const { status } = spawnSync(process.execPath, [path.join(root, script), ...args], { cwd: root, stdio: "inherit" });
+  return status === 0;
 }
 
 function git(...args: string[]): string {
   return execFileSync("git", args, { cwd: root, encoding: "utf8" }).trim();
-}
-
-async function readVersion(file: string): Promise<string> {
-  return (JSON.parse(await readFile(path.join(root, file), "utf8")) as { version: string }).version;
 }
 
 async function writeManifest(manifest: Manifest): Promise<void> {

@@ -49,6 +49,12 @@ test("merges two rounds of unreleased migrations into tables, backfills, functio
   const short = "set lock_timeout = '500ms';\n";
   await rm(path.join(folder, "schemas/old.sql"));
   await write(
+    first,
+    `${await read(first)} create type public.mark as (sign text);
+    create function public.read_mark(mark public.mark) returns text
+      language sql immutable security invoker set search_path = '' as $$ select (mark).sign $$;`,
+  );
+  await write(
     "20260201000000_a.sql",
     `${short}-- Who wrote it.\nalter table public.notes add column author text;
     alter table public.notes add constraint named check (author <> '') not valid;`,
@@ -57,13 +63,14 @@ test("merges two rounds of unreleased migrations into tables, backfills, functio
   await write("20260201000002_c.sql", `${short}alter table public.notes validate constraint named;`);
   await write(
     "20260201000003_d.sql",
-    `${heading}\n\n-- Unused since 0.1.0.\ndrop function public.old_label();\n\n${label("'a' || title")};`,
+    `${heading}\n\n-- Unused since 0.1.0.\ndrop function public.old_label();\n\ndrop function public.read_mark(public.mark);\n\n${label("'a' || title")};`,
   );
   await write(
     "20260202000000_e.sql",
     `${short}alter table public.notes add column read boolean not null default false;`,
   );
   await write("20260202000001_f.sql", `${heading}\n\n${label("'b' || title")};`);
+  await write("20260202000002_g.sql", `${short}-- Unused since 0.1.0.\ndrop type public.mark;`);
   await writeFile(path.join(folder, "schemas/notes.sql"), `${label("'b' || title")};\n`);
 
   expect(await merge()).toEqual({
@@ -75,7 +82,7 @@ test("merges two rounds of unreleased migrations into tables, backfills, functio
     ],
     removed: [
       ...["20260201000000", "20260201000001", "20260201000002", "20260201000003"],
-      ...["20260202000000", "20260202000001"],
+      ...["20260202000000", "20260202000001", "20260202000002"],
     ],
   });
   expect(await readdir(path.join(folder, "migrations"))).toHaveLength(5);
@@ -89,7 +96,9 @@ test("merges two rounds of unreleased migrations into tables, backfills, functio
   expect(functions).toContain("-- Unused since 0.1.0.\ndrop function public.old_label();");
   expect(functions.match(/create or replace function public\.label/g)).toHaveLength(1);
   expect(functions).toContain("select 'b' || title");
-  expect(await read("20260301100003_0_2_0_validations.sql")).toContain("validate constraint named;");
+  expect(await read("20260301100003_0_2_0_validations.sql")).toMatch(
+    /validate constraint named;\n-- Unused since 0\.1\.0\.\ndrop type public\.mark;/,
+  );
 
   expect(await merge()).toEqual(nothing);
 });
@@ -99,7 +108,7 @@ const add = "alter table public.notes add column";
 
 test("keeps a separate file, with its reason and its place", async () => {
   await write("20260201000000_a.sql", `${add} a text;`);
-  await write("20260201000001_b.sql", `-- Separate: it locks.\n\n${add} b text;`);
+  await write("20260201000001_b.sql", `-- Separate: it locks.\n\n${add} b text;\nupdate public.notes set b = '';`);
   await write("20260201000002_c.sql", `${add} c text;\n\n${add} d text -- The last.`);
   const { written } = await merge().catch((error: Error) => ({ written: error.message }));
   expect(written).toMatch(/another database:\n[\s\S]*columns of public\.notes/);
@@ -111,7 +120,9 @@ test("keeps a separate file, with its reason and its place", async () => {
   expect(await read("20260301100000_0_2_0_tables.sql")).toBe(
     `${add} a text;\ncreate table public.tags (a text);\n\ncomment on table public.tags is 'T' -- The last.\n;\n`,
   );
-  expect(await read("20260301100001_0_2_0_b.sql")).toBe(`-- Separate: it locks.\n\n${add} b text;`);
+  expect(await read("20260301100001_0_2_0_b.sql")).toBe(
+    `-- Separate: it locks.\n\n${add} b text;\nupdate public.notes set b = '';`,
+  );
 });
 
 test("runs a backfill after the functions if it came after them, and each file with its own settings", async () => {

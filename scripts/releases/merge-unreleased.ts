@@ -1,13 +1,14 @@
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { withDatabase } from "@gatehouse/local-stack/database";
 import { StackError } from "@gatehouse/local-stack/errors";
 import type { Node } from "libpg-query";
+import { readContents } from "../database/contents/read-contents.ts";
 import { generateMigration, heading, terminated } from "../database/generate.ts";
-import { listMigrations } from "../database/migrations.ts";
+import { applyMigrations, listMigrations } from "../database/migrations.ts";
 import type { ScratchCluster } from "../database/scratch-cluster.ts";
 import { splitStatements } from "../database/statements.ts";
-import { describeDatabase } from "./describe-database.ts";
 import { changesData, type Found, nameOf, readStatements } from "./zero-downtime.ts";
 
 type Checkout = { migrations: string; schemas: string; released: ReadonlySet<string> };
@@ -90,6 +91,7 @@ const generatedKinds = new Set(
     "GrantStmt",
     "CommentStmt",
     "VariableSetStmt",
+    "NotifyStmt",
   ].concat(["CreatePolicyStmt", "AlterTableStmt", "DoStmt"]),
 );
 
@@ -104,6 +106,7 @@ function refuseUnsafeOrder(sources: readonly Source[]): void {
       }
       if (isGenerated(source)) continue;
       const table = tableOf(one.node);
+      if (definesOnly(one)) continue;
       if (changesData(one)) changed.add(table ?? "any table");
       else if (table && affectsWrites(one.node) && (changed.has(table) || changed.has("any table"))) {
         refuse(`${source.name} changes ${table} after its data was changed.`);
@@ -111,6 +114,9 @@ function refuseUnsafeOrder(sources: readonly Source[]): void {
     }
   }
 }
+
+/** Returns whether a statement calls a procedure of its own session, which defines functions. */
+const definesOnly = ({ node, text }: Found) => "CallStmt" in node && /\bcall pg_temp\./.test(text);
 
 /** Changes of a table that make no difference to an insert, update or delete that once came before them. */
 const harmless = new Set(["AT_AddColumn", "AT_AddConstraint", "AT_DropConstraint", "AT_ValidateConstraint"]);
@@ -149,12 +155,17 @@ async function gather(sources: readonly Source[], part: Part): Promise<{ subject
     const isLater = sources.slice(0, index).some(isGenerated);
     const belongs = (one: Found) => {
       const own = partOf(one);
-      return (own === "backfills" && isLater ? "later_backfills" : own) === part;
+      if (isLater && own === "backfills") return part === "later_backfills";
+      // What the functions of the release before used can be dropped only after them.
+      return (isLater && "DropStmt" in one.node ? "validations" : own) === part;
     };
     const texts = await splitStatements(source.text);
     const isSetting = (at: number) => "VariableSetStmt" in (source.found[at]?.node ?? {});
-    if (!source.found.some((one, at) => !isSetting(at) && belongs(one))) continue;
-    if (source.text.startsWith(separate)) {
+    const isSeparate = source.text.startsWith(separate);
+    // A separate file is one part, that of its first statement.
+    const first = source.found.findIndex((_, at) => !isSetting(at));
+    if (!source.found.some((one, at) => !isSetting(at) && (!isSeparate || at === first) && belongs(one))) continue;
+    if (isSeparate) {
       apart.push({ subject: source.name.replace(/^\d+_(?:\d+_\d+_\d+_)?|\.sql$/g, ""), text: source.text });
       continue;
     }
@@ -202,4 +213,45 @@ async function compareDatabases(cluster: ScratchCluster, ...folders: [string, st
   return [...new Set([...Object.keys(before), ...Object.keys(after)])]
     .filter((name) => before[name] !== after[name])
     .map((name) => `${name}: ${before[name] ?? "missing"}, after the merge ${after[name] ?? "missing"}`);
+}
+
+/**
+ * Applies migrations and describes what they build: objects, the order of columns, comments, indexes, validated
+ * constraints, and a hash of each table's rows without times and random values.
+ */
+async function describeDatabase(dbUrl: string, directory: string): Promise<Record<string, string>> {
+  await applyMigrations({ dbUrl, directory });
+  const { objects } = await readContents({ url: "", secretKey: "", dbUrl });
+  return withDatabase(dbUrl, async (client) => {
+    const { rows } = await client.query<{ name: string; value: string }>(`
+      with relations as (
+        select c.oid, c.relkind, c.relispartition, format('%I.%I', n.nspname, c.relname) as name
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname in ('public', 'private', 'ai') and c.relkind in ('r', 'p', 'v', 'c')
+      ), stable_columns as (
+        select r.name, string_agg(format('%I', a.attname), ', ' order by a.attnum) as list
+        from relations r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped
+        where r.relkind = 'r' and not r.relispartition
+          and a.atttypid not in ('uuid'::regtype, 'timestamptz'::regtype, 'timestamp'::regtype)
+        group by r.name
+      )
+      select 'columns of ' || r.name as name, string_agg(a.attname, ', ' order by a.attnum) as value
+      from relations r join pg_attribute a on a.attrelid = r.oid and a.attnum > 0 and not a.attisdropped group by r.name
+      union all
+      select concat_ws('.', 'comment on ' || r.name, a.attname), d.description
+      from relations r join pg_description d on d.classoid = 'pg_class'::regclass and d.objoid = r.oid
+        left join pg_attribute a on a.attrelid = r.oid and a.attnum = nullif(d.objsubid, 0)
+      union all
+      select pg_get_indexdef(i.indexrelid), i.indisvalid::text from relations r join pg_index i on i.indrelid = r.oid
+      union all
+      select 'rows of ' || s.name, (xpath('/row/n/text()', query_to_xml(
+        format('select count(*) || '' '' || coalesce(md5(string_agg(t::text, '','' order by t::text)), '''') as n from (select %s from %s) t', s.list, s.name),
+        false, true, ''
+      )))[1]::text
+      from stable_columns s
+      union all
+      select 'constraint ' || k.conname || ' on ' || r.name, k.convalidated::text
+      from relations r join pg_constraint k on k.conrelid = r.oid`);
+    return { ...objects, ...Object.fromEntries(rows.map(({ name, value }) => [name, value])) };
+  });
 }

@@ -1,23 +1,43 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { expect, test } from "vitest";
-import { readManifest } from "../database/contents/releases.ts";
-import { findDowntime } from "./zero-downtime.ts";
+import { expectedObjects, readManifest, readObjectChanges } from "../database/contents/releases.ts";
+import { findDowntime, listCallable } from "./zero-downtime.ts";
 
 const short = "set lock_timeout = '500ms';\n";
+const released = listCallable({ "grants to gateway on function ai.settle_runs(jsonb)": "execute" });
 
 test("every migration since 0.1.0 can be applied while the previous release is running", async () => {
   const {
     releases: [first],
   } = await readManifest(".");
   const released = new Set(Object.keys(first?.migrations ?? {}));
-  for (const folder of ["supabase/migrations", "scripts/releases/fixture/migrations"]) {
-    for (const file of (await readdir(folder)).filter((name) => !released.has(name))) {
-      expect({ file, faults: await findDowntime(await readFile(path.join(folder, file), "utf8")) }).toEqual({
-        file,
-        faults: [],
-      });
-    }
+  const versions = new Set([...released].map((file) => file.slice(0, 14)));
+  const callable = listCallable(expectedObjects(await readObjectChanges("."), versions));
+  expect(callable).toContain("ai.begin_runs");
+  for (const file of (await readdir("supabase/migrations")).filter((name) => !released.has(name))) {
+    const faults = await findDowntime(await readFile(path.join("supabase/migrations", file), "utf8"), callable);
+    expect({ file, faults }).toEqual({ file, faults: [] });
+  }
+});
+
+test("an upgrade checks every index that the changelog asks for", async () => {
+  const {
+    releases: [first],
+  } = await readManifest(".");
+  const files = (await readdir("supabase/migrations")).filter((name) => !(name in (first?.migrations ?? {})));
+  const sql = await Promise.all(files.map((file) => readFile(path.join("supabase/migrations", file), "utf8")));
+  const checks = sql.join("\n").match(/^do \$\$(?:(?!^\$\$;).)*raise exception.*?^\$\$;/gms) ?? [];
+  const asked = [
+    ...(await readFile("CHANGELOG.md", "utf8")).matchAll(/create index concurrently (\w+)\s+on (\w+\.\w+)/g),
+  ];
+  expect(asked.length).toBeGreaterThan(0);
+  for (const [, name = "", table = ""] of asked) {
+    const schema = table.split(".")[0];
+    expect(
+      checks.some((check) => check.includes(`('${table}', '${schema}.${name}')`)),
+      name,
+    ).toBe(true);
   }
 });
 
@@ -82,9 +102,14 @@ test.each([
     `${short}alter table ai.runs add a text; select private.fill()`,
     /file of its own/,
   ],
+  [
+    "a change of data in a block that also raises",
+    `${short}alter table ai.runs add a text; do $$ begin update ai.runs set a = 'x'; raise exception 'late'; end $$`,
+    /file of its own/,
+  ],
   ["a lock timeout of 0", "set lock_timeout = 0; alter table ai.runs add column a text", /lock_timeout/],
 ])("refuses a migration with %s", async (_, sql, fault) => {
-  expect((await findDowntime(sql)).join("\n")).toMatch(fault);
+  expect((await findDowntime(sql, released)).join("\n")).toMatch(fault);
 });
 
 test.each([
@@ -105,6 +130,7 @@ test.each([
     "a new table with its index",
     "create table ai.a (id int); create index on ai.a (id); alter table ai.a enable row level security",
   ],
+  ["the removal of a function that only functions call", "drop function ai.settle_batch(ai.run_report[])"],
   ["a replaced function", "create or replace function ai.a() returns int language sql as 'select 1'"],
   [
     "a function with a new signature",
@@ -123,7 +149,12 @@ test.each([
     `${short}alter table ai.runs add column a text;
      do $guard$\nbegin\n  if to_regclass('auth.users') is not null then\n-- Says why.\ncreate or replace trigger t after insert on auth.users\n  for each row execute function private.f();\n  end if;\nend\n$guard$`,
   ],
+  [
+    "a check that only reads and raises",
+    `${short}do $$ begin if to_regclass('ai.a') is null then raise exception 'Create ai.a first'; end if; end $$;
+     alter table ai.runs add column a text`,
+  ],
   ["a backfill", "update ai.runs set region = 'eu' where region is null"],
 ])("accepts a migration with %s", async (_, sql) => {
-  expect(await findDowntime(sql)).toEqual([]);
+  expect(await findDowntime(sql, released)).toEqual([]);
 });

@@ -10,8 +10,10 @@ export type Found = { node: Node; text: string };
 /**
  * Finds the statements of a migration that would break the previous release's calls, or block them while the migration
  * is applied.
+ * @param callable the functions that a role may execute in the previous release. Only functions call the others: they
+ * are replaced at the same time, and a call that runs then is repeated.
  */
-export async function findDowntime(sql: string): Promise<string[]> {
+export async function findDowntime(sql: string, callable: ReadonlySet<string>): Promise<string[]> {
   const found = await readStatements(sql);
   const created = new Set(
     found.flatMap(({ node }) => ("CreateStmt" in node ? [nameOf(node.CreateStmt.relation)] : [])),
@@ -19,7 +21,7 @@ export async function findDowntime(sql: string): Promise<string[]> {
   const functions = new Set(
     found.flatMap(({ node }) => ("CreateFunctionStmt" in node ? [namesOf(node.CreateFunctionStmt.funcname)] : [])),
   );
-  const faults = found.flatMap((one) => faultsOf(one, { created, functions }));
+  const faults = found.flatMap((one) => faultsOf(one, { created, functions, callable }));
   const locking = found.findIndex(({ node }) => locksTable(node, created));
   const waits = found.findIndex(({ node }) => isShortLockTimeout(node));
   if (locking >= 0 && (waits < 0 || waits > locking)) {
@@ -40,6 +42,12 @@ export async function findDowntime(sql: string): Promise<string[]> {
     );
   }
   return faults;
+}
+
+/** Returns the functions that a role may execute, from a release's recorded objects. */
+export function listCallable(objects: Readonly<Record<string, string>>): Set<string> {
+  const granted = Object.keys(objects).map((name) => /^grants to .* on function ([\w.]+)\(/.exec(name)?.[1]);
+  return new Set(granted.filter((name) => name !== undefined));
 }
 
 function altersTable(node: Node, created: ReadonlySet<string>): node is { AlterTableStmt: AlterTableStmt } {
@@ -69,17 +77,18 @@ export async function readStatements(sql: string): Promise<Found[]> {
   });
 }
 
-type Made = { created: ReadonlySet<string>; functions: ReadonlySet<string> };
+type Made = { created: ReadonlySet<string>; functions: ReadonlySet<string>; callable: ReadonlySet<string> };
 
-function faultsOf({ node, text }: Found, { created, functions }: Made): string[] {
+function faultsOf({ node, text }: Found, { created, functions, callable }: Made): string[] {
   if ("RenameStmt" in node) {
     return ["it renames: add the new name, switch the code, and remove the old one in a later release"];
   }
   if ("DropStmt" in node && !unused.test(text)) {
     const { objects = [], removeType } = node.DropStmt;
+    const isUncalled = (name: string) => functions.has(name) || !callable.has(name);
     const replaced =
       removeType === "OBJECT_FUNCTION" &&
-      objects.every((one) => "ObjectWithArgs" in one && functions.has(namesOf(one.ObjectWithArgs.objname)));
+      objects.every((one) => "ObjectWithArgs" in one && isUncalled(namesOf(one.ObjectWithArgs.objname)));
     const harmless = ["OBJECT_TRIGGER", "OBJECT_POLICY", "OBJECT_INDEX"].includes(removeType ?? "");
     return replaced || harmless
       ? []
@@ -157,7 +166,7 @@ function locksTable(node: Node, created: ReadonlySet<string>): boolean {
 
 /** Returns whether a statement changes rows. A `select` counts unless it only protects a table. */
 export function changesData({ node, text }: { node: Node; text: string }): boolean {
-  if ("DoStmt" in node) return !isGuard(node.DoStmt);
+  if ("DoStmt" in node) return !isGuard(node.DoStmt) && !isCheck(node.DoStmt);
   if ("SelectStmt" in node) return !/\bprivate\.protect_table\(/.test(text);
   return dataStatements.some((kind) => kind in node);
 }
@@ -168,12 +177,24 @@ const dataStatements = ["UpdateStmt", "DeleteStmt", "InsertStmt", "MergeStmt", "
 const guard =
   /^\s*begin\s+if to_regclass\('(auth\.\w+)'\) is not null then\n\s*(?:--[^\n]*\n\s*)*create or replace trigger [^;]*\son \1\s[^;]*;\s+end if;\s+end\s*$/;
 
-function isGuard({ args = [] }: DoStmt): boolean {
-  return args.some((one) => {
-    if (!("DefElem" in one) || one.DefElem.defname !== "as") return false;
+const isGuard = (block: DoStmt) => guard.test(bodyOf(block));
+
+/** Returns whether a block only reads and raises, such as one that ends an upgrade before it begins. */
+function isCheck(block: DoStmt): boolean {
+  const body = bodyOf(block).replaceAll(/--[^\n]*|'[^']*'/g, "");
+  return /\braise exception\b/.test(body) && !changes.test(body);
+}
+
+const changes =
+  /\b(insert|update|delete|merge|truncate|execute|perform|call|alter|create|drop|grant|revoke|lock|comment)\b/i;
+
+function bodyOf({ args = [] }: DoStmt): string {
+  for (const one of args) {
+    if (!("DefElem" in one) || one.DefElem.defname !== "as") continue;
     const { arg } = one.DefElem;
-    return arg !== undefined && "String" in arg && guard.test(arg.String.sval ?? "");
-  });
+    if (arg !== undefined && "String" in arg) return arg.String.sval ?? "";
+  }
+  return "";
 }
 
 function isShortLockTimeout(node: Node): boolean {

@@ -3,6 +3,7 @@ import { createWriteStream } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
 import { readStackFile, type Stack } from "../test/stack.ts";
+import { readStartProgram } from "../test/start-stack.ts";
 import { createDelayingProxy, type DelayingProxy } from "./faults/proxy.ts";
 
 const startTimeoutMs = 120_000;
@@ -32,23 +33,34 @@ export interface SoakStack {
  * Postgres.
  * @param options.root the checkout whose code the stack runs; defaults to this one
  * @param options.scale runs several servers behind a balancer and PgBouncer
+ * @param options.dataDir continues with the data of an earlier stack
+ * @param options.portOffset takes the usual ports plus this number, so that a later stack can have the same ones
+ * @param options.without services that are left out
  * @throws Error with the end of the runner's output if the stack does not become ready
  */
 export async function startSoakStack({
   root = ".",
   scale = false,
+  dataDir: given,
+  portOffset,
+  without = [],
 }: {
   root?: string;
   scale?: boolean;
+  dataDir?: string;
+  portOffset?: number;
+  without?: readonly string[];
 } = {}): Promise<SoakStack> {
   await mkdir(".local", { recursive: true });
-  const dataDir = await mkdtemp(path.resolve(".local/soak-"));
+  const dataDir = given ?? (await mkdtemp(path.resolve(".local/soak-")));
   const proxy = await createDelayingProxy();
   const child = spawn(
     process.execPath,
     [
-      "scripts/start/main.ts",
-      ...["--json", "--embedded", "--ports", "auto", "--test-models", "--data-dir", dataDir],
+      await readStartProgram(root),
+      ...["--json", "--embedded", "--test-models", "--data-dir", dataDir],
+      ...(portOffset === undefined ? ["--ports", "auto"] : ["--port-offset", String(portOffset)]),
+      ...without.flatMap((name) => ["--without", name]),
       ...["--database-via", String(proxy.port)],
       ...(scale ? ["--scale"] : []),
     ],

@@ -109,7 +109,7 @@ export async function startStack(
 }
 
 /** Returns the program that `npm start` runs in a checkout. */
-async function readStartProgram(root: string): Promise<string> {
+export async function readStartProgram(root: string): Promise<string> {
   const { scripts } = JSON.parse(await readFile(path.join(root, "package.json"), "utf8")) as {
     scripts: { start: string };
   };

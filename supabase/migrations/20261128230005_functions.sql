@@ -1,50 +1,56 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.admit_call(ai.priced_call);
 
 drop function ai.begin_calls(jsonb);
 
+drop function ai.begin_run_0_1(jsonb);
+
+drop function ai.begin_runs_0_1(jsonb);
+
 drop function ai.billing_provider(ai.usage_daily);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.budget_scopes(uuid, uuid, uuid);
 
 drop function ai.budget_subject(text, uuid, uuid, uuid);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.call_limits(ai.caller, ai.rate_window_use, ai.rate_window_use);
 
 drop function ai.change_budget(uuid, uuid, text, uuid, text, text);
 
+drop function ai.check_app_caller_0_1(jsonb);
+
+drop function ai.check_credential_0_1(jsonb);
+
 drop function ai.collect_locks(ai.priced_call[]);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.complete_idempotency_keys(ai.closed_run[]);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.compute_settlement(ai.run_outcome, ai.runs, timestamp with time zone);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.consume_rate_limit(text, uuid, integer, bigint, bigint, integer);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.cost_comparison_page(uuid, timestamp with time zone, timestamp with time zone, text, text, integer);
 
 drop function ai.create_key(uuid, uuid, text, text, bytea, text, text[], integer, bigint, numeric, timestamp with time zone);
 
--- Unused since 0.1.0: only other functions called it.
+drop function ai.describe_credential_0_1(jsonb);
+
 drop function ai.exceeds_caller_timeout();
+
+drop function ai.extend_run_0_1(jsonb);
 
 drop function ai.find_caller(ai.run_request);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.find_offer(ai.run_request, ai.caller, ai.priced_call);
 
 drop function ai.grant_credits(text, uuid, numeric, text);
 
--- Unused since 0.1.0: only other functions called it.
+drop function ai.import_provider_costs_0_1(jsonb);
+
+drop function ai.import_provider_invoice_0_1(jsonb);
+
 drop function ai.invoice_counts_on(ai.external_provider_invoices);
 
 drop function ai.invoice_differences(ai.external_provider_invoices, jsonb);
@@ -55,21 +61,19 @@ drop function ai.invoice_recorder(ai.external_provider_invoices);
 
 drop function ai.invoice_summary(ai.external_provider_invoices);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.key_caller(bytea, inet);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.key_cost_since(ai.caller, timestamp with time zone);
 
 drop function ai.key_issue_permission(uuid, uuid);
 
 drop function ai.key_summary(ai.keys);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.limit_refusal(text, text);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.linked_apps(uuid);
+
+drop function ai.list_models_0_1(jsonb);
 
 drop function ai.list_provider_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, jsonb, integer, jsonb, boolean);
 
@@ -77,95 +81,78 @@ drop function ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb);
 
 drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_outcomes(jsonb);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.lock_runs(jsonb);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_cost_usd(jsonb, ai.token_use, text, boolean);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.maximum_use(ai.run_request);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.model_listing(ai.models, jsonb);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.open_missing_accounts(ai.priced_call[]);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.price_call(ai.run_request, ai.priced_call);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.provider_costs_page(uuid, timestamp with time zone, timestamp with time zone, jsonb, integer, jsonb, boolean);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.provider_invoices_page(uuid, jsonb, integer, jsonb);
 
 drop function ai.read_budgets(uuid, uuid, text[], integer);
 
 drop function ai.read_credits(uuid, uuid, timestamp with time zone, timestamp with time zone, bigint, integer);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.rebuild_changed_usage_days(integer);
 
 drop function ai.reconcile_costs(uuid, uuid, timestamp with time zone, timestamp with time zone, text[], integer);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.reconciliation_page(uuid, timestamp with time zone, timestamp with time zone, text[], integer);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.record_invoice_activity(uuid, uuid, uuid, jsonb);
 
 drop function ai.record_key_use(ai.caller);
 
 drop function ai.record_provider_invoice(uuid, uuid, uuid, jsonb);
 
--- Unused since 0.1.0: only other functions called it.
+drop function ai.release_orphaned_runs_0_1(jsonb);
+
+drop function ai.report_usage_0_1(jsonb);
+
 drop function ai.reserve_budget(text, uuid, uuid, numeric);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.reserve_limits(ai.caller, bigint, integer, numeric, uuid, numeric);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.seal_completed_usage_days(integer);
 
 drop function ai.set_budget(text, uuid, uuid, numeric);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.settle_batch(ai.run_report[], timestamp with time zone);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.settle_budgets(ai.closed_run[]);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.settle_credits(ai.closed_run[]);
+
+drop function ai.settle_runs_0_1(jsonb);
 
 drop function ai.usage_between(uuid, timestamp with time zone, timestamp with time zone);
 
 drop function ai.usage_by_key(uuid, timestamp with time zone, timestamp with time zone, text, integer, boolean);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.user_caller(ai.credential, text);
 
--- Unused since 0.1.0: only other functions called it.
 drop function ai.user_cost_since(ai.caller, timestamp with time zone);
 
 drop function private.account_sessions(uuid);
 
--- Unused since 0.1.0: only other functions called it.
 drop function private.app_can_act_in_workspace(private.apps, uuid);
 
--- Unused since 0.1.0: only other functions called it.
 drop function private.clear_recovery_sent_at(uuid);
 
 drop function private.delete_expired_attempts();
 
 drop function private.export_account(uuid);
 
--- Unused since 0.1.0: only other functions called it.
 drop function private.export_account_proper(uuid);
 
 drop function private.find_recovery_link_email(bytea);
@@ -176,7 +163,6 @@ drop function private.list_catalogue_models();
 
 drop function private.list_workspaces_by_app_session(bytea);
 
--- Unused since 0.1.0: only other functions called it.
 drop function private.notify_owner(jsonb, jsonb);
 
 drop function private.read_app(text);
@@ -6254,7 +6240,8 @@ end
 $$;
 
 -- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
--- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of 0.1.0 call it.
+-- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of release 0.1.0
+-- call it.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
@@ -6271,7 +6258,7 @@ $$;
 -- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
 -- Atomic: if the function raises an error, it reserves nothing and opens no run. Raises cardinality_violation if two
 -- calls that fit have the same idempotency key; the gateway then sends them apart.
--- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
+-- Until 0.3.0: gateways of release 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
@@ -7489,7 +7476,8 @@ $$;
 
 -- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
 -- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and all request fees
--- that the call may cause. Servers of 0.1.0 don't say whether a request caches for an hour (hour_writes).
+-- that the call may cause. Until 0.3.0: servers of release 0.1.0 don't say whether a request caches for an hour
+-- (hour_writes).
 create or replace function ai.maximum_cost(
   routes jsonb, text_tokens bigint, image_tokens bigint, audio_tokens bigint, output_tokens bigint, hour_writes boolean,
   service_tier text, fee_requests bigint, is_speech boolean
@@ -7527,6 +7515,17 @@ as $$
     '$[*] ? (!exists (@.prices[*] ? (@.service_tier == $tier)) && !exists (@.tier_multipliers.keyvalue() ? (@.key == $tier)))',
     jsonb_build_object('tier', service_tier)
   )
+$$;
+
+-- Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the
+-- run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
+create or replace function ai.settle_runs(runs jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  return ai.settle_outcomes(runs);
+end
 $$;
 
 -- Settles a batch of runs and returns the runs that changed. If idle_since is given, only open runs without a heartbeat
@@ -7855,6 +7854,55 @@ begin
 end
 $$;
 
+-- Releases runs if the response to their admission was lost. The callers got 503 and no provider was called, so the
+-- runs end at no cost and their idempotency keys are free again. Takes {"tails": [text], "asked_ms_ago": integer}.
+-- tails are suffixes of run ids, and asked_ms_ago is the age of the oldest request. Returns the tails for which
+-- admission is still in progress.
+-- Definer: gateway has no grant on any table. Each run is identified by the id suffix that the gateway chose for it.
+create or replace function ai.release_orphaned_runs(lost jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+  -- Forces a search by created_at through an index, even if the table was small when the plan was made.
+  set enable_seqscan = off
+as $$
+declare
+  tail text;
+  decided text[] := '{}';
+  under_way text[] := '{}';
+  outcomes jsonb;
+begin
+  if jsonb_typeof(lost -> 'tails') is distinct from 'array' or (lost ->> 'asked_ms_ago')::integer is null then
+    raise exception 'orphaned runs are {"tails": [text], "asked_ms_ago": integer}' using errcode = 'invalid_parameter_value';
+  end if;
+  for tail in select t.value from jsonb_array_elements_text(lost -> 'tails') as t order by t.value loop
+    if pg_try_advisory_xact_lock(hashtextextended(tail, 1)) then
+      decided := array_append(decided, tail);
+    else
+      under_way := array_append(under_way, tail);
+    end if;
+  end loop;
+  select jsonb_agg(jsonb_build_object(
+    'created_at', r.created_at,
+    'id', r.id,
+    'status', 'failed',
+    'http_status', 503,
+    'error_code', 'service_unavailable',
+    'usage_source', 'unavailable',
+    'latency_ms', floor(extract(epoch from clock_timestamp() - r.created_at) * 1000),
+    'steps', '[]'::jsonb,
+    'key_unused', true
+  )) into outcomes
+  from ai.runs r
+  where r.status = 'running'
+    -- Looks back 15 seconds further than asked_ms_ago, because this call took time to arrive.
+    and r.created_at > now() - interval '15 seconds' - (lost ->> 'asked_ms_ago')::integer * interval '1 millisecond'
+    and right(r.id::text, 17) = any (decided);
+  if outcomes is not null then
+    perform ai.settle_outcomes(outcomes);
+  end if;
+  return to_jsonb(under_way);
+end
+$$;
+
 -- Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to
 -- at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
 -- Definer: the server's service role has no grant to write these tables.
@@ -7965,6 +8013,23 @@ begin
     caller.refused := 'workspace_header_required';
   end if;
   return caller;
+end
+$$;
+
+-- Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns {
+-- workspace_id } or { refused }.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.check_app_caller(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+begin
+  if caller.refused is not null then
+    return ai.refusal(caller.refused);
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
 end
 $$;
 
@@ -13895,7 +13960,8 @@ $$;
 -- unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature,
 -- status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not
 -- exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is the
--- position to continue from, or null if no older run can match.
+-- position to continue from, or null if no older run can match. Until 0.3.0: servers of release 0.1.0 omit scan_limit,
+-- and take a short page for the last one.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
   member_id uuid,
@@ -18715,3 +18781,5 @@ grant execute on function public.read_workspace(uuid, boolean) to authenticated;
 grant execute on function public.remove_workspace_member(uuid, uuid, uuid[]) to authenticated;
 
 grant execute on function public.workspace_session_state(uuid, boolean, uuid, text) to authenticated;
+
+notify pgrst, 'reload schema';

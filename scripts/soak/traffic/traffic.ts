@@ -1,7 +1,7 @@
 import { openCommandLinePhone } from "../../test/command-line-phone.ts";
-import { type Journal, NoAnswer } from "../journal.ts";
+import { NoAnswer } from "../journal.ts";
 import type { Random } from "../random.ts";
-import { serversOf, type World } from "../world.ts";
+import { serversOf } from "../world.ts";
 import { type Actor, pause, type Stage } from "./actor.ts";
 import type { Ask } from "./ai-caller.ts";
 import { createAiCaller } from "./ai-caller.ts";
@@ -29,18 +29,8 @@ export const crowd = { browsers: 5, people: 3, visitors: 8, phones: 8, payers: 5
 export const commuterCount = 4;
 
 /** Starts all actors. They stop when `ended` aborts. */
-export function startTraffic({
-  world,
-  journal,
-  random,
-  ended,
-}: {
-  world: World;
-  journal: Journal;
-  random: Random;
-  ended: AbortSignal;
-}): Traffic {
-  const stage: Stage = { world, journal, ended };
+export function startTraffic({ world, journal, random, ...rest }: Stage & { random: Random }): Traffic {
+  const stage: Stage = { world, journal, ...rest };
   const asks: Ask[] = [];
   const own = (name: string) => ({ name, random: random.fork(name) });
   const households = world.households.map((people, n) =>

@@ -1,7 +1,8 @@
 -- Admits or refuses calls, reserves their maximum cost and opens their runs. Refusals are returned and never raised.
 
 -- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
--- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of 0.1.0 call it.
+-- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of release 0.1.0
+-- call it.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
 -- call.
 create or replace function ai.begin_run(call jsonb) returns text
@@ -18,7 +19,7 @@ $$;
 -- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
 -- Atomic: if the function raises an error, it reserves nothing and opens no run. Raises cardinality_violation if two
 -- calls that fit have the same idempotency key; the gateway then sends them apart.
--- Gateways of 0.1.0 pass only the array of calls, and wait for 1.5 s.
+-- Until 0.3.0: gateways of release 0.1.0 pass only the array of calls, and wait for 1.5 s.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''

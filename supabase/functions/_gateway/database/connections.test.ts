@@ -117,6 +117,20 @@ test("treats a statement that Postgres rejects as rolled back", async () => {
 });
 
 test.each([
+  ["42883", "function ai.settle_batch(ai.run_report[]) does not exist"],
+  ["42846", "cannot cast type record to ai.caller"],
+  ["0A000", "cached plan must not change result type"],
+  ["XX000", "cache lookup failed for type 18576"],
+])("repeats a statement once if a migration replaced what it used, which is %s", async (code, text) => {
+  const failed = Buffer.concat([error("ERROR", code, text), ready]);
+  const answers = [failed, row, failed, failed, row];
+  await listen((socket) => socket.write(answers.shift() ?? row));
+  expect(await call()).toBe("ok");
+  expect(wasRolledBack(await failureOf(call()))).toBe(true);
+  expect(answers).toEqual([row]);
+});
+
+test.each([
   ["26000", 'prepared statement "select ai.begin_runs($1)::text" does not exist'],
   ["42P05", 'prepared statement "select ai.begin_runs($1)::text" already exists'],
 ])(

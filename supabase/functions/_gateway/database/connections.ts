@@ -33,6 +33,12 @@ const contentionErrors: ReadonlySet<unknown> = new Set(["55P03", "57014", "40P01
  */
 const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
 /**
+ * The errors of a statement that ran while a migration replaced or dropped what its function uses: class 42,
+ * feature_not_supported and internal_error (PostgreSQL, Appendix A). Postgres rolled it back, and a second one finds the
+ * new definitions.
+ */
+const replacedDefinition = /^(?:42...|0A000|XX000)$/;
+/**
  * protocol_violation, which a pooler sends when it has lost the server, and crash_shutdown (PostgreSQL, Appendix A).
  * Each of these codes means a lost server only if the error's severity is FATAL.
  */
@@ -124,14 +130,23 @@ export function createConnections({
      */
     async call(name: string, argument: object, limitMs = answerTimeoutMs): Promise<string> {
       if (pool.waitingCount >= maxWaiting) throw new GatewayError("service_unavailable");
+      const statement = `select ${name}($1)::text`;
+      const json = JSON.stringify(argument);
       try {
-        return await ask(`select ${name}($1)::text`, JSON.stringify(argument), limitMs);
+        return await ask(statement, json, limitMs).catch((error: unknown) => {
+          if (!isDefinitionReplaced(error)) throw error;
+          return ask(statement, json, limitMs);
+        });
       } catch (cause) {
         throw new GatewayError("service_unavailable", { cause });
       }
     },
     close: () => pool.end(),
   };
+}
+
+function isDefinitionReplaced(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && replacedDefinition.test(error.code ?? "");
 }
 
 /** Opens a socket for a connection. Destroys it if the host does not accept the connection in time. */

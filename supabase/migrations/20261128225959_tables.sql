@@ -3,6 +3,45 @@ set lock_timeout = '500ms';
 -- If pg_trgm is installed in another schema, its operator class is found there.
 set search_path = extensions, public;
 
+-- Writes would wait while a later file builds an index on a large table. So this file ends the upgrade, before it has
+-- changed anything, if an index is missing on more than 8 MB of rows, or invalid since its build failed.
+do $$
+declare
+  missing text;
+begin
+  select string_agg(i.name, ', ' order by i.name) into missing
+  from (
+    select w.name, pg_relation_size(w.relation::regclass) as size, x.indisvalid
+    from (values
+      ('public.workspaces', 'public.workspaces_name_id_idx'),
+      ('public.workspaces', 'public.workspaces_name_trgm_idx'),
+      ('public.profiles', 'public.profiles_created_at_id_idx'),
+      ('ai.usage_daily', 'ai.usage_daily_day_idx'),
+      ('ai.usage_daily', 'ai.usage_daily_workspace_id_day_idx'),
+      ('ai.external_provider_costs', 'ai.external_provider_costs_name_idx'),
+      ('ai.external_provider_costs', 'ai.external_provider_costs_account_day_name_idx'),
+      ('ai.external_provider_costs', 'ai.external_provider_costs_spelling_idx'),
+      ('ai.external_provider_invoices', 'ai.external_provider_invoices_reference_idx')
+    ) as w (relation, name)
+    left join pg_catalog.pg_index x on x.indexrelid = to_regclass(w.name)
+    union all
+    select
+      format('(request_id, workspace_id) on %s', p.inhrelid::regclass), pg_relation_size(p.inhrelid),
+      -- True if one of the indexes is valid, null if there is none.
+      bool_or(x.indisvalid) filter (where pg_get_indexdef(x.indexrelid) like '%(request_id, workspace_id)')
+    from pg_catalog.pg_inherits p
+    left join pg_catalog.pg_index x on x.indrelid = p.inhrelid
+    where p.inhparent = 'ai.runs'::regclass
+    group by p.inhrelid
+  ) i
+  where not i.indisvalid or i.indisvalid is null and i.size > 8 * 1024 * 1024;
+  if missing is not null then
+    raise exception 'Nothing was changed. First build the indexes that are missing or invalid: %', missing
+      using hint = 'CHANGELOG.md has the statements under "Indexes to build first". An invalid index goes before it is built again.';
+  end if;
+end
+$$;
+
 create extension if not exists pg_trgm with schema extensions;
 
 create table private.unconfirmed_additions (

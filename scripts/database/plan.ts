@@ -53,7 +53,14 @@ export async function planStatements(client: pg.Client, planned: Planned): Promi
       const comments = rest.comments.map(
         (target) => wanted.comments.get(target)?.text ?? `comment on ${target} is null`,
       );
-      return [...unset, ...texts(drops.done), ...texts(creates.done), ...restored, ...comments, ...rest.grants];
+      return [
+        ...unset,
+        ...texts(drops.done),
+        ...texts(triggersLast(creates.done)),
+        ...restored,
+        ...comments,
+        ...rest.grants,
+      ];
     } finally {
       await client.query("rollback");
     }
@@ -141,7 +148,7 @@ function dropStatements(keys: ReadonlySet<string>, { entries }: Catalogue): Drop
 
 /**
  * Returns the definitions to run, in the order of the files: new definitions, changed definitions, and definitions
- * whose objects were dropped. Triggers come last, because they block writes to their table until the file is applied.
+ * whose objects were dropped.
  */
 function createStatements(
   dropped: ReadonlySet<string>,
@@ -150,8 +157,13 @@ function createStatements(
   const due = new Set([...differences.added, ...differences.changed, ...dropped]);
   return [...wanted.definitions]
     .filter(([key]) => due.has(key))
-    .sort(([, a], [, b]) => Number(a.object.kind === "trigger") - Number(b.object.kind === "trigger"))
     .map(([key, definition]) => ({ key, text: guarded(definition), definition }));
+}
+
+/** Moves triggers to the end, because they block writes to their table until the file is applied. */
+function triggersLast(creates: readonly Create[]): Create[] {
+  const isTrigger = ({ definition }: Create) => Number(definition.object.kind === "trigger");
+  return creates.toSorted((a, b) => isTrigger(a) - isTrigger(b));
 }
 
 /**

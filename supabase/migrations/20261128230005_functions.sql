@@ -15494,283 +15494,6 @@ begin
 end
 $$;
 
-create or replace trigger revoke_resource_credentials after update of resource_url on private.apps
-  for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
-  execute function private.revoke_resource_credentials();
-
--- Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.
-create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
-  for each row
-  when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
-  execute function private.queue_revoked_login('handoff_id');
-
--- Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes
--- the notice.
-create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
-  for each row
-  when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
-  execute function private.queue_revoked_login('id');
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
--- Anyone can call Supabase Auth directly to sign up with another person's email and with any metadata.
-create or replace trigger clear_unproven_metadata before update of email_confirmed_at, raw_user_meta_data on auth.users
-  for each row
-  when (
-    (old.email_confirmed_at is null and new.email_confirmed_at is not null)
-    or current_setting('gatehouse.first_confirmation', true) = new.id::text
-  )
-  execute function private.clear_unproven_metadata();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
-create or replace trigger start_over after update of email_confirmed_at on auth.users
-  for each row when (old.email_confirmed_at is null and new.email_confirmed_at is not null)
-  execute function private.start_over();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.identities') is not null then
-create or replace trigger keep_own_claims before insert or update of identity_data on auth.identities
-  for each row when (new.provider = 'email')
-  execute function private.keep_own_claims();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
--- Passwords can also be changed through Supabase Auth's API, without our server.
-create or replace trigger end_password_replacements after update of encrypted_password on auth.users
-  for each row when (old.encrypted_password is distinct from new.encrypted_password)
-  execute function private.end_password_replacements();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
--- Lets Auth send another reset link or sign-in code once the newest one was used. Otherwise, Auth would make the person
--- wait for minutes.
-create or replace trigger forget_used_recovery before update of recovery_token on auth.users
-  for each row when (old.recovery_token <> '' and new.recovery_token = '')
-  execute function private.forget_used_recovery();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.mfa_amr_claims') is not null then
--- Every account change is recorded and emailed, even if it was made without our server (activity/account-events.sql).
-create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
-  for each row execute function private.record_sign_in();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.sessions') is not null then
-create or replace trigger record_sign_outs after delete on auth.sessions
-  referencing old table as ended
-  for each statement execute function private.record_sign_outs();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
-create or replace trigger record_account_change
-  after update of encrypted_password, email, email_change, banned_until on auth.users
-  for each row execute function private.record_account_change();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
--- Unlinking the identity that has the account's email makes Auth replace that email with another identity's email.
-create or replace trigger guard_email before update of email on auth.users
-  for each row when (old.email is distinct from new.email) execute function private.guard_email();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.mfa_factors') is not null then
-create or replace trigger record_authenticator_added after update of status on auth.mfa_factors
-  for each row when (new.status = 'verified' and old.status <> 'verified')
-  execute function private.record_authenticator_added();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.mfa_factors') is not null then
-create or replace trigger record_authenticator_removed before delete on auth.mfa_factors
-  for each row execute function private.record_removal();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.identities') is not null then
-create or replace trigger record_identity_removed before delete on auth.identities
-  for each row execute function private.record_removal();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.webauthn_credentials') is not null then
-create or replace trigger record_passkey_added after insert on auth.webauthn_credentials
-  for each row execute function private.record_passkey_added();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.webauthn_credentials') is not null then
-create or replace trigger record_passkey_renamed after update of friendly_name on auth.webauthn_credentials
-  for each row when (old.friendly_name is distinct from new.friendly_name)
-  execute function private.record_passkey_renamed();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.webauthn_credentials') is not null then
-create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
-  for each row execute function private.record_removal();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.sessions') is not null then
--- Deleting a session, a factor or an account also ends logins at apps. These triggers run before the change, while the
--- logins can still be found.
-create or replace trigger queue_logouts before delete on auth.sessions
-  for each row execute function private.queue_logouts_before_change();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.mfa_factors') is not null then
-create or replace trigger queue_logouts_of_removed_factor before delete on auth.mfa_factors
-  for each row when (old.status = 'verified')
-  execute function private.queue_logouts_before_change();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.mfa_factors') is not null then
-create or replace trigger queue_logouts_of_unverified_factor before update of status on auth.mfa_factors
-  for each row when (old.status = 'verified' and new.status <> 'verified')
-  execute function private.queue_logouts_before_change();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
-create or replace trigger queue_logouts_of_deleted_account before delete on auth.users
-  for each row execute function private.queue_logouts_before_change();
-  end if;
-end
-$guard$;
-
-do $guard$
-begin
-  if to_regclass('auth.users') is not null then
--- Triggers run in the order of their names, so this one runs after preserve_required_mfa_policy.
-create or replace trigger queue_logouts_of_new_policy before update of raw_app_meta_data on auth.users
-  for each row
-  when (
-    (old.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
-      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
-  )
-  execute function private.queue_logouts_before_change();
-  end if;
-end
-$guard$;
-
--- Applies to every role, including the table's owner.
-create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
-  for each row execute function ai.reject_cost_import_change();
-
--- Rejects TRUNCATE for every role, including the table's owner.
-create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
-  for each statement execute function ai.reject_cost_import_change();
-
-create or replace trigger end_unauthorized_connections after update of state or delete on ai.agent_access
-  for each row when (old.state = 'approved') execute function ai.end_unauthorized_connections();
-
-create or replace trigger end_unauthorized_connections after update of role_id or delete on public.workspace_members
-  for each row execute function ai.end_unauthorized_connections();
-
-create or replace trigger end_unauthorized_connections after update of permissions on public.workspace_roles
-  for each row when (not old.permissions <@ new.permissions) execute function ai.end_unauthorized_connections();
-
--- Without this trigger, deleting a connection would turn its keys into ordinary keys.
-create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
-  for each row execute function ai.revoke_keys_of_connection();
-
-create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
-  for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();
-
--- Changes of younger runs need no record, because the mark stays behind them. Uses the time of the write, because the
--- start of its transaction may be long ago. The condition is short because Postgres reads it again for each statement.
-create or replace trigger record_usage_change after update on ai.runs
-  for each row when (least(old.created_at, new.created_at) < clock_timestamp() - interval '30 seconds')
-  execute function ai.record_usage_change();
-
--- Fires if a transaction inserts its run long after it began, or an operator inserts a run by hand.
-create or replace trigger record_usage_addition after insert on ai.runs
-  for each row when (new.created_at < clock_timestamp() - interval '30 seconds')
-  execute function ai.record_usage_change();
-
--- Fires when an operator deletes a run by hand. Our own code never deletes runs.
-create or replace trigger record_usage_deletion after delete on ai.runs
-  for each row when (old.created_at < clock_timestamp() - interval '30 seconds')
-  execute function ai.record_usage_change();
-
--- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
--- end_unauthorized_connections and require_workspace_owner, which lock it.
-create or replace trigger adjust_invitations after update of role_id or delete on public.workspace_members
-  for each row execute function private.withdraw_unauthorized_invitations();
-
-create or replace trigger adjust_invitations after update of permissions on public.workspace_roles
-  for each row execute function private.withdraw_unauthorized_invitations();
-
-create or replace trigger require_recognizable_name before insert or update of name on public.workspace_roles
-  for each row execute function private.require_recognizable_name();
-
 -- Returns whether a session may keep or remove authenticators without using one first. This is allowed if the account
 -- need not have an authenticator, all its authenticators are additions that the owner has yet to confirm, and the
 -- session began with a password reset or recovery in the last ten minutes. Without this exception, an attacker who knew
@@ -18406,6 +18129,283 @@ as $$
     group by u.key_lineage_id
   ) c on c.key_lineage_id = k.lineage_id
 $$;
+
+create or replace trigger revoke_resource_credentials after update of resource_url on private.apps
+  for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
+  execute function private.revoke_resource_credentials();
+
+-- Queues a logout notice for the app. If the app ended the login itself, private.withdraw_logout removes the notice.
+create or replace trigger queue_revoked_login after update of revoked_at on private.app_sessions
+  for each row
+  when (old.revoked_at is null and new.revoked_at is not null and new.audience = 'app' and new.expires_at > now())
+  execute function private.queue_revoked_login('handoff_id');
+
+-- Notifies the client when a login is revoked. If the client ended the login itself, private.withdraw_logout removes
+-- the notice.
+create or replace trigger queue_revoked_login after update of revoked_at on private.openid_grants
+  for each row
+  when (old.revoked_at is null and new.revoked_at is not null and new.ends_at > now())
+  execute function private.queue_revoked_login('id');
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Anyone can call Supabase Auth directly to sign up with another person's email and with any metadata.
+create or replace trigger clear_unproven_metadata before update of email_confirmed_at, raw_user_meta_data on auth.users
+  for each row
+  when (
+    (old.email_confirmed_at is null and new.email_confirmed_at is not null)
+    or current_setting('gatehouse.first_confirmation', true) = new.id::text
+  )
+  execute function private.clear_unproven_metadata();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+create or replace trigger start_over after update of email_confirmed_at on auth.users
+  for each row when (old.email_confirmed_at is null and new.email_confirmed_at is not null)
+  execute function private.start_over();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.identities') is not null then
+create or replace trigger keep_own_claims before insert or update of identity_data on auth.identities
+  for each row when (new.provider = 'email')
+  execute function private.keep_own_claims();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_amr_claims') is not null then
+-- Every account change is recorded and emailed, even if it was made without our server (activity/account-events.sql).
+create or replace trigger record_sign_in after insert on auth.mfa_amr_claims
+  for each row execute function private.record_sign_in();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.sessions') is not null then
+create or replace trigger record_sign_outs after delete on auth.sessions
+  referencing old table as ended
+  for each statement execute function private.record_sign_outs();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+create or replace trigger record_account_change
+  after update of encrypted_password, email, email_change, banned_until on auth.users
+  for each row execute function private.record_account_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Unlinking the identity that has the account's email makes Auth replace that email with another identity's email.
+create or replace trigger guard_email before update of email on auth.users
+  for each row when (old.email is distinct from new.email) execute function private.guard_email();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger record_authenticator_added after update of status on auth.mfa_factors
+  for each row when (new.status = 'verified' and old.status <> 'verified')
+  execute function private.record_authenticator_added();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger record_authenticator_removed before delete on auth.mfa_factors
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.identities') is not null then
+create or replace trigger record_identity_removed before delete on auth.identities
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_added after insert on auth.webauthn_credentials
+  for each row execute function private.record_passkey_added();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_renamed after update of friendly_name on auth.webauthn_credentials
+  for each row when (old.friendly_name is distinct from new.friendly_name)
+  execute function private.record_passkey_renamed();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.webauthn_credentials') is not null then
+create or replace trigger record_passkey_removed before delete on auth.webauthn_credentials
+  for each row execute function private.record_removal();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.sessions') is not null then
+-- Deleting a session, a factor or an account also ends logins at apps. These triggers run before the change, while the
+-- logins can still be found.
+create or replace trigger queue_logouts before delete on auth.sessions
+  for each row execute function private.queue_logouts_before_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger queue_logouts_of_removed_factor before delete on auth.mfa_factors
+  for each row when (old.status = 'verified')
+  execute function private.queue_logouts_before_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.mfa_factors') is not null then
+create or replace trigger queue_logouts_of_unverified_factor before update of status on auth.mfa_factors
+  for each row when (old.status = 'verified' and new.status <> 'verified')
+  execute function private.queue_logouts_before_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+create or replace trigger queue_logouts_of_deleted_account before delete on auth.users
+  for each row execute function private.queue_logouts_before_change();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Triggers run in the order of their names, so this one runs after preserve_required_mfa_policy.
+create or replace trigger queue_logouts_of_new_policy before update of raw_app_meta_data on auth.users
+  for each row
+  when (
+    (old.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
+      is distinct from (new.raw_app_meta_data -> 'platform_required_mfa' -> 'generation')
+  )
+  execute function private.queue_logouts_before_change();
+  end if;
+end
+$guard$;
+
+-- Applies to every role, including the table's owner.
+create or replace trigger reject_cost_import_change before update or delete on ai.cost_imports
+  for each row execute function ai.reject_cost_import_change();
+
+-- Rejects TRUNCATE for every role, including the table's owner.
+create or replace trigger reject_cost_import_truncate before truncate on ai.cost_imports
+  for each statement execute function ai.reject_cost_import_change();
+
+create or replace trigger end_unauthorized_connections after update of state or delete on ai.agent_access
+  for each row when (old.state = 'approved') execute function ai.end_unauthorized_connections();
+
+create or replace trigger end_unauthorized_connections after update of role_id or delete on public.workspace_members
+  for each row execute function ai.end_unauthorized_connections();
+
+create or replace trigger end_unauthorized_connections after update of permissions on public.workspace_roles
+  for each row when (not old.permissions <@ new.permissions) execute function ai.end_unauthorized_connections();
+
+-- Without this trigger, deleting a connection would turn its keys into ordinary keys.
+create or replace trigger revoke_keys_of_connection before delete on ai.agent_connections
+  for each row execute function ai.revoke_keys_of_connection();
+
+create or replace trigger revoke_keys_of_login before update of login_id on ai.agent_connections
+  for each row when (old.login_id is distinct from new.login_id) execute function ai.revoke_keys_of_connection();
+
+-- Changes of younger runs need no record, because the mark stays behind them. Uses the time of the write, because the
+-- start of its transaction may be long ago. The condition is short because Postgres reads it again for each statement.
+create or replace trigger record_usage_change after update on ai.runs
+  for each row when (least(old.created_at, new.created_at) < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires if a transaction inserts its run long after it began, or an operator inserts a run by hand.
+create or replace trigger record_usage_addition after insert on ai.runs
+  for each row when (new.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Fires when an operator deletes a run by hand. Our own code never deletes runs.
+create or replace trigger record_usage_deletion after delete on ai.runs
+  for each row when (old.created_at < clock_timestamp() - interval '30 seconds')
+  execute function ai.record_usage_change();
+
+-- Triggers run in the order of their names. Invitations are locked before their workspace, so these run before
+-- end_unauthorized_connections and require_workspace_owner, which lock it.
+create or replace trigger adjust_invitations after update of role_id or delete on public.workspace_members
+  for each row execute function private.withdraw_unauthorized_invitations();
+
+create or replace trigger adjust_invitations after update of permissions on public.workspace_roles
+  for each row execute function private.withdraw_unauthorized_invitations();
+
+create or replace trigger require_recognizable_name before insert or update of name on public.workspace_roles
+  for each row execute function private.require_recognizable_name();
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Passwords can also be changed through Supabase Auth's API, without our server.
+create or replace trigger end_password_replacements after update of encrypted_password on auth.users
+  for each row when (old.encrypted_password is distinct from new.encrypted_password)
+  execute function private.end_password_replacements();
+  end if;
+end
+$guard$;
+
+do $guard$
+begin
+  if to_regclass('auth.users') is not null then
+-- Lets Auth send another reset link or sign-in code once the newest one was used. Otherwise, Auth would make the person
+-- wait for minutes.
+create or replace trigger forget_used_recovery before update of recovery_token on auth.users
+  for each row when (old.recovery_token <> '' and new.recovery_token = '')
+  execute function private.forget_used_recovery();
+  end if;
+end
+$guard$;
 
 comment on view ai.cost_book_entries is
   'Imported costs of all books. provider is the normalized name, and spelling is the stored name.';

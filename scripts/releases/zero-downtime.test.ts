@@ -80,7 +80,21 @@ test.each([
     "set lock_timeout = '1001ms'; alter table ai.runs add column a text",
     /lock_timeout/,
   ],
-  ["a lock without a timeout in a lock statement", "lock table ai.runs", /lock_timeout/],
+  [
+    "a lock without a timeout in a lock block",
+    "do $$ begin lock table ai.runs in access exclusive mode; end $$",
+    /lock_timeout/,
+  ],
+  [
+    "a lock outside a block",
+    `${short}lock table ai.keys, ai.plans in access exclusive mode; alter table ai.keys add a text; alter table ai.plans add a text`,
+    /fails in `supabase db push`/,
+  ],
+  [
+    "a change of data in a block that also locks",
+    `${short}do $$ begin lock table ai.runs in access exclusive mode; update ai.runs set a = 'x'; end $$; alter table ai.runs add a text`,
+    /file of its own/,
+  ],
   [
     "two altered tables that it did not lock first",
     `${short}alter table ai.runs add a text; alter table ai.keys add a text`,
@@ -142,7 +156,7 @@ test.each([
   ],
   [
     "two altered tables that it locks first",
-    `${short}lock table ai.keys, ai.plans in access exclusive mode; alter table ai.keys add a text; alter table ai.plans add a text`,
+    `${short}do $$\nbegin\n  lock table ai.keys, ai.plans in access exclusive mode;\nend\n$$; alter table ai.keys add a text; alter table ai.plans add a text`,
   ],
   [
     "a guarded trigger on a table of Supabase Auth",

@@ -33,12 +33,15 @@ export async function findDowntime(sql: string, callable: ReadonlySet<string>): 
   const altered = new Set(
     found.flatMap(({ node }) => (altersTable(node, created) ? [nameOf(node.AlterTableStmt.relation)] : [])),
   );
-  const listed = new Set(
-    found.flatMap(({ node }) => ("LockStmt" in node ? (node.LockStmt.relations ?? []) : [])).map(rangeName),
-  );
+  const listed = new Set(found.flatMap(({ node }) => ("DoStmt" in node ? lockedTables(node.DoStmt) : [])));
+  if (found.some(({ node }) => "LockStmt" in node)) {
+    faults.push(
+      "it locks tables outside a block, which fails in `supabase db push`: write `do $$ begin lock table … in access exclusive mode; end $$;`",
+    );
+  }
   if (altered.size > 1 && [...altered].some((table) => !listed.has(table))) {
     faults.push(
-      "it alters several tables in use: list them in one `lock table` first, in the order in which calls lock them",
+      "it alters several tables in use: list them in one block with `lock table` first, in the order in which calls lock them",
     );
   }
   return faults;
@@ -59,10 +62,6 @@ function altersTable(node: Node, created: ReadonlySet<string>): node is { AlterT
       (cmd) => "AlterTableCmd" in cmd && cmd.AlterTableCmd.subtype === "AT_ValidateConstraint",
     )
   );
-}
-
-function rangeName(node: Node): string {
-  return "RangeVar" in node ? nameOf(node.RangeVar) : "";
 }
 
 export async function readStatements(sql: string): Promise<Found[]> {
@@ -155,7 +154,7 @@ function hasComputedDefault(one: Node): boolean {
 function locksTable(node: Node, created: ReadonlySet<string>): boolean {
   if ("AlterTableStmt" in node) return !created.has(nameOf(node.AlterTableStmt.relation));
   if ("LockStmt" in node) return true;
-  if ("DoStmt" in node) return isGuard(node.DoStmt);
+  if ("DoStmt" in node) return isGuard(node.DoStmt) || lockedTables(node.DoStmt).length > 0;
   if ("CreateTrigStmt" in node) return !created.has(nameOf(node.CreateTrigStmt.relation));
   if ("CreatePolicyStmt" in node) return !created.has(nameOf(node.CreatePolicyStmt.table));
   if ("IndexStmt" in node) return !created.has(nameOf(node.IndexStmt.relation));
@@ -166,7 +165,7 @@ function locksTable(node: Node, created: ReadonlySet<string>): boolean {
 
 /** Returns whether a statement changes rows. A `select` counts unless it only protects a table. */
 export function changesData({ node, text }: { node: Node; text: string }): boolean {
-  if ("DoStmt" in node) return !isGuard(node.DoStmt) && !isCheck(node.DoStmt);
+  if ("DoStmt" in node) return !isGuard(node.DoStmt) && !isCheck(node.DoStmt) && lockedTables(node.DoStmt).length === 0;
   if ("SelectStmt" in node) return !/\bprivate\.protect_table\(/.test(text);
   return dataStatements.some((kind) => kind in node);
 }
@@ -178,6 +177,21 @@ const guard =
   /^\s*begin\s+if to_regclass\('(auth\.\w+)'\) is not null then\n\s*(?:--[^\n]*\n\s*)*create or replace trigger [^;]*\son \1\s[^;]*;\s+end if;\s+end\s*$/;
 
 const isGuard = (block: DoStmt) => guard.test(bodyOf(block));
+
+const lockBlock = /^\s*begin\s+lock table\s([\w.,\s]+?)\s+in access exclusive mode;\s+end;?\s*$/;
+
+/**
+ * Returns the tables of a block that only locks tables. `supabase db push` pipelines a file's statements: they are one
+ * transaction, but `lock table` refuses to run outside a transaction block or a function.
+ */
+function lockedTables(block: DoStmt): string[] {
+  return (
+    lockBlock
+      .exec(bodyOf(block))?.[1]
+      ?.split(",")
+      .map((name) => name.trim()) ?? []
+  );
+}
 
 /** Returns whether a block only reads and raises, such as one that ends an upgrade before it begins. */
 function isCheck(block: DoStmt): boolean {

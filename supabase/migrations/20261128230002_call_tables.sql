@@ -2,7 +2,11 @@
 set lock_timeout = '500ms';
 
 -- In the order in which admissions read them.
-lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.models, ai.model_routes, ai.credit_accounts in access exclusive mode;
+do $$
+begin
+  lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.models, ai.model_routes, ai.credit_accounts in access exclusive mode;
+end
+$$;
 
 alter table ai.models
   add column default_output_limit integer check (

@@ -4,11 +4,15 @@ set lock_timeout = '500ms';
 set search_path = extensions, public;
 
 -- In the order in which sign-ins, apps and reports use them.
-lock table
-  private.login_challenges, private.recovery_credentials, public.security_events, private.outgoing_mails,
-  private.apps,
-  ai.usage_daily, ai.external_provider_costs, ai.external_provider_invoices
-in access exclusive mode;
+do $$
+begin
+  lock table
+    private.login_challenges, private.recovery_credentials, public.security_events, private.outgoing_mails,
+    private.apps,
+    ai.usage_daily, ai.external_provider_costs, ai.external_provider_invoices
+  in access exclusive mode;
+end
+$$;
 
 -- Accounts: their log and its emails, additions, and what can open them.
 

@@ -27,8 +27,8 @@ begin
     union all
     select
       format('(request_id, workspace_id) on %s', p.inhrelid::regclass), pg_relation_size(p.inhrelid),
-      -- True if one of the indexes is valid, null if there is none.
-      bool_or(x.indisvalid) filter (where pg_get_indexdef(x.indexrelid) like '%(request_id, workspace_id)')
+      -- False if one of the indexes is invalid, since it could be the one that is attached. Null if there is none.
+      bool_and(x.indisvalid) filter (where pg_get_indexdef(x.indexrelid) like '%(request_id, workspace_id)')
     from pg_catalog.pg_inherits p
     left join pg_catalog.pg_index x on x.indrelid = p.inhrelid
     where p.inhparent = 'ai.runs'::regclass
@@ -37,7 +37,7 @@ begin
   where not i.indisvalid or i.indisvalid is null and i.size > 8 * 1024 * 1024;
   if missing is not null then
     raise exception 'Nothing was changed. First build the indexes that are missing or invalid: %', missing
-      using hint = 'CHANGELOG.md has the statements under "Indexes to build first". An invalid index goes before it is built again.';
+      using hint = 'CHANGELOG.md has the statements under "Indexes to build first". Drop an invalid index before you build it again.';
   end if;
 end
 $$;

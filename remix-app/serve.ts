@@ -2,6 +2,7 @@ import cluster from "node:cluster";
 import { existsSync } from "node:fs";
 import { createServer } from "node:http";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { getRequestListener } from "@hono/node-server";
 import type { ServerBuild } from "@remix-run/node";
@@ -13,6 +14,8 @@ type Entry = typeof import("./entry.server.tsx");
 
 /** How long requests may take to begin their response, and streams to end, after the process was asked to stop. */
 const drainLimits = { requestMs: 10_000, streamMs: maxCallSeconds * 1_000 };
+/** How long the scheduled tasks may continue, such as sending claimed emails to a slow mail server. */
+const scheduleDrainMs = 20_000;
 const requestTimeoutMs = 30_000;
 /** Twice Node's default, so that a browser with too many cookies can still load the page that removes them. */
 const maxHeaderBytes = 32 * 1024;
@@ -80,7 +83,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     draining = true;
     const scheduleEnd = stopSchedule();
     cluster.worker?.send("draining");
-    void Promise.all([drain(), scheduleEnd]).then(async () => {
+    void Promise.all([drain(), Promise.race([scheduleEnd, sleep(scheduleDrainMs)])]).then(async () => {
       await vite?.close();
       process.exit(0);
     });

@@ -69,6 +69,11 @@ async function prepareRelease(version: string): Promise<void> {
     ...findReleaseFaults(version, { changelog, releases, removals }),
     ...findFaults({ releases: earlier }, await hashMigrations(migrations)),
   ];
+  if (git("status", "--porcelain", "supabase/migrations") !== "") {
+    faults.push(
+      "supabase/migrations has changes that are not committed, and merging could lose them. Commit them first.",
+    );
+  }
   if (faults.length > 0) throw new StackError(faults.join("\n"));
   const released = new Set(earlier.flatMap((release) => Object.keys(release.migrations)));
   const at = new Date();
@@ -91,7 +96,7 @@ async function prepareRelease(version: string): Promise<void> {
   for (const file of await setVersion(root, version, { date: at.toISOString().slice(0, 10) })) {
     console.log(`Wrote ${file}`);
   }
-  runNode("scripts/generate.ts", "openapi");
+  if (!runNode("scripts/generate.ts", "openapi")) throw new StackError("The OpenAPI documents were not written.");
   compareSpeed(earlier.at(-1));
   console.log(remaining(version));
 }
@@ -128,14 +133,29 @@ async function recordCommit(): Promise<void> {
   if (git("status", "--porcelain") !== "") {
     throw new StackError(`Files are not committed. Commit release ${newest.version} first, then record its commit.`);
   }
-  newest.commit = git("rev-parse", "HEAD");
+  const head = git("rev-parse", "HEAD");
+  const faults = findFaults(manifest, await hashMigrations(migrations));
+  const tagged = findTag(newest.version);
+  if (tagged !== undefined && tagged !== head)
+    faults.push(`v${newest.version} names ${tagged}. Delete that tag first.`);
+  if (faults.length > 0) throw new StackError(faults.join("\n"));
+  newest.commit = head;
   await writeManifest(manifest);
-  const tag = `v${newest.version}`;
+  for (const { version, commit } of manifest.releases) if (commit && !findTag(version)) tag(version, commit);
+}
+
+/** Returns the commit that a version's tag names, if there is one. */
+function findTag(version: string): string | undefined {
+  return git("for-each-ref", "--format=%(*objectname)%(objectname)", `refs/tags/v${version}`).slice(0, 40) || undefined;
+}
+
+function tag(version: string, commit: string): void {
   try {
-    git("tag", "--annotate", "--message", `Release ${newest.version}`, tag, newest.commit);
-    console.log(`Tagged ${newest.commit} as ${tag}`);
+    git("tag", "--annotate", "--message", `Release ${version}`, `v${version}`, commit);
+    console.log(`Tagged ${commit} as v${version}`);
   } catch (error) {
-    console.error(`The tag ${tag} was not made: ${messageOf(error)}`);
+    console.error(`The tag v${version} was not made: ${messageOf(error)}`);
+    process.exitCode = 1;
   }
 }
 

@@ -45,6 +45,10 @@ test("refuses a release without a changelog entry, and accepts one whose entry h
   ]);
   const headed = empty.replace("0.9.0", "1.0.0");
   expect(findReleaseFaults("1.0.0", { ...source(), changelog: headed })).toEqual([]);
+  const late = headed.replace("[Unreleased]\n", "[Unreleased]\n\n- Late.\n");
+  expect(findReleaseFaults("1.0.0", { ...source(), changelog: late })).toEqual([
+    "CHANGELOG.md has unreleased entries: move them under 1.0.0.",
+  ]);
 });
 
 test.each([

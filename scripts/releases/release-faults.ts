@@ -51,9 +51,12 @@ export function findReleaseFaults(
   if (last?.commit === null) {
     faults.push(`${last.version} has no commit yet. On its commit, run npm run release -- --commit.`);
   }
-  if (!changelog.includes(`\n## [${version}] - `) && !/\n## \[Unreleased\]\n+(?!## )\S/.test(changelog)) {
-    faults.push("CHANGELOG.md has no unreleased entries.");
-  }
+  const [isListed, hasEntries] = [
+    changelog.includes(`\n## [${version}] - `),
+    /\n## \[Unreleased\]\n+(?!## )\S/.test(changelog),
+  ];
+  if (!isListed && !hasEntries) faults.push("CHANGELOG.md has no unreleased entries.");
+  if (isListed && hasEntries) faults.push(`CHANGELOG.md has unreleased entries: move them under ${version}.`);
   for (const { release, file } of removals) {
     if (compareVersions(release, version) <= 0) faults.push(`${file} has code that goes in ${release}: remove it.`);
   }

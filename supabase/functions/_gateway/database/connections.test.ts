@@ -101,6 +101,17 @@ test("treats a statement interrupted by a crash of Postgres as unanswered", asyn
   expect(isUnanswered(await failureOf(call()))).toBe(true);
 });
 
+// Supavisor reports a server that it has lost with FATAL XX000 (Supavisor.DbHandler.terminate/3), also after a commit.
+test("neither repeats a statement whose pooler lost the server, nor treats it as rolled back", async () => {
+  let statements = 0;
+  await listen((socket) => {
+    statements += 1;
+    socket.end(error("FATAL", "XX000", ":db_termination"));
+  });
+  const failure = await failureOf(call());
+  expect([isUnanswered(failure), wasRolledBack(failure), statements]).toEqual([true, false, 1]);
+});
+
 // Postgres never sends this error between a commit and its answer (ProcessInterrupts() in src/backend/tcop/postgres.c).
 test("treats a statement interrupted by a shutdown of Postgres as rolled back", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));

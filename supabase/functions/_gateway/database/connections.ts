@@ -39,10 +39,10 @@ const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
  */
 const replacedDefinition = /^(?:42...|0A000|XX000)$/;
 /**
- * protocol_violation, which a pooler sends when it has lost the server, and crash_shutdown (PostgreSQL, Appendix A).
- * Each of these codes means a lost server only if the error's severity is FATAL.
+ * protocol_violation and internal_error, which poolers send when they have lost the server (PgBouncer, Supavisor), and
+ * crash_shutdown (PostgreSQL, Appendix A). Each of these codes means a lost server only if the error's severity is FATAL.
  */
-const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "57P02"]);
+const lostServerErrors: ReadonlySet<unknown> = new Set(["08P01", "XX000", "57P02"]);
 
 /** The gateway's connections to its database. */
 export type Connections = ReturnType<typeof createConnections>;
@@ -146,7 +146,7 @@ export function createConnections({
 }
 
 function isDefinitionReplaced(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && replacedDefinition.test(error.code ?? "");
+  return error instanceof pg.DatabaseError && error.severity === "ERROR" && replacedDefinition.test(error.code ?? "");
 }
 
 /** Opens a socket for a connection. Destroys it if the host does not accept the connection in time. */

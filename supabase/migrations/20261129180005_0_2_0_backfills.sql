@@ -1,4 +1,5 @@
 -- Data of the new tables. Existing accounts become searchable, and balances that are already low send no email.
+set lock_timeout = '500ms';
 
 insert into private.account_search (user_id, email, terms)
 select u.id, u.email, lower(concat_ws(e'\n', u.email, p.display_name))

@@ -4,6 +4,8 @@ set lock_timeout = '500ms';
 set search_path = extensions, public;
 
 -- In the order in which sign-ins, apps and reports use them.
+-- lock_timeout counts for each table, statement_timeout for all.
+set statement_timeout = '1s';
 do $$
 begin
   lock table
@@ -13,6 +15,7 @@ begin
   in access exclusive mode;
 end
 $$;
+reset statement_timeout;
 
 -- Accounts: their log and its emails, additions, and what can open them.
 

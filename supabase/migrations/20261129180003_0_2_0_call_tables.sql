@@ -2,11 +2,14 @@
 set lock_timeout = '500ms';
 
 -- In the order in which admissions read them.
+-- lock_timeout counts for each table, statement_timeout for all.
+set statement_timeout = '1s';
 do $$
 begin
   lock table ai.keys, ai.plans, ai.budgets, ai.budget_alerts, ai.models, ai.model_routes, ai.credit_accounts in access exclusive mode;
 end
 $$;
+reset statement_timeout;
 
 alter table ai.models
   add column default_output_limit integer check (

@@ -1,8 +1,8 @@
 -- Separate: comes before the files that change types and functions, and locks no table.
 
 -- A call of 0.1.0 that runs while a file commits may fail, since its function then finds changed or dropped types and
--- functions. Postgres has rolled back what it did, so each function that the gateway calls repeats itself once. The file
--- of functions replaces these.
+-- functions. Postgres has rolled back what it did, so each function that answers a call repeats itself once. The file of
+-- functions replaces these.
 create procedure pg_temp.repeat_calls(names text[])
   language plpgsql
 as $$

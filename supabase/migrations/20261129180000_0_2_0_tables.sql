@@ -1,4 +1,5 @@
--- Tables and types since 0.1.0, and comments. Locks no table that calls read.
+-- Tables and types since 0.1.0, and comments. Locks no table that calls read. Their foreign keys lock auth.users against
+-- writes until the file is applied.
 set lock_timeout = '500ms';
 -- If pg_trgm is installed in another schema, its operator class is found there.
 set search_path = extensions, public;

@@ -13,6 +13,8 @@ const stopTimeoutMs = 20_000;
  * expire.
  */
 const accessTokenSeconds = 105;
+/** A provider that hangs holds a call for as long. */
+export const longestCallSeconds = 140;
 
 export interface SoakStack {
   file: string;
@@ -73,6 +75,7 @@ export async function startSoakStack({
         ...process.env,
         GATEHOUSE_STACK: "",
         GOTRUE_JWT_EXP: String(accessTokenSeconds),
+        AI_TOTAL_LIMIT_SECONDS: String(longestCallSeconds),
         // With this setting, the stack ends when this process ends for any reason.
         npm_lifecycle_event: "soak",
       },

@@ -4,7 +4,7 @@ import type { PlannedFault } from "../faults/plan.ts";
 import { partOf, type Span } from "../faults/spans.ts";
 import type { Journal } from "../journal.ts";
 import { type Sampler, sampled } from "../samples.ts";
-import type { SoakStack } from "../stack.ts";
+import { longestCallSeconds, type SoakStack } from "../stack.ts";
 import type { Traffic } from "../traffic/traffic.ts";
 import type { TruthReader } from "../truth.ts";
 import type { World } from "../world.ts";
@@ -37,10 +37,10 @@ export type Audited = {
 };
 
 /**
- * A hung provider call without streaming ends after 140 s. The sweeper runs every 15 s, and closes runs that had no
+ * A call to a provider that hangs may last as long as any call. The sweeper runs every 15 s, and closes runs that had no
  * heartbeat for 45 s. The rest is slack.
  */
-const settleLimitMs = 215_000;
+const settleLimitMs = longestCallSeconds * 1_000 + 75_000;
 const logged = ["functions", "web", "identity", "gateway", "notes", "postgres", "provider", "pgbouncer", "balancer"];
 
 /** Runs every check once traffic has ended. A check whose facts can't be collected fails. */

@@ -1,5 +1,6 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { borrowFaultyWeb, type FaultyWeb } from "../../scripts/test/faulty-web.ts";
+import { openBrowser } from "../testing/browser.ts";
 
 const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
 const logoutPath = "/auth/v1/logout";
@@ -46,6 +47,18 @@ describe("signing out", () => {
       expect(await page.text()).toContain("we couldn’t end the session on our servers");
     },
   );
+
+  test("if the database can't end the sessions of a browser's other accounts, signing out says so", async () => {
+    const browser = openBrowser(web.base, { cookie: await backend.cookieOf(await backend.session()) });
+    await backend.newPerson();
+    await browser.post("/add-account", { email: backend.person.email, password: backend.person.password });
+    expect(JSON.parse((await browser.get("/api/v1/auth/accounts")).text).accounts).toHaveLength(2);
+    const other = openBrowser(web.base, { cookie: browser.cookie() });
+    backend.vault = "down";
+    expect((await browser.post("/logout", {})).location).toBe("/login?signedOutHereOnly");
+    expect((await other.postJson("/api/v1/auth/accounts/logout-all", {})).status).toBe(503);
+    expect(backend.queries.get(logoutPath)).toBe("scope=local");
+  });
 
   test("signing out does not call the identity backend without a session", async () => {
     expect((await post("/logout", {})).headers.get("location")).toBe("/login");

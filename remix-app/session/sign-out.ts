@@ -66,6 +66,7 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
 /**
  * Signs this browser out of all its accounts: deletes their sessions in this browser, and the browser's device record.
  * Always clears the browser's cookies.
+ * @returns false if one of the sessions may still be active
  */
 export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const { vault, deviceCookie: device } = context.session;
@@ -73,8 +74,9 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
   const sessions = args
     ? await vault.call("sign_out_device", { args, schema: deviceResult }).catch(ignoreVaultOutage(context))
     : null;
-  // If the vault is unreachable, the current session can be ended at the backend itself.
-  const isRevoked = sessions !== null || (await revokeSession(context));
+  // If the vault is unreachable, the current session can be ended at the backend itself, but no other account's.
+  const isAlone = device === null || context.session.device?.view.accounts.length === 1;
+  const isRevoked = sessions !== null || ((await revokeSession(context)) && isAlone);
   context.session.clear();
   for (const cookie of Object.values(cookies)) {
     if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);

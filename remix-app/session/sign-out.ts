@@ -75,8 +75,8 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
     ? await vault.call("sign_out_device", { args, schema: deviceResult }).catch(ignoreVaultOutage(context))
     : null;
   // If the vault is unreachable, the current session can be ended at the backend itself, but no other account's.
-  const isAlone = device === null || context.session.device?.view.accounts.length === 1;
-  const isRevoked = sessions !== null || ((await revokeSession(context)) && isAlone);
+  const hasOthers = device !== null && context.session.device?.view.accounts.length !== 1;
+  const isRevoked = sessions !== null || ((await revokeSession(context)) && !hasOthers);
   context.session.clear();
   for (const cookie of Object.values(cookies)) {
     if (cookie.ofAccounts) clearCookie(context, cookie, context.env.PARENT_DOMAIN);

@@ -25,7 +25,7 @@ export const notRun: readonly string[] = [
   "docs/deploying.md hosted: npx supabase config diff",
   "docs/deploying.md hosted: cat > functions.env <<'ENV'",
   "docs/deploying.md ini: NODE_ENV=production",
-  "docs/deploying.md docker: docker build -t gatehouse .",
+  "docs/deploying.md docker: docker build -f images/Containerfile --target web -t gatehouse-web .",
   "docs/deploying.md checkout: npm ci && npm run build",
   "docs/deploying.md production: npm run doctor -- --env production.env --env functions.env",
   'docs/deploying.md production: npx node --env-file=production.env scripts/gatehouse.ts admin grant ada@example.com --reason "first admin"',

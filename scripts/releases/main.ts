@@ -4,6 +4,7 @@ import path from "node:path";
 import { parseArgs } from "node:util";
 import { messageOf, StackError } from "@gatehouse/local-stack/errors";
 import { majorVersion } from "@gatehouse/local-stack/services/postgres/placement";
+import { releaseImages } from "../../images/release.ts";
 import { type Manifest, manifestFile, objectsFile, readManifest } from "../database/contents/releases.ts";
 import { startScratchCluster } from "../database/scratch-cluster.ts";
 import { mergeUnreleased } from "./merge-unreleased.ts";
@@ -16,6 +17,8 @@ const usage = `npm run release -- <version>    prepare this checkout as the rele
 npm run release -- --rehearse   upgrade from the release before under traffic, roll back, and upgrade again;
                                 with --large on 200,000 runs and 5,000 accounts
 npm run release -- --commit     record this commit as that of the newest release, and tag it
+npm run release -- --images     build the images of web server and gateway; with --pin, first write the digests of
+                                their base images into images/Containerfile
 npm run release -- --list       print the version and commit of each release`;
 
 /** What the command cannot do itself. */
@@ -25,9 +28,11 @@ ${version} is prepared. What remains:
 2. npm ci && npm test -- --all
 3. npm run release -- --rehearse --large
 4. On a quiet machine, the figures of docs/capacity.md: npm run bench -- --peers --only gateway --write docs/capacity.md
-5. Commit everything, scripts/test/verified.json included.
-6. npm run release -- --commit, and commit the manifest. Push both commits and the tag v${version}.
-7. Follow docs/upgrading.md on a staging project, roll back once, and go forward again.`;
+5. npm run release -- --images --pin, where a registry of images can be reached, and read the difference.
+6. Commit everything, scripts/test/verified.json included.
+7. npm run release -- --commit, and commit the manifest. Push both commits and the tag v${version}.
+8. npm run release -- --images, and push the images with buildah push.
+9. Follow docs/upgrading.md on a staging project, roll back once, and go forward again.`;
 
 const root = process.cwd();
 const migrations = path.join(root, "supabase/migrations");
@@ -37,6 +42,8 @@ try {
   const { values, positionals } = parseArgs({
     options: {
       commit: { type: "boolean" },
+      images: { type: "boolean" },
+      pin: { type: "boolean" },
       list: { type: "boolean" },
       rehearse: { type: "boolean" },
       large: { type: "boolean" },
@@ -44,12 +51,14 @@ try {
     },
     allowPositionals: true,
   });
-  const { help, large, ...commands } = values;
+  const { help, large, pin, ...commands } = values;
   const [command] = Object.keys(commands);
+  const misplaced = (large && command !== "rehearse") || (pin && command !== "images");
   if (help) console.log(usage);
-  else if (Object.keys(commands).length + positionals.length !== 1 || (large && command !== "rehearse")) {
+  else if (Object.keys(commands).length + positionals.length !== 1 || misplaced) {
     throw new StackError(usage);
   } else if (command === "commit") await recordCommit();
+  else if (command === "images") await releaseImages(await readVersion(), { pin });
   else if (command === "list") await listReleases();
   else if (command === "rehearse") rehearse(large ? "large" : "small");
   else await prepareRelease(positionals[0] ?? "");
@@ -161,6 +170,10 @@ function tag(version: string, commit: string): void {
 
 async function listReleases(): Promise<void> {
   for (const { version, commit } of (await readManifest(root)).releases) console.log(`${version}  ${commit ?? "-"}`);
+}
+
+async function readVersion(): Promise<string> {
+  return (JSON.parse(await readFile(path.join(root, "package.json"), "utf8")) as { version: string }).version;
 }
 
 /** Runs a script of this checkout. @returns whether it succeeded */

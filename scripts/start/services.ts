@@ -3,7 +3,7 @@ import { withDatabase } from "@gatehouse/local-stack/database";
 import type { HeldPorts, Ports } from "@gatehouse/local-stack/ports";
 import { host } from "@gatehouse/local-stack/ports";
 import { limits, type Service } from "@gatehouse/local-stack/runner/service";
-import { denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { clusterCommand, removeStaleLock, superuser } from "@gatehouse/local-stack/services/postgres/cluster";
 import type { Placement } from "@gatehouse/local-stack/services/postgres/placement";
 import { type Addresses, databaseUrl } from "./addresses.ts";
@@ -66,7 +66,6 @@ export async function describeServices(context: ServiceContext): Promise<Service
     databaseUrl(role, secrets, scaled?.pooler.port ?? databaseVia ?? ports.postgres);
   const gotrue = Object.fromEntries(Object.entries(environment.all).filter(([name]) => name.startsWith("GOTRUE_")));
   const identityBinary = environment.settings.IDENTITY_BIN;
-  const deno = denoCommand(root, environment.settings.LOCAL_DENO);
   const client = oidcClient(addresses, secrets);
   const botChallenge = botChallengeOf(context);
 
@@ -205,8 +204,12 @@ export async function describeServices(context: ServiceContext): Promise<Service
     {
       kind: "service",
       name: "functions",
-      command: deno.command,
-      args: [...deno.args, ...denoArguments(root, { memoryLimitMb: environment.settings.AI_MEMORY_LIMIT_MB })],
+      ...functionsCommand(root, {
+        memoryLimitMb: environment.settings.AI_MEMORY_LIMIT_MB,
+        deno: environment.settings.LOCAL_DENO,
+        loop: environment.settings.LOCAL_RESPONSE_LOOP,
+        watch: dev,
+      }),
       cwd: root,
       env: {
         ...environment.all,
@@ -221,13 +224,15 @@ export async function describeServices(context: ServiceContext): Promise<Service
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
         GATEWAY_DB_URL: pooled("gateway"),
         ...demoProviders({ provider: addresses.provider, providerKey: secrets.providerKey }),
+        AI_DRAIN_SECONDS: "2",
         DENO_NO_UPDATE_CHECK: "1",
-        ...(dev ? { RELOAD: "1" } : {}),
       },
       ports: [held.functions],
       dependsOn: ["migrations", "pgbouncer"],
       health: { url: `${addresses.functions}/healthz` },
       ...limits,
+      // A process of Deno that watches files does not end when its program does.
+      ...(dev ? { stopSignal: "SIGKILL" as const } : {}),
     },
     describeWeb({ root, port: held.web, dev, dependsOn: ["gateway"], env: webEnvironment(context) }),
     {

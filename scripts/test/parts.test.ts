@@ -48,7 +48,7 @@ describe("the parts of the repository that npm test verifies once", () => {
     ["packages/local-stack/services/gateway/app.ts", ["local stack"]],
     ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback"]],
     ["scripts/bench/main.ts", ["bench"]],
-    ["packages/local-stack/services/functions/host.ts", ["local stack", "hosted Deno"]],
+    ["packages/local-stack/services/functions/response-loops.ts", ["local stack", "hosted Deno"]],
     ["remix-app/routes/home.tsx", []],
     ["scripts/test/people.ts", []],
   ] as const)("a changed line in %s changes the parts %s", async ([file, changed]) => {

@@ -110,6 +110,17 @@ export const parts: readonly Part[] = [
     files: ["{README,CONTRIBUTING}.md", "docs/*.md", "scripts/docs/**/*"],
     tests: ["scripts/docs/**/*.test.ts", "!scripts/docs/documents.test.ts"],
   },
+  {
+    name: "images",
+    files: [
+      "{.dockerignore,package-lock.json}",
+      "images/**/*",
+      "remix-app/{serve,server,supervise}.ts",
+      "supabase/functions/_server/**/*",
+      "!supabase/functions/_server/**/*.test.ts",
+    ],
+    tests: ["images/**/*.test.ts"],
+  },
   { name: "bench", files: ["scripts/{bench,load}/**/*", notDocuments], tests: ["scripts/bench/**/*.test.ts"] },
   {
     name: "clients",
@@ -130,6 +141,7 @@ export const parts: readonly Part[] = [
     name: "hosted Deno",
     files: [
       "packages/local-stack/services/functions/**/*",
+      "supabase/functions/_server/{background,listen,listener,server}.ts",
       "supabase/functions/_gateway/{answers,http,providers}/**/*",
       "supabase/functions/_gateway/leaving-clients.integration.test.ts",
       "!supabase/functions/_gateway/{answers,http,providers}/**/*.integration.test.ts",

@@ -10,6 +10,12 @@ test("the edge functions use the same package versions as package.json", () => {
   expect(imports).toEqual(Object.fromEntries(pinned));
 });
 
+test("the gateway's image installs exactly the packages of the edge functions", () => {
+  const installed: Record<string, string> = json("../../images/gateway/package.json").dependencies;
+  const pinned = Object.entries(installed).map(([name, version]) => [name, `npm:${name}@${version}`]);
+  expect(Object.fromEntries(pinned)).toEqual(imports);
+});
+
 test("no import key in deno.json is a prefix of another, because the functions' bundler matches keys by prefix", () => {
   const keys = Object.keys(imports);
   for (const key of keys) expect(keys.filter((other) => other.startsWith(key))).toEqual([key]);

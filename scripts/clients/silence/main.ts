@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import Anthropic from "@anthropic-ai/sdk";
 import { freePort } from "@gatehouse/local-stack/ports";
-import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { type DenoPackage, functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { generateText, streamText } from "ai";
 import OpenAI from "openai";
 import { createPricedModel } from "../../../supabase/tests/gateway/priced-model.ts";
@@ -48,8 +48,11 @@ const running: ChildProcess[] = [];
 /** Starts the functions with the silent provider. The stack's own functions have only the demo provider. */
 async function startFunctions(): Promise<string> {
   const port = await freePort();
-  const { command, args } = denoCommand(process.cwd(), process.env.LOCAL_DENO as DenoPackage | undefined);
-  const child = spawn(command, [...args, ...denoArguments(process.cwd())], {
+  const { command, args } = functionsCommand(process.cwd(), {
+    deno: process.env.LOCAL_DENO as DenoPackage | undefined,
+    loop: process.env.LOCAL_RESPONSE_LOOP,
+  });
+  const child = spawn(command, args, {
     stdio: ["ignore", "ignore", "inherit"],
     env: {
       ...process.env,
@@ -91,7 +94,7 @@ listen ${name}
   bind 127.0.0.1:${port}
   timeout client ${timeout}
   timeout server ${timeout}
-  http-request replace-path /v1/(.*) /\\1
+  http-request replace-path /v1/(.*) /functions/v1/\\1
   server functions ${origin}
 `;
   writeFileSync(

@@ -47,8 +47,6 @@ export function assembleGateway(
     epochMs: performance.timeOrigin,
   });
   return {
-    // The base URL of the platform's functions.
-    url: `${supabaseUrl}/functions`,
     database,
     beginRun: createRunStarter({ database, waitUntil }),
     providers,

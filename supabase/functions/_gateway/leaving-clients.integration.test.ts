@@ -5,7 +5,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { denoCommand, functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../../tests/gateway/app-tenant.ts";
@@ -19,7 +19,7 @@ const functions = ["audio", "chat", "embeddings", "generate", "models", "provide
  */
 const plainHost = `
   const { responseLoop } = await import("./packages/local-stack/services/functions/response-loops.ts");
-  const { serve } = Deno;
+  const listen = responseLoop(Deno.env.get("LOCAL_RESPONSE_LOOP"));
   const handlers = {};
   let name;
   Object.defineProperty(Deno, "serve", { value: (handler) => { handlers[name] = handler; } });
@@ -34,7 +34,7 @@ const plainHost = `
     const handler = handlers[new URL(request.url).pathname.split("/")[1]];
     return handler ? handler(request) : new Response("ready");
   };
-  responseLoop(Deno.env.get("LOCAL_RESPONSE_LOOP"), { serve })(handle, {
+  listen(handle, {
     hostname: "127.0.0.1",
     port: Number(Deno.env.get("PORT")),
     onListen() {},
@@ -108,7 +108,8 @@ afterAll(async () => {
   await Promise.all([tenant.close(), paying.close()]);
 });
 
-type Host = { child: ChildProcess; port: number; output: () => string };
+/** `base` precedes the path of a call. */
+type Host = { child: ChildProcess; port: number; base: string; output: () => string };
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
@@ -119,14 +120,13 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-type HostOptions = { deno?: DenoPackage; loop?: string; args: string[]; onLeave: string };
+type HostOptions = { command: string; args: string[]; loop?: string; base?: string; onLeave: string };
 
-async function startHost({ deno, loop, args, onLeave }: HostOptions): Promise<Host> {
+async function startHost({ command, args, loop, base = "", onLeave }: HostOptions): Promise<Host> {
   const port = await freePort();
   const { gatewayDbUrl, supabase } = readStack();
-  const base = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
-  const command = denoCommand(root, deno);
-  const child = spawn(command.command, [...command.args, ...args], {
+  const providerUrl = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`;
+  const child = spawn(command, args, {
     cwd: root,
     env: {
       ...process.env,
@@ -136,10 +136,10 @@ async function startHost({ deno, loop, args, onLeave }: HostOptions): Promise<Ho
       SUPABASE_URL: supabase.url,
       SUPABASE_PUBLISHABLE_KEYS: JSON.stringify({ default: supabase.publishableKey }),
       AI_PROVIDER_DEMO_KIND: "openai",
-      AI_PROVIDER_DEMO_BASE_URL: `${base}/v1`,
+      AI_PROVIDER_DEMO_BASE_URL: `${providerUrl}/v1`,
       AI_PROVIDER_DEMO_API_KEY: "k",
       AI_PROVIDER_DEMO_ON_LEAVE: onLeave,
-      AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${base}/v1beta`,
+      AI_PROVIDER_DEMO_SPEECH_BASE_URL: `${providerUrl}/v1beta`,
       AI_PROVIDER_DEMO_SPEECH_API_KEY: "k",
       AI_PROVIDER_DEMO_SPEECH_KIND: "gemini",
       DENO_NO_UPDATE_CHECK: "1",
@@ -149,7 +149,7 @@ async function startHost({ deno, loop, args, onLeave }: HostOptions): Promise<Ho
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (output += bytes));
   const isReady = async () => expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200);
   await vi.waitFor(isReady, { timeout: 20_000 });
-  return { child, port, output: () => output };
+  return { child, port, base, output: () => output };
 }
 
 const openRuns = () =>
@@ -158,9 +158,12 @@ const openRuns = () =>
 type Asked = { path: string; body: object; status: number };
 
 /** Sends a request, or only the first `bytes` bytes of its body. */
-function send({ port }: Host, { path: url, text, bytes }: { path: string; text: string; bytes?: number | undefined }) {
+function send(
+  { port, base }: Host,
+  { path: url, text, bytes }: { path: string; text: string; bytes?: number | undefined },
+) {
   const head = [
-    `POST ${url} HTTP/1.1`,
+    `POST ${base}${url} HTTP/1.1`,
     "host: functions",
     `authorization: Bearer ${tenant.key}`,
     `x-platform-workspace-id: ${tenant.workspaceId}`,
@@ -261,7 +264,8 @@ const testedHosts = plainHosts.filter(({ deno }) => deno === (process.env.LOCAL_
 describe.for(testedHosts)("functions on $deno (response loop: $loop, abandoned calls: $onLeave)", (options) => {
   let host: Host;
   beforeAll(async () => {
-    host = await startHost({ ...options, args: ["eval", "--quiet", plainHost] });
+    const { command, args } = denoCommand(root, options.deno);
+    host = await startHost({ ...options, command, args: [...args, "eval", "--quiet", plainHost] });
   });
   afterAll(() => stop(host));
 
@@ -326,6 +330,6 @@ describe.for(testedHosts)("functions on $deno (response loop: $loop, abandoned c
 });
 
 test("the local stack's functions settle every run and keep serving when clients disconnect", async () => {
-  const host = await startHost({ args: denoArguments(root), onLeave: "cancel" });
+  const host = await startHost({ ...functionsCommand(root), base: "/functions/v1", onLeave: "cancel" });
   await callAndLeave(host).finally(() => stop(host));
 });

@@ -2,6 +2,7 @@ import { assembleGateway, type Share } from "./assemble-gateway.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import { readEnvironment } from "./environment.ts";
 import { createRouter } from "./http/router.ts";
+import { logError } from "./log-error.ts";
 
 /** The part of the edge runtime that the functions use. */
 const runtime = globalThis as unknown as {
@@ -39,14 +40,4 @@ function gatewayFromEnvironment(share: Share): Gateway {
   // The isolate is about to end, so waiting batches are sent now.
   globalThis.addEventListener("beforeunload", () => waitUntil(gateway.flush()));
   return gateway;
-}
-
-/**
- * Logs one line for each defect or outage, with the kind and location of the error, but no text from a caller or
- * provider.
- */
-function logError(error: unknown, requestId?: string): void {
-  const { name, code, stack } = error instanceof Error ? (error as Error & { code?: string }) : { name: typeof error };
-  const at = stack?.split("\n").find((line) => line.trimStart().startsWith("at "));
-  console.error(JSON.stringify({ level: "error", error: name, code, at: at?.trim(), request_id: requestId }));
 }

@@ -127,7 +127,6 @@ async function createChat({
   } as unknown as GatewayDatabase;
   const now = () => performance.now();
   const gateway = {
-    url: "http://gateway.test",
     database,
     beginRun: begin ?? (async () => runOf(routes, false)),
     providers: new Map([

@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readStack } from "../../../scripts/test/stack.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 import { expectTruth } from "../../tests/gateway/truth.ts";
 
@@ -33,7 +32,7 @@ describe("the legacy endpoint", () => {
     });
     expect([headers.get("deprecation"), headers.get("link")]).toEqual([
       "@1767225600",
-      `<${readStack().ai}/v1/chat/completions>; rel="successor-version"`,
+      '</functions/v1/chat/completions>; rel="successor-version"',
     ]);
     expect(Number(headers.get("x-platform-billed-credits"))).toBe(Number(account.charged));
     expect(account.run).toMatchObject({ feature: "generate", model_id: "demo-chat", usage_source: "provider" });

@@ -5,6 +5,8 @@ import { serveSurface } from "../_gateway/serve-surface.ts";
 
 /** When this endpoint was deprecated (RFC 9745). */
 const deprecation = "@1767225600";
+/** The successor of this endpoint (RFC 8288). */
+const successor = '</functions/v1/chat/completions>; rel="successor-version"';
 
 /** Handles `/generate`, to which the web server forwards `/api/ai/generate`. */
 export function createHandler(gateway: Gateway): (request: Request) => Promise<Response> {
@@ -12,8 +14,6 @@ export function createHandler(gateway: Gateway): (request: Request) => Promise<R
     [{ path: /^\/generate$/, method: "POST", handle: serveSurface(gateway, generateSurface) }],
     gateway,
   );
-  // RFC 8288: names the successor of this endpoint.
-  const successor = `<${gateway.url}/v1/chat/completions>; rel="successor-version"`;
   return async (request) => {
     const response = await serve(request);
     response.headers.set("deprecation", deprecation);

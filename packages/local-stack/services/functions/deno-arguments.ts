@@ -18,28 +18,61 @@ const heapPart = 0.5;
  */
 const semiSpaceMb = 16;
 
+/** How to serve the functions of a checkout. */
+export type FunctionsOptions = {
+  /** Folders outside the checkout that the process may read. */
+  folders?: string[];
+  /** The memory that the process may use (`AI_MEMORY_LIMIT_MB`). */
+  memoryLimitMb?: number | undefined;
+  deno?: DenoPackage | undefined;
+  /** Writes responses by this loop instead of the product's server (`LOCAL_RESPONSE_LOOP`). */
+  loop?: string | undefined;
+  /** Restarts the functions when a file below their folder changes. */
+  watch?: boolean;
+  /** The folder of the server's modules. */
+  server?: string;
+};
+
 /**
- * Returns the arguments with which `deno` serves the functions of the checkout at `root`. The functions may use the
- * network, the environment and system information, and may read the checkout, but nothing else. Nothing is downloaded:
- * bare specifiers resolve in node_modules.
- * @param options.memoryLimitMb the memory that the process may use (`AI_MEMORY_LIMIT_MB`)
+ * Returns the command that serves the functions of the checkout at `root`. The functions may use the network, the
+ * environment and system information, and may read the checkout, but nothing else. Nothing is downloaded: bare
+ * specifiers resolve in node_modules. On hosted Supabase's version of Deno, Node's server forwards no headers, so the
+ * loop `hosted` is the default there.
  */
-export function denoArguments(
+export function functionsCommand(
   root: string,
-  { folders = [], memoryLimitMb = hostedMemoryMb }: { folders?: string[]; memoryLimitMb?: number | undefined } = {},
-): string[] {
-  return [
-    "run",
-    "--quiet",
-    "--no-prompt",
-    "--no-remote",
-    `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)},--max-semi-space-size=${semiSpaceMb}`,
-    "--allow-net",
-    "--allow-env",
-    "--allow-sys",
-    `--allow-read=${[root, ...folders].join(",")}`,
-    path.join(root, "packages/local-stack/services/functions/main.ts"),
-  ];
+  {
+    folders = [],
+    memoryLimitMb = hostedMemoryMb,
+    deno = "deno",
+    loop,
+    watch = false,
+    server = path.join(root, "supabase/functions/_server"),
+  }: FunctionsOptions = {},
+): { command: string; args: string[] } {
+  const { command, args } = denoCommand(root, deno);
+  const usesLoop = loop !== undefined || deno === "deno-hosted";
+  return {
+    command,
+    args: [
+      ...args,
+      "run",
+      "--quiet",
+      "--no-prompt",
+      "--no-remote",
+      // The functions' own deno.json, which is for Supabase, would have npm packages downloaded.
+      `--config=${path.join(root, "deno.json")}`,
+      `--v8-flags=--max-heap-size=${Math.floor(memoryLimitMb * heapPart)},--max-semi-space-size=${semiSpaceMb}`,
+      "--allow-net",
+      "--allow-env",
+      "--allow-sys",
+      `--allow-read=${[root, ...folders].join(",")}`,
+      ...(watch ? [`--watch=${path.join(root, "supabase/functions")}`, "--no-clear-screen"] : []),
+      ...(usesLoop
+        ? [path.join(import.meta.dirname, "main.ts"), path.join(server, "start-gateway.ts")]
+        : [path.join(server, "main.ts")]),
+    ],
+  };
 }
 
 /**

@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { freePort } from "../../ports.ts";
-import { type DenoPackage, denoArguments, denoCommand } from "./deno-arguments.ts";
+import { type DenoPackage, functionsCommand } from "./deno-arguments.ts";
 
 const root = path.resolve(import.meta.dirname, "../../../..");
 
@@ -21,78 +21,100 @@ const everyRuntime: Runtime[] = [
 ];
 const runtimes = everyRuntime.filter(({ deno }) => deno === (process.env.LOCAL_DENO ?? "deno"));
 
-const sources = {
-  echo: `Deno.serve(async (request) => {
-    const { pathname, search } = new URL(request.url);
-    return Response.json({ path: pathname + search, body: await request.text(), env: Deno.env.get("GREETING") });
-  });`,
-  broken: "import { nothing } from './missing.ts'; Deno.serve(() => new Response(nothing));",
-  silent: "export const idle = true;",
-  throws: "Deno.serve(() => { throw new Error('inside'); });",
-  _shared: "Deno.serve(() => new Response('never'));",
-  wait: `let left = 0;
-  Deno.serve(async (request) => {
-    if (request.method === "GET") return new Response(String(left));
-    await request.arrayBuffer();
-    await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
-    left += 1;
-    return new Response();
-  });`,
-  stream: `let left = "none";
-  Deno.serve({}, (request) => {
-    if (request.url.endsWith("/left")) return new Response(left);
-    request.signal.addEventListener("abort", () => { left = "signal"; });
-    const chunks = new ReadableStream({
-      async start(controller) {
-        controller.enqueue(new TextEncoder().encode("first"));
-        await request.text();
-        if (request.url.endsWith("/whole")) controller.close();
-      },
+/** The module of a server with functions for the test, in place of the product's. */
+const serverModule = `
+  import { createBackgroundTasks } from ${JSON.stringify(`${root}/supabase/functions/_server/background.ts`)};
+  import { startServer } from ${JSON.stringify(`${root}/supabase/functions/_server/server.ts`)};
+  const background = createBackgroundTasks((error) => console.error(error));
+  let left = [];
+  let waiting = 0;
+  const functions = {
+    async echo(request) {
+      const { pathname, search } = new URL(request.url);
+      return Response.json({ path: pathname + search, body: await request.text(), env: Deno.env.get("GREETING") });
+    },
+    throws() { throw new Error("inside"); },
+    left: () => Response.json(left.sort()),
+    async wait(request) {
+      if (request.method === "GET") return new Response(String(waiting));
+      await request.arrayBuffer();
+      await new Promise((resolve) => request.signal.addEventListener("abort", resolve));
+      waiting += 1;
+      return new Response();
+    },
+    stream(request) {
+      left = [];
+      request.signal.addEventListener("abort", () => left.push("signal"));
+      const chunks = new ReadableStream({
+        async start(controller) {
+          controller.enqueue(new TextEncoder().encode("first"));
+          await request.text();
+          if (request.url.endsWith("/whole")) controller.close();
+        },
+      });
+      return new Response(chunks);
+    },
+    ticks(request) {
+      left = [];
+      request.signal.addEventListener("abort", () => left.push("signal"));
+      let timer;
+      let count = 0;
+      const limit = Number(new URL(request.url).searchParams.get("limit") ?? Infinity);
+      const chunks = new ReadableStream({
+        start(controller) {
+          timer = setInterval(() => {
+            controller.enqueue(new TextEncoder().encode("tick"));
+            if (++count < limit) return;
+            clearInterval(timer);
+            controller.close();
+          }, 20);
+        },
+        cancel() {
+          clearInterval(timer);
+          left.push("stream");
+        },
+      });
+      return new Response(chunks);
+    },
+    later() {
+      background.waitUntil(Promise.reject(new Error("background failure")));
+      background.waitUntil(new Promise((resolve) => setTimeout(() => { console.log("background work done"); resolve(); }, 400)));
+      return new Response("accepted");
+    },
+  };
+  export function startGateway(env, listen) {
+    const server = startServer({
+      serveFunctions: async (request) => functions[new URL(request.url).pathname.split("/")[1]](request),
+      findReason: async () => undefined,
+      background,
+      flush: async () => {},
+      isDirect: false,
+      listen,
+      hostname: "127.0.0.1",
+      port: Number(env.PORT),
+      onListen() {},
     });
-    return new Response(chunks);
-  });`,
-  ticks: `let left = [];
-  Deno.serve((request) => {
-    if (request.url.endsWith("/left")) return Response.json(left.sort());
-    left = [];
-    request.signal.addEventListener("abort", () => left.push("signal"));
-    let timer;
-    const chunks = new ReadableStream({
-      start(controller) {
-        timer = setInterval(() => controller.enqueue(new TextEncoder().encode("tick")), 20);
-      },
-      cancel() {
-        clearInterval(timer);
-        left.push("stream");
-      },
-    });
-    return new Response(chunks);
-  });`,
-  later: `Deno.serve(() => {
-    EdgeRuntime.waitUntil(Promise.reject(new Error("background failure")));
-    EdgeRuntime.waitUntil(new Promise((resolve) => setTimeout(() => { console.log("background work done"); resolve(); }, 400)));
-    return new Response("accepted");
-  });`,
-};
+    Deno.addSignalListener("SIGTERM", () => server.stop(5_000).then(() => Deno.exit(0)));
+  }`;
+
+/** Starts the module with the product's own way of listening. */
+const ownListener = `
+  import { listen } from ${JSON.stringify(`${root}/supabase/functions/_server/listen.ts`)};
+  import { startGateway } from "./start-gateway.ts";
+  startGateway(Deno.env.toObject(), listen);`;
 
 type Host = { url: string; child: ChildProcess; output: () => string; stop: () => Promise<number | null> };
 
-async function startHost(
-  folder: string,
-  { deno, loop }: Runtime = { deno: "deno" },
-  env: Record<string, string> = {},
-): Promise<Host> {
+async function startHost(folder: string, { deno, loop }: Runtime = { deno: "deno" }): Promise<Host> {
   const port = await freePort();
-  const { command, args } = denoCommand(root, deno);
-  const child = spawn(command, [...args, ...denoArguments(root, { folders: [folder] })], {
+  const { command, args } = functionsCommand(root, { deno, loop, folders: [folder], server: folder });
+  const child = spawn(command, args, {
     cwd: root,
     env: {
       ...process.env,
       PORT: String(port),
-      FUNCTIONS_DIR: folder,
       GREETING: "hello",
       ...(loop ? { LOCAL_RESPONSE_LOOP: loop } : {}),
-      ...env,
     },
   });
   let output = "";
@@ -113,11 +135,11 @@ async function startHost(
   };
 }
 
-async function writeFunctions(folder: string, functions: Record<string, string>): Promise<void> {
-  for (const [name, source] of Object.entries(functions)) {
-    await mkdir(path.join(folder, name), { recursive: true });
-    await writeFile(path.join(folder, name, "index.ts"), source);
-  }
+async function writeServer(): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), "functions-"));
+  await writeFile(path.join(folder, "start-gateway.ts"), serverModule);
+  await writeFile(path.join(folder, "main.ts"), ownListener);
+  return folder;
 }
 
 describe.each(runtimes)(
@@ -127,8 +149,7 @@ describe.each(runtimes)(
     let host: Host;
 
     beforeAll(async () => {
-      folder = await mkdtemp(path.join(tmpdir(), "functions-"));
-      await writeFunctions(folder, sources);
+      folder = await writeServer();
       host = await startHost(folder, runtime);
     }, 20_000);
 
@@ -137,7 +158,7 @@ describe.each(runtimes)(
       await rm(folder, { recursive: true });
     });
 
-    test("a function receives its own name in the request path, the body and the environment", async () => {
+    test("a function receives the request's path, body and the environment", async () => {
       const answer = await fetch(`${host.url}/echo/v1/deep?x=1`, { method: "POST", body: "text" });
       expect(await answer.json()).toEqual({ path: "/echo/v1/deep?x=1", body: "text", env: "hello" });
     });
@@ -152,27 +173,6 @@ describe.each(runtimes)(
       },
     );
 
-    test("answers 503 for a function that cannot be loaded, names its file, and keeps serving other functions", async () => {
-      const answer = await fetch(`${host.url}/broken`);
-      expect(answer.status).toBe(503);
-      const body = await answer.json();
-      expect(body).toMatchObject({ code: "BOOT_ERROR" });
-      expect(body.message).toContain("broken/index.ts");
-      expect((await fetch(`${host.url}/silent`)).status).toBe(503);
-      const health = await fetch(`${host.url}/healthz`);
-      expect(health.status).toBe(503);
-      expect(await health.json()).toMatchObject({
-        status: "failed",
-        functions: { broken: "failed", echo: "ready", silent: "failed" },
-      });
-    });
-
-    test.each(["/_shared", "/unknown", "/"])("does not serve %s as a function", async (url) => {
-      const answer = await fetch(host.url + url);
-      expect(answer.status).toBe(404);
-      expect(await answer.json()).toMatchObject({ code: "NOT_FOUND" });
-    });
-
     test("answers 500 for an exception in a handler, without the exception's text", async () => {
       const answer = await fetch(`${host.url}/throws`);
       expect(answer.status).toBe(500);
@@ -184,7 +184,7 @@ describe.each(runtimes)(
       const answer = await fetch(`${host.url}/ticks`, { signal: client.signal });
       await answer.body?.getReader().read();
       client.abort();
-      await expect.poll(async () => (await fetch(`${host.url}/ticks/left`)).json()).toEqual(["signal", "stream"]);
+      await expect.poll(async () => (await fetch(`${host.url}/left`)).json()).toEqual(["signal", "stream"]);
     });
 
     test("completes work passed to waitUntil before the process ends", async () => {
@@ -203,8 +203,7 @@ describe("Functions host with Node's server", () => {
   let host: Host;
 
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), "functions-"));
-    await writeFunctions(folder, sources);
+    folder = await writeServer();
     host = await startHost(folder);
   }, 20_000);
 
@@ -215,12 +214,12 @@ describe("Functions host with Node's server", () => {
 
   test("a disconnecting client aborts the request's signal, but a finished response does not", async () => {
     await (await fetch(`${host.url}/stream/whole`)).text();
-    expect(await (await fetch(`${host.url}/stream/left`)).text()).toBe("none");
+    expect(await (await fetch(`${host.url}/left`)).json()).toEqual([]);
     const client = new AbortController();
     const answer = await fetch(`${host.url}/stream`, { signal: client.signal });
     await answer.body?.getReader().read();
     client.abort();
-    await expect.poll(async () => (await fetch(`${host.url}/stream/left`)).text()).toBe("signal");
+    await expect.poll(async () => (await fetch(`${host.url}/left`)).json()).toEqual(["signal"]);
   });
 
   test("the request's signal aborts if the client disconnects before the response, even if the request arrived in many packets", async () => {
@@ -242,32 +241,6 @@ describe("Functions host with Node's server", () => {
     for (const [n, request] of requests.entries()) {
       await leave(request);
       await expect.poll(async () => (await fetch(`${host.url}/wait`)).text()).toBe(String(n + 1));
-    }
-  });
-
-  test("with RELOAD set, serves a changed function, and responds with the file name of a broken function until it is fixed", async () => {
-    const changing = await mkdtemp(path.join(tmpdir(), "functions-"));
-    const greet = (text: string) => ({ greet: `Deno.serve(() => new Response(${JSON.stringify(text)}));` });
-    await writeFunctions(changing, greet("one"));
-    const other = await startHost(changing, { deno: "deno" }, { RELOAD: "1" });
-    const ask = () =>
-      fetch(`${other.url}/greet`).then(
-        (answer) => answer.text(),
-        () => "",
-      );
-    try {
-      await expect.poll(ask, { timeout: 5_000 }).toBe("one");
-      await writeFunctions(changing, { ...greet("two"), added: sources.echo });
-      await expect.poll(ask, { timeout: 5_000 }).toBe("two");
-      expect((await fetch(`${other.url}/added`)).status).toBe(200);
-      await writeFunctions(changing, { greet: "this is no code" });
-      await expect.poll(ask, { timeout: 5_000 }).toContain("greet/index.ts");
-      expect((await fetch(`${other.url}/healthz`)).status).toBe(200);
-      await writeFunctions(changing, greet("three"));
-      await expect.poll(ask, { timeout: 5_000 }).toBe("three");
-    } finally {
-      expect(await other.stop()).toBe(0);
-      await rm(changing, { recursive: true });
     }
   });
 }, 30_000);

@@ -1,18 +1,10 @@
 import process from "node:process";
-import { runtime } from "./deno-api.ts";
-import { startHost } from "./host.ts";
-import { startReloadingHost } from "./reload.ts";
+import { pathToFileURL } from "node:url";
+import { type Listen, responseLoop } from "./response-loops.ts";
 
-/**
- * Serves every function of `supabase/functions` in one Deno process; deno-arguments.ts has the arguments to start it.
- */
-const functionHost = process.env.RELOAD === "1" ? startReloadingHost() : await startHost();
-
-let stopping = false;
-async function stop(): Promise<void> {
-  if (stopping) return;
-  stopping = true;
-  await functionHost.stop();
-  runtime.Deno.exit(0);
-}
-for (const signal of ["SIGINT", "SIGTERM"] as const) runtime.Deno.addSignalListener(signal, stop);
+// Serves the functions with a response loop like hosted Supabase's. The argument is the module that starts their server.
+const [module = ""] = process.argv.slice(2);
+const { startGateway } = (await import(pathToFileURL(module).href)) as {
+  startGateway: (env: NodeJS.ProcessEnv, listen: Listen) => void;
+};
+startGateway(process.env, responseLoop(process.env.LOCAL_RESPONSE_LOOP));

@@ -1,38 +1,30 @@
-import { createServer } from "node:http";
-import { type FunctionHandler, type HttpConn, type RequestEvent, runtime, type Serve } from "./deno-api.ts";
-import { createListener } from "./listener.ts";
+import {
+  type FunctionHandler,
+  type HttpConn,
+  type ListenOptions,
+  type RequestEvent,
+  runtime,
+  type Serve,
+} from "./deno-api.ts";
 
-type LoopOptions = {
-  hostname: string;
-  port: number;
-  onListen: () => void;
-  /** Creates the response if the handler throws. */
-  onError: (error: unknown) => Response;
-};
 /** Stops accepting requests. Running ones may take up to `limitMs`. */
 type Stop = (limitMs: number) => Promise<void>;
-type Loop = (handle: FunctionHandler, options: LoopOptions) => Stop;
+export type Listen = (handle: FunctionHandler, options: ListenOptions) => Stop;
 
-/** The same limit as the stack's gateway. */
-const maxHeaderSize = 32 * 1024;
-/** The Deno version on which hosted Supabase's runtime is built. */
-const hostedDeno = "2.1.4";
+/** The connection of a request is not known here, because the stack's gateway is in front of the functions. */
+const info = { remoteAddress: "" };
 
 /**
- * Returns the loop that `LOCAL_RESPONSE_LOOP` names. The loop reads requests and writes responses. The default is
- * Node's server. On hosted Supabase's version of Deno, Node's server forwards no headers, so hosted Supabase's loop is
- * the default there.
- * @param serve Deno's own `serve`
+ * Returns the loop that `LOCAL_RESPONSE_LOOP` names, which reads requests and writes responses: `deno`, or by default
+ * `hosted`.
  */
-export function responseLoop(name: string | undefined, { serve }: { serve: Serve }): Loop {
-  const isHosted = runtime.Deno.version.deno === hostedDeno;
-  switch (name ?? (isHosted ? "hosted" : "node")) {
+export function responseLoop(name: string | undefined): Listen {
+  const { serve } = runtime.Deno;
+  switch (name ?? "hosted") {
     case "hosted":
       return (handle, options) => serveAsHosted(closing(handle), options);
     case "deno":
       return (handle, options) => serveByDeno(closing(handle), { ...options, serve });
-    case "node":
-      return serveByNode;
     default:
       throw new Error(`LOCAL_RESPONSE_LOOP must be deno or hosted, not ${name}`);
   }
@@ -42,32 +34,18 @@ export function responseLoop(name: string | undefined, { serve }: { serve: Serve
  * Closes the connection after each response. Hosted Supabase uses a connection for only one request. Deno closes a
  * connection if a request's body was not read, possibly just when the stack's gateway is about to reuse the connection.
  */
-function closing(handle: FunctionHandler): FunctionHandler {
-  return async (request, info) => {
+function closing(handle: FunctionHandler): (request: Request) => Promise<Response> {
+  return async (request) => {
     const response = await handle(request, info);
     response.headers.set("connection", "close");
     return response;
   };
 }
 
-/**
- * Serves with Node's server, which always notices if a client disconnects before its response. Deno's server notices it
- * only sometimes.
- */
-function serveByNode(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
-  const server = createServer({ maxHeaderSize }, createListener(handle, onError));
-  server.listen(port, hostname, onListen);
-  return async (limitMs) => {
-    const timer = setTimeout(() => server.closeAllConnections(), limitMs);
-    await new Promise((resolve) => {
-      server.close(resolve);
-      server.closeIdleConnections();
-    });
-    clearTimeout(timer);
-  };
-}
-
-function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions & { serve: Serve }): Stop {
+function serveByDeno(
+  handle: (request: Request) => Promise<Response>,
+  { serve, ...options }: ListenOptions & { serve: Serve },
+): Stop {
   const ending = new AbortController();
   const server = serve({ ...options, signal: ending.signal }, handle);
   return async (limitMs) => {
@@ -82,7 +60,10 @@ function serveByDeno(handle: FunctionHandler, { serve, ...options }: LoopOptions
  * Deno.serveHttp). A disconnected client is noticed only at the next write. The failed write cancels the response's
  * stream and aborts the request's signal.
  */
-function serveAsHosted(handle: FunctionHandler, { hostname, port, onListen, onError }: LoopOptions): Stop {
+function serveAsHosted(
+  handle: (request: Request) => Promise<Response>,
+  { hostname, port, onListen, onError }: ListenOptions,
+): Stop {
   const listener = runtime.Deno.listen({ hostname, port });
   const connections = new Set<HttpConn>();
   const responding = new Set<Promise<void>>();

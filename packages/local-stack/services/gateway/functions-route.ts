@@ -11,12 +11,11 @@ import { unavailable } from "./refusals.ts";
  */
 export function functionsRoute({ origin, keys }: { origin: string; keys: KeyRing }) {
   return (c: Context<NodeBindings>) => {
-    const { pathname, search } = new URL(c.req.url);
     const headers = forwardedHeaders(c.env.incoming);
     if (keys.identify(String(headers.apikey ?? "")) !== "secret") delete headers["sb-forwarded-for"];
     forward(c.env.incoming, c.env.outgoing, {
       origin,
-      path: pathname.slice("/functions/v1".length) + search,
+      path: c.env.incoming.url ?? "",
       headers,
       unreachable: unavailable("functions"),
     });

@@ -207,7 +207,7 @@ describe("Functions", () => {
   test("functions need no API key, and receive the request without its sb-forwarded-for header", async () => {
     const headers = { authorization: "Bearer ttr_ai_key", "x-request-id": "r1", "sb-forwarded-for": "203.0.113.7" };
     const reached = await ask("/functions/v1/chat/completions?x=a%20b", { method: "POST", headers, body: "raw" });
-    expect(reached).toMatchObject({ method: "POST", url: "/chat/completions?x=a%20b", body: "raw" });
+    expect(reached).toMatchObject({ method: "POST", url: "/functions/v1/chat/completions?x=a%20b", body: "raw" });
     expect(reached.headers).toMatchObject({ authorization: "Bearer ttr_ai_key", "x-request-id": "r1" });
     expect(reached.headers).not.toHaveProperty("sb-forwarded-for");
   });

@@ -10,8 +10,6 @@ import type { Telemetry } from "../telemetry/telemetry.ts";
 /** The services that the gateway's handlers depend on. */
 export type Gateway = RunServices &
   CallerReader & {
-    /** The public URL of the gateway's `/v1`, without a trailing slash. */
-    url: string;
     database: GatewayDatabase;
     /**
      * Begins a run. If the database never answers, looks the run up in the background and ends it, which

@@ -20,6 +20,7 @@ const idleConnectionMs = 60_000;
 export const databaseWaitMs = 20_000;
 /** Longer than any statement timeout of the gateway's database role. */
 export const answerTimeoutMs = 12_000;
+const pingTimeoutMs = 2_000;
 /** Messages of errors that are due to load: pg-pool's own when no connection becomes free, and ours. */
 const noFreeConnection = "timeout exceeded when trying to connect";
 const noAnswer = "The statement was not answered in time.";
@@ -137,6 +138,14 @@ export function createConnections({
           if (!isDefinitionReplaced(error)) throw error;
           return ask(statement, json, limitMs);
         });
+      } catch (cause) {
+        throw new GatewayError("service_unavailable", { cause });
+      }
+    },
+    /** Resolves if Postgres answers. @throws GatewayError `service_unavailable` with its cause */
+    async ping(): Promise<void> {
+      try {
+        await ask("select $1::text", "", pingTimeoutMs);
       } catch (cause) {
         throw new GatewayError("service_unavailable", { cause });
       }

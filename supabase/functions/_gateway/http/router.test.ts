@@ -19,7 +19,6 @@ function gateway(): Gateway {
   const waitUntil = () => {};
   const now = () => performance.now();
   return {
-    url: "http://gateway.test",
     database,
     beginRun: createRunStarter({ database, waitUntil }),
     providers: new Map(),

@@ -82,9 +82,12 @@ export function createRouter(
 
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]);
 
-/** Returns the path of a call without trailing slashes, which some clients append. */
+/**
+ * Returns the path of a call without trailing slashes, which some clients append, and without the public prefix, which
+ * Supabase removes before it calls a function.
+ */
 function getPath({ url }: Request): string {
-  return new URL(url).pathname.replace(/(?<!\/)\/+$/, "");
+  return new URL(url).pathname.replace(/^\/functions\/v1(?=\/)/, "").replace(/(?<!\/)\/+$/, "");
 }
 
 /** Returns a route's pattern in readable form. */

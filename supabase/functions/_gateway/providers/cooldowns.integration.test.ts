@@ -1,12 +1,7 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "@gatehouse/local-stack/ports";
-import { type DenoPackage, denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import OpenAI from "openai";
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { readStack } from "../../../../scripts/test/stack.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type GatewayProcess, startGatewayProcess } from "../../../tests/gateway/gateway-process.ts";
 import { createPricedModel } from "../../../tests/gateway/priced-model.ts";
 import {
   answerWell,
@@ -16,7 +11,6 @@ import {
 } from "../../../tests/gateway/scripted-provider.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../../tests/gateway/tenant.ts";
 
-const root = path.resolve(import.meta.dirname, "../../../..");
 const processes = 3;
 const callsEach = 6;
 /** The number of timeouts in a row after which a route is set aside. */
@@ -29,7 +23,7 @@ let tenant: GatewayTenant;
 let hanging: ScriptedProvider;
 let working: ScriptedProvider;
 let model: string;
-const servers: { child: ChildProcess; url: string }[] = [];
+const servers: GatewayProcess[] = [];
 
 beforeAll(async () => {
   [tenant, hanging, working] = await Promise.all([
@@ -41,49 +35,26 @@ beforeAll(async () => {
   servers.push(...(await Promise.all(Array.from({ length: processes }, startFunctions))));
 });
 afterAll(async () => {
-  for (const { child } of servers) {
-    child.kill("SIGTERM");
-    await once(child, "exit");
-  }
+  for (const server of servers) await server.stop();
   hanging.close();
   working.close();
   await tenant.close();
 });
 
 /** Starts the functions in a separate process, since hosted Supabase runs several isolates. */
-async function startFunctions() {
-  const { supabase, gatewayDbUrl } = readStack();
-  const { command, args } = denoCommand(root, process.env.LOCAL_DENO as DenoPackage | undefined);
-  const port = await freePort();
-  const child = spawn(command, [...args, ...denoArguments(root)], {
-    cwd: root,
-    stdio: "ignore",
-    env: {
-      ...process.env,
-      HOST: "127.0.0.1",
-      PORT: String(port),
-      SUPABASE_URL: supabase.url,
-      SUPABASE_DB_URL: supabase.dbUrl,
-      SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
-      SUPABASE_SECRET_KEY: supabase.secretKey,
-      GATEWAY_DB_URL: gatewayDbUrl,
-      AI_PROVIDER_HANGING_BASE_URL: hanging.url,
-      AI_PROVIDER_HANGING_FIRST_BYTE_SECONDS: String(firstByteMs / 1_000),
-      AI_PROVIDER_WORKING_BASE_URL: working.url,
-    },
+const startFunctions = () =>
+  startGatewayProcess({
+    AI_PROVIDER_HANGING_BASE_URL: hanging.url,
+    AI_PROVIDER_HANGING_FIRST_BYTE_SECONDS: String(firstByteMs / 1_000),
+    AI_PROVIDER_WORKING_BASE_URL: working.url,
   });
-  const url = `http://127.0.0.1:${port}`;
-  await vi.waitFor(() => fetch(`${url}/healthz`), { timeout: 25_000, interval: 250 });
-  return { child, url };
-}
 
 /**
  * Sends calls to one gateway process, one after the other.
  * @returns the latency of each call in milliseconds
  */
 async function callInTurn({ url }: { url: string }, calls: number): Promise<number[]> {
-  // Omits the prefix `/v1`, which only the public URL has.
-  const client = new OpenAI({ baseURL: url, apiKey: tenant.key, maxRetries: 0 });
+  const client = new OpenAI({ baseURL: `${url}/functions/v1`, apiKey: tenant.key, maxRetries: 0 });
   const latencies: number[] = [];
   for (let n = 0; n < calls; n++) {
     const startedAt = performance.now();

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { FunctionHandler } from "./deno-api.ts";
+
+export type FetchHandler = (request: Request, info: { remoteAddress: string }) => Response | Promise<Response>;
 
 /** How many microtasks to wait for each read of a response body. A body that is not complete by then is streamed. */
 const maxMicrotaskTurns = 8;
@@ -12,7 +13,7 @@ const json = "application/json";
  * @param onError creates the response if the handler throws
  */
 export function createListener(
-  handle: FunctionHandler,
+  handle: FetchHandler,
   onError: (error: unknown) => Response,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return (incoming, outgoing) => {
@@ -29,7 +30,7 @@ export function createListener(
         outgoing.writeHead(400).end();
         return;
       }
-      answer(handle, request)
+      answer(handle, { request, remoteAddress: incoming.socket.remoteAddress ?? "" })
         .catch(onError)
         .then((response) => write(response, outgoing))
         .catch(() => outgoing.destroy());
@@ -37,8 +38,11 @@ export function createListener(
   };
 }
 
-async function answer(handle: FunctionHandler, request: Request): Promise<Response> {
-  return await handle(request);
+async function answer(
+  handle: FetchHandler,
+  { request, remoteAddress }: { request: Request; remoteAddress: string },
+): Promise<Response> {
+  return await handle(request, { remoteAddress });
 }
 
 /** @throws TypeError if the request is invalid by Fetch's rules */

@@ -3,14 +3,13 @@ import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createBodyReader } from "../../../../supabase/functions/_gateway/http/body.ts";
-import { createBodyMemory } from "../../../../supabase/functions/_gateway/http/body-memory.ts";
-import type { FunctionHandler } from "./deno-api.ts";
-import { createListener } from "./listener.ts";
+import { createBodyReader } from "../_gateway/http/body.ts";
+import { createBodyMemory } from "../_gateway/http/body-memory.ts";
+import { createListener, type FetchHandler } from "./listener.ts";
 
 const size = 400_000;
 let server: Server;
-let handle: FunctionHandler;
+let handle: FetchHandler;
 const errors: unknown[] = [];
 const noteError = (error: unknown) => void errors.push(error);
 const sockets: Socket[] = [];
@@ -20,7 +19,7 @@ beforeEach(async () => {
   // Without this handler, an uncaught error would end the process.
   process.prependListener("uncaughtException", noteError);
   const listener = createListener(
-    (request) => handle(request),
+    (request, info) => handle(request, info),
     () => new Response("failed", { status: 500 }),
   );
   server = createServer(listener).listen(0, "127.0.0.1");
@@ -50,7 +49,7 @@ async function announce(): Promise<{ socket: Socket; answered: (text: string) =>
 }
 
 /** Reads the first chunk of a body, pauses, and refuses the rest. */
-const refuse: FunctionHandler = async (request) => {
+const refuse: FetchHandler = async (request) => {
   const reader = request.body?.getReader();
   await reader?.read();
   await sleep(20);

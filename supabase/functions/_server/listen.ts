@@ -1,0 +1,38 @@
+import { createServer } from "node:http";
+import { createListener, type FetchHandler } from "./listener.ts";
+
+export type ListenOptions = {
+  hostname: string;
+  port: number;
+  onListen: () => void;
+  /** Creates the response if the handler throws. */
+  onError: (error: unknown) => Response;
+};
+/** Stops accepting connections, and waits up to `limitMs` for the responses in progress. Cuts off the others. */
+export type StopListening = (limitMs: number) => Promise<void>;
+export type Listen = (handle: FetchHandler, options: ListenOptions) => StopListening;
+
+/** Twice Node's default, like the web server's. */
+const maxHeaderSize = 32 * 1024;
+/**
+ * Longer than the 60 s for which load balancers keep an idle connection, so that they never reuse a connection that we
+ * are closing.
+ */
+const keepAliveTimeout = 65_000;
+
+/**
+ * Serves with Node's server, which always notices if a client disconnects before its response. Deno's own server
+ * notices it only if the request's head and body came in one packet.
+ */
+export const listen: Listen = (handle, { hostname, port, onListen, onError }) => {
+  const server = createServer({ maxHeaderSize, keepAliveTimeout }, createListener(handle, onError));
+  server.listen(port, hostname, onListen);
+  return async (limitMs) => {
+    const timer = setTimeout(() => server.closeAllConnections(), limitMs);
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeIdleConnections();
+    });
+    clearTimeout(timer);
+  };
+};

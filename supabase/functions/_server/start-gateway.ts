@@ -1,0 +1,66 @@
+import process from "node:process";
+import { assembleGateway } from "../_gateway/assemble-gateway.ts";
+import { createConnections } from "../_gateway/database/connections.ts";
+import { readEnvironment } from "../_gateway/environment.ts";
+import { logError } from "../_gateway/log-error.ts";
+import { createBackgroundTasks } from "./background.ts";
+import { createFunctionsHandler } from "./functions.ts";
+import type { Listen } from "./listen.ts";
+import { createReadiness } from "./readiness.ts";
+import { startServer } from "./server.ts";
+import { readServerSettings } from "./settings.ts";
+
+/** As on Supabase, so that requests for a key's limits never keep model calls waiting. */
+const keyConnections = 2;
+
+/**
+ * Serves all functions in this process with settings from the environment, until SIGTERM or SIGINT. If a setting is
+ * missing or wrong, says so and ends the process with code 1.
+ */
+export function startGateway(env: Record<string, string | undefined>, listen: Listen): void {
+  try {
+    serve(env, listen);
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(1);
+  }
+}
+
+function serve(env: Record<string, string | undefined>, listen: Listen): void {
+  const { hostname, port, drainMs } = readServerSettings(env);
+  const environment = readEnvironment(env);
+  // Without a proxy, the server states the connection's address where a proxy would.
+  const isDirect = environment.trustedHops === 0;
+  const background = createBackgroundTasks(logError);
+  const services = { waitUntil: background.waitUntil, report: logError, write: (line: string) => console.log(line) };
+  const gatewaySettings = { ...environment, trustedHops: Math.max(environment.trustedHops, 1) };
+  const gateway = assembleGateway(gatewaySettings, services);
+  const keyGateway = assembleGateway(gatewaySettings, { ...services, connections: keyConnections });
+  process.on("unhandledRejection", (reason) => logError(reason));
+  const server = startServer({
+    serveFunctions: createFunctionsHandler({ gateway, keyGateway }),
+    findReason: createReadiness({
+      connections: createConnections({ url: environment.databaseUrl, connections: 1, waitMs: 2_000 }),
+      providers: environment.providers,
+      now: () => performance.now(),
+      report: logError,
+    }),
+    background,
+    flush: () => Promise.all([gateway.flush(), keyGateway.flush()]),
+    isDirect,
+    listen,
+    hostname,
+    port,
+    onListen: () => console.log(`listening on ${hostname}:${port}`),
+  });
+  let stopping = false;
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.on(signal, async () => {
+      if (stopping) return;
+      stopping = true;
+      const remainingTasks = await server.stop(drainMs);
+      if (remainingTasks > 0) console.error(`${remainingTasks} background tasks were not done in time`);
+      process.exit(0);
+    });
+  }
+}

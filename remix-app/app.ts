@@ -1,7 +1,9 @@
 import type { HttpBindings } from "@hono/node-server";
-import type { AppLoadContext, LoaderFunctionArgs, ServerBuild } from "@remix-run/node";
+import type { AppLoadContext, ServerBuild } from "@remix-run/node";
 import { type Context, Hono } from "hono";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
+import { formatProcesses } from "#shared/metrics-text.ts";
 import { createBrandFiles } from "./brand-files.ts";
 import { brandOf } from "./config/brand.ts";
 import { isGatewayCredential, refuseForGateway } from "./gateway/gateway-refusal.ts";
@@ -11,12 +13,13 @@ import { createCookieJar, readCookie } from "./http/cookies.ts";
 import { allowAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { acceptsHtml, forwardedEntries, isPrefetch, isPrerender } from "./http/request-facts.ts";
-import { requestLogLine } from "./http/request-log.ts";
+import { logRequest } from "./http/request-log.ts";
 import { createHandler } from "./http/route-parts.ts";
 import { createRouteTable, type DocumentLoader, type FoundRoute, type RouteMatch } from "./http/route-table.ts";
 import { isAllowedOrigin, isSafe, isServerRequest } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
+import type { RequestKind } from "./monitoring/web-metrics.ts";
 import { createRequestState, type RequestState } from "./request-context.ts";
 import type { RequestCredentials, Runtime } from "./runtime.ts";
 import type { WorkspaceQuery } from "./session/session-state.ts";
@@ -28,7 +31,6 @@ export interface AppOptions {
   clientDir?: string;
   /** Whether the process is shutting down. */
   draining: () => boolean;
-  log: (line: string) => void;
 }
 
 /** nginx's status for a client that closed the connection; only for the log. */
@@ -37,18 +39,42 @@ const clientClosedRequest = 499;
 /** Used for a rate limit of the identity backend, which doesn't say how long to wait. */
 const defaultRetryAfterSeconds = 60;
 
-type Bindings = { Bindings: HttpBindings; Variables: { request: RequestState } };
+type Bindings = {
+  Bindings: HttpBindings;
+  Variables: { request: RequestState; route?: { kind: RequestKind; pattern?: string } };
+};
+
+/** Paths for probes and scrapers. They are neither logged nor counted. */
+const probedPaths = ["/healthz", "/metrics", "/metrics/deployment"];
+const assetsPath = "/assets/";
 
 /** Composes the web server around Remix: everything that applies to each request, regardless of its route. */
-export function createApp({ runtime, build, clientDir, draining, log }: AppOptions): Hono<Bindings> {
+export function createApp({ runtime, build, clientDir, draining }: AppOptions): Hono<Bindings> {
   const { settings } = runtime;
   const development = settings.NODE_ENV === "development";
   const origins: [string, ...string[]] = [settings.BASE_URL, ...(settings.WEB_ALLOWED_ORIGINS ?? [])];
   const { matchRequest, isPage } = createRouteTable(build);
   const handle = createHandler(build, development ? "development" : "production");
   const brand = createBrandFiles(brandOf(settings));
+  const { metrics, traces } = runtime;
   const app = new Hono<Bindings>();
 
+  app.use(async (c, next) => {
+    const { path } = c.req;
+    if (!(metrics || traces) || probedPaths.includes(path)) return next();
+    const started = performance.now();
+    const endRequest = metrics?.process.beginRequest();
+    const { method, signal } = c.req.raw;
+    const describe = () => ({
+      method,
+      route: c.get("route")?.pattern,
+      status: statusOf(c, signal),
+      requestId: idOf(c),
+    });
+    await (traces && !path.startsWith(assetsPath) ? traces.trace(next, describe) : next());
+    const kind = c.get("route")?.kind ?? "asset";
+    endRequest?.({ kind, status: statusOf(c, signal), durationMs: performance.now() - started });
+  });
   app.use(async (c, next) => {
     const started = performance.now();
     // Reads the signal first, because Hono aborts only a signal that was read before the client disconnected.
@@ -87,17 +113,16 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     }
     if (draining()) headers.set("Connection", "close");
     const { pathname } = new URL(c.req.url);
-    if (pathname === "/healthz" || pathname.startsWith("/assets/")) return;
-    log(
-      requestLogLine({
-        method: c.req.method,
-        pathname,
-        status: signal.aborted ? clientClosedRequest : c.res.status,
-        durationMs: performance.now() - started,
-        requestId,
-        clientAddress: state.clientAddress,
-      }),
-    );
+    if (probedPaths.includes(pathname) || pathname.startsWith(assetsPath)) return;
+    logRequest({
+      method: c.req.method,
+      pathname,
+      route: c.get("route")?.pattern,
+      status: statusOf(c, signal),
+      durationMs: performance.now() - started,
+      requestId,
+      clientAddress: state.clientAddress,
+    });
   });
 
   app.get("/healthz", (c) =>
@@ -105,6 +130,15 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
       ? c.json({ status: "stopping" }, 503)
       : c.json({ status: "ok", app: settings.APP_NAME, forwarded: forwardedEntries(c.req.raw.headers).length }),
   );
+  for (const [path, respond] of metrics ? listMetricsPages(metrics) : []) {
+    app.get(path, (c) => {
+      const { clientAddress: address, requestId } = c.get("request");
+      const access = metrics?.access({ authorization: c.req.raw.headers.get("authorization"), address });
+      if (access === "allowed") return catchResponse(() => respond(requestId));
+      if (access === "off") return refuse(c, "NOT_FOUND");
+      return refuse(c, "UNAUTHENTICATED", { headers: { "WWW-Authenticate": "Bearer" } });
+    });
+  }
   app.route("/", brand.files);
   if (clientDir) app.route("/", staticFiles(clientDir));
 
@@ -123,6 +157,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     return {
       ...facts,
       env: settings,
+      countAttempt: metrics?.process.attempt,
       brand: brand.page,
       session,
       isPage,
@@ -140,7 +175,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     { pathname, document, context }: { pathname: string; document?: DocumentLoader; context: AppLoadContext },
   ): Promise<Response> {
     const response = document
-      ? await loadDocument(document, { request, context, params: {} })
+      ? await catchResponse(() => document({ request, context, params: {} }))
       : await handle(rewriteRequestOrigin(request, { ...context, pathname }), context);
     const type = response.headers.get("content-type") ?? "";
     const isProblem = type === "application/problem+json";
@@ -210,6 +245,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
     const request = c.req.raw;
     const { pathname } = new URL(request.url);
     const verdict = matchRequest({ pathname, method: request.method });
+    c.set("route", describeRoute(verdict));
     if (verdict.status === "not-found") return refuse(c, "NOT_FOUND");
     if (verdict.authorization === "gateway") return answerForGateway(c, verdict);
     if (verdict.authorization === "client") return answerForClient(c, verdict);
@@ -246,7 +282,7 @@ export function createApp({ runtime, build, clientDir, draining, log }: AppOptio
 
   app.onError((error, c) => {
     const requestId = c.get("request")?.requestId ?? crypto.randomUUID();
-    if (!c.req.raw.signal.aborted) log(`error request=${requestId} ${error.stack ?? error.message}`);
+    if (!c.req.raw.signal.aborted) logError(error.stack ?? error.message, { requestId });
     return problem("INTERNAL", { requestId });
   });
   return app;
@@ -261,10 +297,33 @@ function workspaceOf({ pattern, params, takesPrefetch }: FoundRoute): WorkspaceQ
   return { id, withFrame: takesPrefetch === true };
 }
 
-/** Calls a document's loader, which may throw its response. */
-async function loadDocument(load: DocumentLoader, args: LoaderFunctionArgs): Promise<Response> {
+function listMetricsPages({ gather, deployment }: NonNullable<Runtime["metrics"]>) {
+  return [
+    ["/metrics", async () => formatProcesses(await gather())],
+    ["/metrics/deployment", deployment.respond],
+  ] as const;
+}
+
+/** Returns the status for the log and the metrics. */
+function statusOf(c: Context<Bindings>, signal: AbortSignal): number {
+  return signal.aborted ? clientClosedRequest : c.res.status;
+}
+
+const idOf = (c: Context<Bindings>) => c.get("request")?.requestId;
+
+/** Returns what a request was for, and the pattern of its route. */
+function describeRoute(verdict: RouteMatch): { kind: RequestKind; pattern?: string } {
+  if (verdict.status === "not-found") return { kind: "not_found" };
+  const pattern = verdict.status === "found" ? `/${verdict.pattern}` : undefined;
+  const isApi = pattern?.startsWith("/api/");
+  const kinds = { bearer: isApi ? "api" : "page", basic: "app", gateway: "gateway", client: "oauth" } as const;
+  return { kind: kinds[verdict.authorization], pattern };
+}
+
+/** Returns a response that may be thrown. */
+async function catchResponse(respond: () => Response | Promise<Response>): Promise<Response> {
   try {
-    return await load(args);
+    return await respond();
   } catch (error) {
     if (error instanceof Response) return error;
     throw error;

@@ -8,11 +8,13 @@ import {
 } from "@remix-run/node";
 import { isRouteErrorResponse, RemixServer } from "@remix-run/react";
 import { renderToPipeableStream } from "react-dom/server";
+import { logError } from "#shared/log.ts";
 import { BrandContext } from "./ui/brand.ts";
 import { FailedRequestContext } from "./ui/failed-request.tsx";
 import { NonceContext } from "./ui/inline-script.tsx";
 
 // Exports for server.ts, which takes them from the build.
+export { logError, logInfo } from "#shared/log.ts";
 export { createApp } from "./app.ts";
 export { openRuntime } from "./runtime.ts";
 export { startSchedule } from "./schedule/schedule.ts";
@@ -76,5 +78,5 @@ function statusOf({ errors }: EntryContext["staticHandlerContext"], given: numbe
 export function handleError(error: unknown, { request, context }: LoaderFunctionArgs | ActionFunctionArgs): void {
   if (request.signal.aborted || error instanceof Response) return;
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  console.error(`error request=${context.requestId} ${text}`);
+  logError(text, { requestId: context.requestId });
 }

@@ -3,6 +3,7 @@ import type { Env } from "./config/env.server.ts";
 import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { type ClientAddressOptions, clientAddress, readRequestId, requestOrigin } from "./http/request-facts.ts";
 import { type PlaceHeaders, visitorPlace } from "./http/visitor-place.ts";
+import type { WebMetrics } from "./monitoring/web-metrics.ts";
 import type { RequestSession } from "./session/request-session.ts";
 import type { PageBrand } from "./ui/brand.ts";
 
@@ -28,6 +29,8 @@ export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
   brand: PageBrand;
+  /** Counts how an attempt ended, if metrics are on. */
+  countAttempt?: WebMetrics["attempt"];
   /** Returns whether a path leads to a page that people can land on. */
   isPage(pathname: string): boolean;
   /** The server's refusal of this request, which the error page shows. */

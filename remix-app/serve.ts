@@ -50,7 +50,6 @@ const loadBuild = async (): Promise<ServerBuild> =>
 const entryOf = ({ entry }: ServerBuild) => entry.module as unknown as Entry;
 
 let draining = false;
-const log = (line: string) => console.log(line);
 let build = await loadBuild();
 let runtime = loadRuntime();
 const env = runtime.settings;
@@ -71,10 +70,12 @@ server.on("error", (error: NodeJS.ErrnoException) => {
   const taken = `Port ${env.PORT} on ${env.HOST} is taken: stop its owner or set PORT to another.`;
   fail(error.code === "EADDRINUSE" ? taken : error.message);
 });
-server.listen(env.PORT, env.HOST, () => log(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`));
+server.listen(env.PORT, env.HOST, () =>
+  entryOf(build).logInfo(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`),
+);
 
 let stopSchedule = async () => {};
-if (cluster.isWorker) process.once("message", runSchedule);
+if (cluster.isWorker) process.on("message", (message) => message === "schedule" && runSchedule());
 else runSchedule();
 
 for (const signal of ["SIGTERM", "SIGINT"] as const) {
@@ -84,7 +85,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     const scheduleEnd = stopSchedule();
     cluster.worker?.send("draining");
     void Promise.all([drain(), Promise.race([scheduleEnd, sleep(scheduleDrainMs)])]).then(async () => {
-      await vite?.close();
+      await Promise.all([vite?.close(), runtime.traces?.flush()]);
       process.exit(0);
     });
   });
@@ -93,9 +94,9 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
 /** Runs what one process does for all: the scheduled tasks, and the check of the environment. */
 function runSchedule(): void {
   if (draining) return;
-  stopSchedule = entryOf(build).startSchedule({ tasks: runtime.tasks, log });
+  stopSchedule = entryOf(build).startSchedule({ tasks: runtime.tasks, count: runtime.metrics?.process.task });
   void runtime.findFaults().then((faults) => {
-    for (const fault of faults) console.error(`error ${fault}`);
+    for (const fault of faults) entryOf(build).logError(fault);
   });
 }
 
@@ -109,7 +110,7 @@ function loadRuntime() {
 
 function createApp() {
   const clientDir = vite ? {} : { clientDir: path.resolve("build/client") };
-  return entryOf(build).createApp({ runtime, build, ...clientDir, draining: () => draining, log });
+  return entryOf(build).createApp({ runtime, build, ...clientDir, draining: () => draining });
 }
 
 async function reloadChangedBuild(): Promise<void> {

@@ -1,4 +1,5 @@
 import cluster from "node:cluster";
+import { setLogFormat } from "#shared/log.ts";
 
 const { NODE_ENV, WEB_PROCESSES } = process.env;
 /** Vite's development server has one process. */
@@ -11,7 +12,9 @@ else await superviseProcesses();
 async function superviseProcesses(): Promise<void> {
   const [{ parseEnv }, { supervise }] = await Promise.all([import("./config/env.server.ts"), import("./supervise.ts")]);
   try {
-    supervise(parseEnv(process.env).WEB_PROCESSES);
+    const { WEB_PROCESSES: count, LOG_FORMAT } = parseEnv(process.env);
+    setLogFormat(LOG_FORMAT);
+    supervise(count);
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exit(1);

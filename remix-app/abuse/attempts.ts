@@ -1,7 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { AuthError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { logError, logWarning } from "#shared/log.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
+import type { AttemptResult } from "../monitoring/web-metrics.ts";
 import { mapGeneralError } from "../supabase/auth-errors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { hasBotChallenge } from "./bot-challenge.ts";
@@ -126,10 +128,17 @@ export async function guardAttempt(
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
   const { action, mail, email, code, userId, botChallenge, allowOverride = false } = options;
-  if (isSuspiciousUserAgent(userAgent)) return buildRefusedAttempt("FORBIDDEN", 403, suspiciousClientMessage);
+  const count = (result: AttemptResult) => context.countAttempt?.({ action, result });
+  if (isSuspiciousUserAgent(userAgent)) {
+    count("suspicious");
+    return buildRefusedAttempt("FORBIDDEN", 403, suspiciousClientMessage);
+  }
   const challenged = botChallenge !== undefined && hasBotChallenge(env);
   const captchaToken = challenged && typeof botChallenge === "string" ? botChallenge.trim() : "";
-  if (challenged && captchaToken === "") return buildRefusedAttempt("BOT_CHALLENGE_REQUIRED", 403, missingChallenge);
+  if (challenged && captchaToken === "") {
+    count("unchallenged");
+    return buildRefusedAttempt("BOT_CHALLENGE_REQUIRED", 403, missingChallenge);
+  }
 
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
@@ -137,12 +146,14 @@ export async function guardAttempt(
   });
   const response = beginResponse.safeParse(data);
   if (!response.success) {
-    console.error(`error request=${context.requestId} no attempt can be counted: ${error?.code ?? "answer"}`);
+    logError(`no attempt can be counted: ${error?.code ?? "answer"}`, { requestId: context.requestId });
+    count("unavailable");
     context.retryAfter(retryAfterOutageSeconds);
     return buildRefusedAttempt("AUTH_UNAVAILABLE", 503, unavailable);
   }
   if (!response.data.allowed) {
     const { reason, retryAfterSeconds } = response.data;
+    count(reason);
     context.retryAfter(retryAfterSeconds);
     return buildRefusedAttempt(
       "RATE_LIMITED",
@@ -161,8 +172,9 @@ export async function guardAttempt(
     mailWaitSeconds,
     mailPause: mailPauseSeconds ? formatWait(mailPauseSeconds) : "few minutes",
     async settle(outcome) {
+      count(outcome);
       const { error } = await database.rpc("complete_attempt", { attempt_id: attemptId, outcome });
-      if (error) console.error(`warning request=${context.requestId} an attempt stays counted: ${error.code}`);
+      if (error) logWarning(`an attempt stays counted: ${error.code}`, { requestId: context.requestId });
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { PostgrestClient } from "@supabase/postgrest-js";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
@@ -63,7 +64,7 @@ export async function listEvents(
   }
   const { data: rows, error } = await query;
   if (error) {
-    console.error(`error request=${requestId} the activity could not be read: ${error.code}`);
+    logError(`the activity could not be read: ${error.code}`, { requestId });
     throw problem("UNAVAILABLE", { requestId });
   }
   const cursorOf = ({ created_at, id }: z.infer<typeof eventRowSchema>) => writeCursor({ createdAt: created_at, id });

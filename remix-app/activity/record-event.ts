@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { callFunction, createServiceClient } from "../supabase/data-api.ts";
 import { deviceName } from "./device-name.ts";
 import type { EventName } from "./event-kinds.ts";
@@ -27,7 +28,7 @@ export async function recordEvent(context: AppLoadContext, event: SecurityEvent)
   const { error } = await createServiceClient(env)
     .schema("private")
     .rpc("record_security_event", { event: describeEvent(context, event) });
-  if (error) console.error(`error request=${requestId} the event ${event.kind} was not recorded: ${error.code}`);
+  if (error) logError(`the event ${event.kind} was not recorded: ${error.code}`, { requestId });
 }
 
 /** Converts an event to the argument of `private.record_security_event`. */

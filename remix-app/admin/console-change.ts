@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import type { PostgrestError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { collapseWhitespace } from "../http/collapse-whitespace.ts";
 import { formatDateTime } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -68,7 +69,7 @@ export async function callConsole(
   { name, args }: { name: string; args: Record<string, unknown> },
 ): Promise<{ data: unknown; error: PostgrestError | null }> {
   const { data, error } = await createServiceClient(env).schema("private").rpc(name, args);
-  if (error) console.error(`error request=${requestId} the console's ${name} failed: ${error.code}`);
+  if (error) logError(`the console's ${name} failed: ${error.code}`, { requestId });
   return { data, error };
 }
 

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { formatWait } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
 import { mailSite } from "../mail/mail-body.ts";
@@ -141,7 +142,7 @@ export async function sendRecovery(
   const mail = recoveryMail({ to, token, code }, mailSite(env));
   const failure = await deliverMail(env, { mail });
   if (failure === null) return { outcome: "changed" };
-  console.error(`error request=${context.requestId} a recovery mail was not sent: ${failure}`);
+  logError(`a recovery mail was not sent: ${failure}`, { requestId: context.requestId });
   const { error } = await callConsole(context, {
     name: "invalidate_recovery_credential",
     args: { credential_id: credentialId },

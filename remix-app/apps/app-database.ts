@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient, policyTimeoutMs } from "../supabase/data-api.ts";
 
@@ -34,7 +35,7 @@ export async function callAppFunction<Schema extends z.ZodType>(
   const { data, error } = await client.schema(area).rpc(name, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
-  console.error(`error request=${context.requestId} ${area}.${name} failed: ${error?.code ?? "unexpected answer"}`);
+  logError(`${area}.${name} failed: ${error?.code ?? "unexpected answer"}`, { requestId: context.requestId });
   throw appsUnavailable(context);
 }
 

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { metricsSettings } from "#shared/metrics-access.ts";
+import { traceSettings } from "#shared/trace-settings.ts";
 import { brandAccent, brandMark, brandName, defaultName, hasMarkOnOwnOrigin, ownMarkFault } from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
@@ -94,6 +96,9 @@ const envSchema = z
       .optional(),
     TURNSTILE_SITE_KEY: z.string().optional(),
     TURNSTILE_ORIGIN: originSchema.default("https://challenges.cloudflare.com"),
+    LOG_FORMAT: z.enum(["text", "json"]).default("text"),
+    ...metricsSettings,
+    ...traceSettings,
     E2E_BOT_CHALLENGE_BYPASS: z.enum(["on", "off"]).default("off"),
   })
   .refine(hasMarkOnOwnOrigin, ownMarkFault)
@@ -122,6 +127,7 @@ const secrets = [
   "WEB_MULTI_ACCOUNT_SESSION_SECRET",
   "APP_SESSION_SECRET",
   "AUTH_RECOVERY_HASH_SECRET",
+  "METRICS_TOKEN",
   "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS",
   "APP_SESSION_PREVIOUS_SECRETS",
 ] as const;

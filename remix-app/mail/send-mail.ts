@@ -1,3 +1,4 @@
+import { logWarning } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { Mail } from "./mail-body.ts";
@@ -10,7 +11,7 @@ import { deliverMail } from "./transport.ts";
  */
 export async function sendMail(env: Env, mail: Mail): Promise<void> {
   if (!env.SMTP_URL) {
-    console.error(`warning mail "${mail.subject}" was not sent: SMTP_URL is not set`);
+    logWarning(`mail "${mail.subject}" was not sent: SMTP_URL is not set`);
     return;
   }
   const mails = createServiceClient(env).schema("private").from("outgoing_mails");
@@ -18,14 +19,14 @@ export async function sendMail(env: Env, mail: Mail): Promise<void> {
     .insert({ recipient: mail.to, subject: mail.subject, body: mail.text })
     .select("id")
     .single<{ id: string }>();
-  if (error) console.error(`warning mail "${mail.subject}" could not be kept for a retry: ${error.code}`);
+  if (error) logWarning(`mail "${mail.subject}" could not be kept for a retry: ${error.code}`);
   void attemptDelivery(env, { mail, id: data?.id });
 }
 
 async function attemptDelivery(env: Env, { mail, id }: { mail: Mail; id: string | undefined }): Promise<void> {
   const failure = await deliverMail(env, { mail, ...(id ? { id } : {}) });
   if (failure !== null) {
-    console.error(`warning mail=${id} was not sent${id ? ", and is tried again" : ""}: ${failure}`);
+    logWarning(`was not sent${id ? ", and is tried again" : ""}: ${failure}`, { mail: id });
     return;
   }
   if (id) await deleteSentMail(env, id);
@@ -34,5 +35,5 @@ async function attemptDelivery(env: Env, { mail, id }: { mail: Mail; id: string 
 /** Deletes a sent email from the outbox. */
 export async function deleteSentMail(env: Env, id: string): Promise<void> {
   const { error } = await createServiceClient(env).schema("private").from("outgoing_mails").delete().eq("id", id);
-  if (error) console.error(`warning mail=${id} was sent, and may be sent again: ${error.code}`);
+  if (error) logWarning(`was sent, and may be sent again: ${error.code}`, { mail: id });
 }

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { utcText } from "#shared/utc-time.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -31,6 +32,6 @@ export async function listAuthenticators({ env, requestId }: AppLoadContext, use
     .rpc("account_authenticators", { subject_id: userId });
   const result = authenticators.safeParse(data);
   if (!error && result.success) return result.data;
-  console.error(`error request=${requestId} the authenticators could not be read: ${error?.code ?? "answer"}`);
+  logError(`the authenticators could not be read: ${error?.code ?? "answer"}`, { requestId });
   throw problem("AUTH_UNAVAILABLE", { requestId });
 }

@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logWarning } from "#shared/log.ts";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import type { User } from "../session/user.ts";
@@ -43,7 +44,7 @@ export async function recoverWithCode(
 
   const completed = await removeFactors(service, user.id);
   const { data: done, error: failure } = await database.rpc("end_mfa_recovery", { code_id: codeId, completed });
-  if (failure) console.error(`warning request=${context.requestId} a recovery stays open: ${failure.code}`);
+  if (failure) logWarning(`a recovery stays open: ${failure.code}`, { requestId: context.requestId });
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
+import { logWarning } from "#shared/log.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 
 export interface CodeUse {
@@ -35,7 +36,7 @@ export async function releaseCode(
       session_id: use.sessionId,
       verified: outcome === "wrong" ? false : null,
     });
-  if (error) console.error(`warning request=${requestId} a code stays claimed: ${error.code}`);
+  if (error) logWarning(`a code stays claimed: ${error.code}`, { requestId });
 }
 
 /**

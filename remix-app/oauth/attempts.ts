@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { OAuthState, StateValues } from "./state.ts";
@@ -88,6 +89,6 @@ function openPrivateSchema({ env }: AppLoadContext) {
 }
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {
-  console.error(`error request=${requestId} visits to providers cannot be kept: ${code}`);
+  logError(`visits to providers cannot be kept: ${code}`, { requestId });
   return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }

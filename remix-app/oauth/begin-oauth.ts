@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logError } from "#shared/log.ts";
 import { requireAttempt } from "../abuse/attempts.ts";
 import { findProvider, isTenantAddress, type OAuthProvider, providerOrigins } from "../config/oauth-providers.ts";
 import { problem } from "../http/problem.ts";
@@ -165,7 +166,7 @@ async function requireKnownProviderUrl(
 }
 
 function logMisconfiguration({ requestId }: AppLoadContext, what: string): void {
-  console.error(`error request=${requestId} the identity backend ${what}`);
+  logError(`the identity backend ${what}`, { requestId });
 }
 
 function unavailable({ requestId }: AppLoadContext): Response {

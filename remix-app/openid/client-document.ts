@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
+import { logWarning } from "#shared/log.ts";
 import { isLoopback } from "#shared/loopback.ts";
 import { requireAllowedAttempt } from "../apps/app-client.ts";
 import { callAppFunction } from "../apps/app-database.ts";
@@ -68,7 +69,7 @@ async function fetchDocument(
       freshSeconds: parseFreshnessSeconds(response.headers["cache-control"]),
     };
   } catch (error) {
-    console.error(`warning request=${requestId} client document ${url}: ${error}`);
+    logWarning(`client document ${url}: ${error}`, { requestId });
     return error instanceof InvalidDocument ? "document_invalid" : "document_unavailable";
   }
 }

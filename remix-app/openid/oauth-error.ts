@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logError } from "#shared/log.ts";
 import type { AuthorizationError } from "./authorization-request.ts";
 
 /** RFC 6749 section 5.2, RFC 6750 section 3.1, RFC 7591 section 3.2.2, RFC 8628 section 3.5, RFC 9126 section 2.3. */
@@ -51,7 +52,7 @@ export async function handleClientRequest(
     return await answer();
   } catch (thrown) {
     if (!(thrown instanceof Response)) {
-      console.error(`error request=${requestId} ${thrown instanceof Error ? thrown.stack : thrown}`);
+      logError(String(thrown instanceof Error ? thrown.stack : thrown), { requestId });
       return oauthError("server_error", { status: 500, description: "The request failed. Try again later" });
     }
     const isProblem = thrown.headers.get("content-type") === "application/problem+json";

@@ -1,5 +1,6 @@
 import type { JWK } from "jose";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import { type KeyRing, openKeyRing } from "../crypto/derived-key.ts";
 import { problem } from "../http/problem.ts";
@@ -54,9 +55,9 @@ export async function readStoredKeys(context: SigningContext): Promise<StoredKey
       schema: z.boolean(),
     });
     if (added && current) {
-      console.error(
-        `error request=${idOf(context)} signing key ${current.kid} cannot be opened with APP_SESSION_SECRET or ` +
-          `APP_SESSION_PREVIOUS_SECRETS: ${key.kid} replaces it now`,
+      logError(
+        `signing key ${current.kid} cannot be opened with APP_SESSION_SECRET or APP_SESSION_PREVIOUS_SECRETS: ${key.kid} replaces it now`,
+        { requestId: idOf(context) },
       );
     }
   }

@@ -1,4 +1,5 @@
 import { type AuthError, isAuthError } from "@supabase/supabase-js";
+import { logError } from "#shared/log.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
 import { type AuthFailure, mapGeneralError } from "../supabase/auth-errors.ts";
 import { maxPasskeys } from "./limits.ts";
@@ -71,8 +72,7 @@ export function passkeyProblem(error: AuthError, { requestId }: { requestId: str
     });
   }
   const { code, detail } = refusals[error.code ?? ""] ?? unverifiableRefusal;
-  if (code === "UNAVAILABLE")
-    console.error(`error request=${requestId} the identity backend has passkeys switched off`);
+  if (code === "UNAVAILABLE") logError("the identity backend has passkeys switched off", { requestId });
   return problem(code, { requestId, detail });
 }
 

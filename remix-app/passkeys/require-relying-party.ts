@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { relyingPartyFault } from "./relying-party.ts";
 
@@ -10,7 +11,7 @@ import { relyingPartyFault } from "./relying-party.ts";
 export function requireRelyingParty({ env, origin, requestId }: AppLoadContext, reported: string | undefined): void {
   const fault = relyingPartyFault({ origin, parentDomain: env.PARENT_DOMAIN, reported });
   if (fault === null) return;
-  console.error(`error request=${requestId} ${fault}`);
+  logError(fault, { requestId });
   const detail = "Passkeys aren’t set up correctly on this site. Use another way to sign in for now.";
   throw problem("UNAVAILABLE", { requestId, detail });
 }

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { isReadable } from "../http/readable.ts";
 import type { User } from "../session/user.ts";
@@ -50,6 +51,6 @@ export async function saveProfile(
     .select("id")
     .single();
   if (!error) return;
-  console.error(`error request=${requestId} the profile could not be saved: ${error.code}`);
+  logError(`the profile could not be saved: ${error.code}`, { requestId });
   throw problem("UNAVAILABLE", { requestId });
 }

@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { tokenHash } from "./credential.ts";
@@ -18,7 +19,7 @@ export async function findLinkEmail(context: AppLoadContext, token: string): Pro
       browser_hash: recoveryBrowserHash(context),
     });
   if (error) {
-    console.error(`error request=${requestId} a recovery link cannot be read: ${error.code}`);
+    logError(`a recovery link cannot be read: ${error.code}`, { requestId });
     throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
   }
   return typeof data === "string" ? data : null;

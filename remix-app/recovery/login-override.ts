@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { type AuthError, type AuthTokenResponsePassword, createClient } from "@supabase/supabase-js";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { authCallTimeoutMs, identityHeaders } from "../session/request-session.ts";
 import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -133,6 +134,5 @@ async function recordRecovery(
   const { error } = await createServiceClient(env)
     .schema("private")
     .rpc("record_recovery_event", { event: { ...event, ip: clientAddress, userAgent, requestId } });
-  if (error)
-    console.error(`error request=${requestId} the ${event.kind} of a recovery was not recorded: ${error.code}`);
+  if (error) logError(`the ${event.kind} of a recovery was not recorded: ${error.code}`, { requestId });
 }

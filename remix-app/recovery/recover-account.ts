@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError, logWarning } from "#shared/log.ts";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import type { StoredSession } from "../session/cookies.ts";
@@ -81,7 +82,7 @@ async function consumeCredential(context: AppLoadContext, proof: Proof): Promise
   const { data, error } = await database.rpc("consume_recovery_credential", { request });
   const parsed = answer.safeParse(data);
   if (!error && parsed.success) return parsed.data;
-  console.error(`error request=${requestId} a recovery cannot be used: ${error?.code ?? "answer"}`);
+  logError(`a recovery cannot be used: ${error?.code ?? "answer"}`, { requestId });
   return null;
 }
 
@@ -119,7 +120,7 @@ async function signInRecovered(
       .rpc("release_recovery_credential", { credential_id: credentialId });
     if (!error) return failWith(503, unavailableMessage);
   }
-  console.error(`error request=${context.requestId} a recovery was used and no session came of it`);
+  logError("a recovery was used and no session came of it", { requestId: context.requestId });
   return failWith(503, credentialUsedMessage);
 }
 
@@ -136,7 +137,7 @@ async function allowRepeat(
     session_id: sessionId,
     replaced_password: passwordReplaced,
   });
-  if (error) console.error(`warning request=${context.requestId} a recovery cannot be repeated: ${error.code}`);
+  if (error) logWarning(`a recovery cannot be repeated: ${error.code}`, { requestId: context.requestId });
 }
 
 const wrongCodeMessage =

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import { type AppClient, type AppKeys, refuseApp, requireAllowedAttempt, requireAppKeys } from "../apps/app-client.ts";
 import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
 import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
@@ -101,7 +102,7 @@ export async function verifyHandoff(
   if (proof === null) return null;
   const facts = await readProof(proof, { keys: keys.proof, appId: app.id });
   if (facts) return { keys, app, tokenHash, proof, facts };
-  console.error(`warning request=${context.requestId} a cross-app token of ${app.name} has a proof that is not ours`);
+  logWarning(`a cross-app token of ${app.name} has a proof that is not ours`, { requestId: context.requestId });
   return null;
 }
 

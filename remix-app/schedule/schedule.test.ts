@@ -10,11 +10,13 @@ afterEach(() => {
 
 function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
   const lines: string[] = [];
+  vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
+  const runs: boolean[] = [];
   const stop = startSchedule({
     tasks: [{ name: "upkeep", intervalMs: 1_000, run }],
-    log: (line) => lines.push(line),
+    count: ({ hasFailed }) => runs.push(hasFailed),
   });
-  return { lines, stop };
+  return { lines, runs, stop };
 }
 
 test("a scheduled task runs at its interval, and never twice concurrently", async () => {
@@ -34,13 +36,14 @@ test("a scheduled task runs at its interval, and never twice concurrently", asyn
 
 test("an outage of a scheduled task logs one line when it begins and one when it ends", async () => {
   let down = true;
-  const { lines, stop } = scheduleOf(async () => {
+  const { lines, runs, stop } = scheduleOf(async () => {
     if (down) throw new Error("no database");
   });
   await vi.advanceTimersByTimeAsync(60_000);
   down = false;
   await vi.advanceTimersByTimeAsync(60_000);
   expect(lines).toEqual(["schedule task=upkeep fails: Error: no database", "schedule task=upkeep works again"]);
+  expect(runs).toEqual([...Array(60).fill(true), ...Array(60).fill(false)]);
   await stop();
 });
 

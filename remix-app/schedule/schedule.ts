@@ -1,3 +1,5 @@
+import { logEvent } from "#shared/log.ts";
+
 /** A maintenance task that all servers may start concurrently. The database lets only one server do it. */
 export interface ScheduledTask {
   name: string;
@@ -8,7 +10,8 @@ export interface ScheduledTask {
 
 export interface ScheduleOptions {
   tasks: readonly ScheduledTask[];
-  log: (line: string) => void;
+  /** Receives the result of each run of a task. */
+  count?: (run: { task: string; hasFailed: boolean }) => void;
 }
 
 /**
@@ -16,7 +19,7 @@ export interface ScheduleOptions {
  * hour's outage logs two lines.
  * @returns a function that stops the schedule, aborts running tasks, and resolves when they have ended
  */
-export function startSchedule({ tasks, log }: ScheduleOptions): () => Promise<void> {
+export function startSchedule({ tasks, count = () => {} }: ScheduleOptions): () => Promise<void> {
   const abortController = new AbortController();
   const running = new Map<ScheduledTask, Promise<void>>();
   const timers = tasks.map((task) => {
@@ -24,13 +27,17 @@ export function startSchedule({ tasks, log }: ScheduleOptions): () => Promise<vo
     async function run(): Promise<void> {
       try {
         await task.run(abortController.signal);
-        if (isFailing) log(`schedule task=${task.name} works again`);
+        if (isFailing) logTask("info", task.name, "works again");
         isFailing = false;
+        count({ task: task.name, hasFailed: false });
       } catch (error) {
-        if (!isFailing && !abortController.signal.aborted) log(`schedule task=${task.name} fails: ${String(error)}`);
+        if (abortController.signal.aborted) return;
+        if (!isFailing) logTask("error", task.name, `fails: ${String(error)}`);
         isFailing = true;
+        count({ task: task.name, hasFailed: true });
+      } finally {
+        running.delete(task);
       }
-      running.delete(task);
     }
     return setInterval(() => {
       if (!running.has(task)) running.set(task, run());
@@ -41,4 +48,8 @@ export function startSchedule({ tasks, log }: ScheduleOptions): () => Promise<vo
     for (const timer of timers) clearInterval(timer);
     await Promise.all(running.values());
   };
+}
+
+function logTask(level: "info" | "error", task: string, message: string): void {
+  logEvent({ level, event: "schedule", members: { task, message } }, () => `schedule task=${task} ${message}`);
 }

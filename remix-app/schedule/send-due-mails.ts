@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import { deviceName } from "../activity/device-name.ts";
 import { eventMail } from "../activity/notice-mail.ts";
 import type { Env } from "../config/env.server.ts";
@@ -64,7 +65,7 @@ async function sendBatch(env: Env): Promise<number> {
       const { id, attempts } = mail;
       const failure = await deliverMail(env, { mail: buildMail(mail, mailSite(env)), id });
       if (failure === null) await deleteSentMail(env, id);
-      else console.error(`warning mail=${id} was not sent in attempt ${attempts}: ${failure}`);
+      else logWarning(`was not sent in attempt ${attempts}: ${failure}`, { mail: id });
     }),
   );
   return mails.length;

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import { type Delivery, deliverLogout } from "../openid/deliver-logout.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -45,10 +46,10 @@ export function sendLogoutNotices(env: Env): ScheduledTask {
   async function deliver(notice: ClaimedNotice, signal: AbortSignal): Promise<void> {
     const delivery = await deliverLogout(env, { notice, signal });
     const warning = warningOf(notice, delivery);
-    if (warning && !signal.aborted) console.error(`warning logout=${notice.id} app=${notice.app} ${warning}`);
+    if (warning && !signal.aborted) logWarning(warning, { logout: notice.id, app: notice.app });
     if (delivery.outcome === "failed" && !notice.isLast) return;
     const { error } = await database.rpc("withdraw_logout", { ended_sid: notice.sid });
-    if (error) console.error(`warning logout=${notice.id} was sent, and may be sent again: ${error.code}`);
+    if (error) logWarning(`was sent, and may be sent again: ${error.code}`, { logout: notice.id });
   }
 
   return {

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { deviceName } from "../activity/device-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { buildPage, type Position, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
@@ -167,6 +168,6 @@ export async function signOutEverywhere(context: AppLoadContext, user: User): Pr
 }
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {
-  console.error(`error request=${requestId} the account's sessions could not be reached: ${code}`);
+  logError(`the account's sessions could not be reached: ${code}`, { requestId });
   return problem("UNAVAILABLE", { requestId });
 }

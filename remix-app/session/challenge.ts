@@ -1,6 +1,7 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { deviceName } from "../activity/device-name.ts";
 import type { CookieDefinition } from "../http/cookie-table.ts";
 import { type CookieContext, readCookie, writeCookie } from "../http/cookies.ts";
@@ -92,7 +93,7 @@ export function reportFailedCall(
   { requestId }: Pick<AppLoadContext, "requestId">,
   { call, error }: { call: string; error: { code: string } | null },
 ): Response {
-  console.error(`error request=${requestId} ${call}: ${error?.code || "answer"}`);
+  logError(`${call}: ${error?.code || "answer"}`, { requestId });
   return problem("UNAVAILABLE", { requestId });
 }
 

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
@@ -107,6 +108,6 @@ export async function hasPassword({ env, requestId }: AppLoadContext, userId: st
     .rpc("list_sign_in_methods", { subject_id: userId });
   const methods = z.object({ password: z.boolean() }).safeParse(data);
   if (!error && methods.success) return methods.data.password;
-  console.error(`error request=${requestId} the sign-in methods could not be read: ${error?.code ?? "answer"}`);
+  logError(`the sign-in methods could not be read: ${error?.code ?? "answer"}`, { requestId });
   throw problem("UNAVAILABLE", { requestId });
 }

@@ -1,5 +1,6 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import { decodeIssuedClaims } from "#shared/claims.ts";
+import { logError } from "#shared/log.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
@@ -77,7 +78,7 @@ async function restrictToPasswordReplacement(context: AppLoadContext, { session,
     .schema("private")
     .rpc("require_password_replacement", { subject_id: claims.sub, target_id: claims.session_id });
   if (!error) return;
-  console.error(`error request=${requestId} a session was not restricted to a new password: ${error.code}`);
+  logError(`a session was not restricted to a new password: ${error.code}`, { requestId });
   await discardSession(context, session);
   throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { type AdmittedAttempt, formatWait, getAttemptOutcome, guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
@@ -218,6 +219,6 @@ async function callDatabase(
 ): Promise<unknown> {
   const { data, error } = await createServiceClient(env).schema("private").rpc(name, values);
   if (!error) return data;
-  console.error(`error request=${requestId} the change of address could not be reached: ${error.code}`);
+  logError(`the change of address could not be reached: ${error.code}`, { requestId });
   throw problem("UNAVAILABLE", { requestId });
 }

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { type Claims, decodeIssuedClaims } from "#shared/claims.ts";
+import { logWarning } from "#shared/log.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { type StoredSession, storedSession } from "./cookies.ts";
 
@@ -84,7 +85,7 @@ export async function takeMintLease(
     email,
     async release() {
       const { error: failure } = await database.rpc("release_mint_lease", { lease_id: leaseId });
-      if (failure) console.error(`warning request=${requestId} a mint lease runs out by itself: ${failure.code}`);
+      if (failure) logWarning(`a mint lease runs out by itself: ${failure.code}`, { requestId });
     },
   };
 }

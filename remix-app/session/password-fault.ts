@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { AppLoadContext } from "@remix-run/node";
 import { dictionary } from "@zxcvbn-ts/language-common";
+import { logWarning } from "#shared/log.ts";
 
 const commonPasswords = new Set(dictionary["passwords-common"]);
 /** Shorter parts of an email or name appear in too many good passwords. */
@@ -76,7 +77,7 @@ async function isBreached({ env, requestId }: AppLoadContext, password: string):
     });
   } catch (error) {
     const why = error instanceof Error ? error.message : "unknown failure";
-    console.error(`warning request=${requestId} a password was not checked against stolen ones: ${why}`);
+    logWarning(`a password was not checked against stolen ones: ${why}`, { requestId });
     return false;
   }
 }

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import { decodeIssuedClaims } from "#shared/claims.ts";
+import { logWarning } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
@@ -178,7 +179,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       if (current?.sessionId === sessionId && current.tag !== null) await replace(current.tag);
     } catch (error) {
       if (!(error instanceof VaultUnavailable)) throw error;
-      console.error(`warning a rotated session was not kept: ${error.message}`);
+      logWarning(`a rotated session was not kept: ${error.message}`);
     }
   }
 
@@ -294,5 +295,5 @@ export async function discardSession(
   if (!error) return;
   // The identity backend can still end the session while the Data API is down.
   const { error: failure } = await session.anonymousClient().auth.admin.signOut(access_token, "local");
-  if (failure) console.error(`warning request=${requestId} a session was not ended: ${failure.code ?? "no answer"}`);
+  if (failure) logWarning(`a session was not ended: ${failure.code ?? "no answer"}`, { requestId });
 }

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logError } from "#shared/log.ts";
 import { utcText } from "#shared/utc-time.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { providerLabel } from "../config/oauth-providers.ts";
@@ -115,6 +116,6 @@ const refusals = {
 } as const;
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {
-  console.error(`error request=${requestId} the ways to sign in could not be asked for: ${code}`);
+  logError(`the ways to sign in could not be asked for: ${code}`, { requestId });
   return problem("UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
 }

@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { isAuthSessionMissingError } from "@supabase/supabase-js";
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
@@ -91,7 +92,7 @@ export async function signOutAll(context: AppLoadContext): Promise<boolean> {
 function ignoreVaultOutage({ requestId }: AppLoadContext) {
   return (error: unknown): null => {
     if (!(error instanceof VaultUnavailable)) throw error;
-    console.error(`warning request=${requestId} a sign-out was not finished: ${error.message}`);
+    logWarning(`a sign-out was not finished: ${error.message}`, { requestId });
     return null;
   };
 }
@@ -113,6 +114,6 @@ export async function revokeSession({ session, requestId }: AppLoadContext): Pro
     const { error } = await session.anonymousClient().auth.admin.signOut(auth.accessToken, "local");
     if (!error || isAuthSessionMissingError(error) || endedStatuses.includes(error.status)) return true;
   }
-  console.error(`warning request=${requestId} the session was not revoked: the identity backend did not answer`);
+  logWarning("the session was not revoked: the identity backend did not answer", { requestId });
   return false;
 }

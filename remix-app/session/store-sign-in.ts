@@ -1,6 +1,7 @@
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import { z } from "zod";
 import type { Claims } from "#shared/claims.ts";
+import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { type Device, newDevice, newSecret, type StoredSession, secretHash } from "./cookies.ts";
 import { discardSession } from "./request-session.ts";
@@ -40,7 +41,7 @@ export async function storeSignIn(context: AppLoadContext, signIn: SignIn): Prom
     status = await storeOnDevice(context, signIn);
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
-    console.error(`error request=${requestId} a sign-in could not be kept: ${error.message}`);
+    logError(`a sign-in could not be kept: ${error.message}`, { requestId });
     await discardSession(context, session);
     const detail = "You signed in, but we couldn’t save your session. Try again in a moment.";
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { expiryOf } from "#shared/claims.ts";
+import { logWarning } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
 import { redirectTarget, type TargetContext } from "../http/redirect-target.ts";
 import { type Device, deriveSuccessor, type StoredSession, secretHash } from "./cookies.ts";
@@ -89,7 +90,7 @@ export async function switchAccount(
     }
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
-    console.error(`warning request=${context.requestId} a switch was not finished: ${error.message}`);
+    logWarning(`a switch was not finished: ${error.message}`, { requestId: context.requestId });
     return { status: "unavailable" };
   }
 }
@@ -121,7 +122,7 @@ async function releaseLease(
     await vault.call("end_account_switch", { args: { device_id: device.id, lease }, schema: z.unknown() });
   } catch (error) {
     if (!(error instanceof VaultUnavailable)) throw error;
-    console.error(`warning request=${requestId} a switch's lease was not released: ${error.message}`);
+    logWarning(`a switch's lease was not released: ${error.message}`, { requestId });
   }
 }
 

@@ -1,5 +1,6 @@
 import http, { type IncomingMessage } from "node:http";
 import https from "node:https";
+import { beginTracedCall } from "../http/request-trace.ts";
 
 /** Shorter than servers keep idle connections, so that no call is sent on one that its server is closing. */
 const idleTimeoutMs = 4_000;
@@ -33,6 +34,8 @@ export function createFetchWithTimeout(timeoutMs: number): typeof globalThis.fet
     });
     const expire = () => call.destroy(new DOMException(`No response within ${timeoutMs} ms`, "TimeoutError"));
     const timer = setTimeout(expire, timeoutMs);
+    const endTracedCall = beginTracedCall(method, url);
+    let status: number | undefined;
     try {
       const [response, bytes] = await new Promise<[IncomingMessage, Buffer<ArrayBuffer>]>((resolve, reject) => {
         call.once("error", reject).once("response", (response) => {
@@ -44,9 +47,11 @@ export function createFetchWithTimeout(timeoutMs: number): typeof globalThis.fet
         });
         call.end(body ?? undefined);
       });
+      status = response.statusCode;
       return responseOf(response, bytes);
     } finally {
       clearTimeout(timer);
+      endTracedCall?.(status);
     }
   };
 }

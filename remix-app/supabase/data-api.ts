@@ -3,6 +3,7 @@ import { PostgrestClient } from "@supabase/postgrest-js";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
 import type { z } from "zod";
 import { approvalProofHeader } from "#shared/claims.ts";
+import { logError } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import { problem } from "../http/problem.ts";
 import { createFetchWithTimeout } from "./backend-fetch.ts";
@@ -69,7 +70,7 @@ export async function callFunction<Schema extends z.ZodType>(
   const { data, error } = await client.schema(schemaName).rpc(functionName, args);
   const answer = schema.safeParse(data);
   if (!error && answer.success) return answer.data;
-  console.error(`error request=${requestId} ${name} failed: ${error?.code || "unexpected answer"}`);
+  logError(`${name} failed: ${error?.code || "unexpected answer"}`, { requestId });
   throw problem("UNAVAILABLE", { requestId });
 }
 

@@ -1,4 +1,5 @@
 import type { PostgrestError } from "@supabase/supabase-js";
+import { logError } from "#shared/log.ts";
 import { type ProblemCode, problem } from "../http/problem.ts";
 
 /** Maps the SQLSTATEs of our functions, constraints and policies to problem codes. */
@@ -18,7 +19,7 @@ const problems: Record<string, ProblemCode> = {
 export function workspaceProblem(error: Pick<PostgrestError, "code">, { requestId }: { requestId: string }): Response {
   const code = problems[error.code];
   if (code) return problem(code, { requestId });
-  console.error(`error request=${requestId} a workspace could not be read or changed: ${error.code}`);
+  logError(`a workspace could not be read or changed: ${error.code}`, { requestId });
   return problem("UNAVAILABLE", { requestId });
 }
 

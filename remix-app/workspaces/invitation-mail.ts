@@ -1,4 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { logWarning } from "#shared/log.ts";
 import { quoteText } from "../mail/inert-text.ts";
 import { type Mail, type MailSite, mailSite } from "../mail/mail-body.ts";
 import { type MailParts, mailText } from "../mail/mail-text.ts";
@@ -43,6 +44,6 @@ export function invitationMail(
  */
 export async function sendInvitation({ env, requestId }: AppLoadContext, invitation: Invitation): Promise<boolean> {
   const failure = await deliverMail(env, { mail: invitationMail(invitation, mailSite(env)) });
-  if (failure !== null) console.error(`warning request=${requestId} an invitation was not sent: ${failure}`);
+  if (failure !== null) logWarning(`an invitation was not sent: ${failure}`, { requestId });
   return failure === null;
 }

@@ -63,6 +63,8 @@ describe("claims in the documents", () => {
       "remix-app/config/env.server.ts",
       "supabase/functions/_gateway/environment.ts",
       "supabase/functions/_gateway/telemetry/settings.ts",
+      "supabase/functions/_shared/metrics-access.ts",
+      "supabase/functions/_shared/trace-settings.ts",
       "scripts/start/environment.ts",
     ].flatMap((module) => schemaNames(readDocument(module)));
     expect(taken).toContain("SUPABASE_URL");
@@ -100,6 +102,8 @@ function codeOf(heading: string): string {
   const place = /`([^`]+)`/.exec(heading)?.[1];
   const pattern = place
     ?.replace(/\/$/, "/**/*.ts")
+    // Settings that the web server and the functions share.
+    .replace(/^(remix-app\/config\/env\.server)\.ts$/, "{$1,supabase/functions/_shared/*-{access,settings}}.ts")
     .replace(/scripts\/start\/.*/, "{scripts/start,packages/local-stack}/**/*.ts");
   return globSync(pattern ?? "{scripts,packages,e2e,supabase}/**/*.ts")
     .map(readDocument)

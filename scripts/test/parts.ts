@@ -24,6 +24,7 @@ export const productTests = [
   "packages/{cli,satellite}/**/*.test.ts",
   "scripts/*.test.ts",
   "scripts/{lint,mobile,openapi,operator,test}/**/*.test.ts",
+  "monitoring/monitoring.test.ts",
   "scripts/docs/documents.test.ts",
   "scripts/gallery/states.test.ts",
 ];
@@ -70,6 +71,11 @@ export const parts: readonly Part[] = [
     name: "migrations",
     files: ["supabase/{migrations,schemas,releases}/**/*", "scripts/{database,releases}/**/*"],
     tests: ["scripts/{database,releases}/**/*.test.ts", "!scripts/releases/upgrade.fault.test.ts"],
+  },
+  {
+    name: "monitoring",
+    files: ["monitoring/**/*", "remix-app/monitoring/**/*", "supabase/functions/_shared/metrics-*.ts"],
+    tests: ["monitoring/**/*.test.ts", "!monitoring/monitoring.test.ts"],
   },
   {
     name: "upgrade and rollback",

@@ -140,6 +140,7 @@ revoke insert, update, delete on
   ai.usage_labels_daily,
   ai.usage_changes,
   ai.usage_progress,
+  ai.totals,
   ai.usage_changed_days,
   ai.usage_sealed_days,
   ai.budget_alerts,
@@ -164,7 +165,8 @@ to service_role;
 
 -- Functions of operations/.
 grant execute on function
-  private.describe_database()
+  private.describe_database(),
+  private.measure_deployment()
 to service_role;
 
 -- Functions of usage/.

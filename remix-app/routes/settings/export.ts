@@ -1,4 +1,5 @@
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { logError } from "#shared/log.ts";
 import { exportAccount } from "../../account-data/export-account.ts";
 import { recordEvent } from "../../activity/record-event.ts";
 import { readForm } from "../../http/form.ts";
@@ -22,7 +23,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const { requestId } = context;
   const document = await exportAccount(createServiceClient(context.env), { userId: user.id }).catch(
     (error: unknown) => {
-      console.error(`error request=${requestId} ${error instanceof Error ? error.message : error}`);
+      logError(error instanceof Error ? error.message : String(error), { requestId });
       throw problem("UNAVAILABLE", { requestId });
     },
   );

@@ -224,5 +224,11 @@ export function operations(tenant: GrowthTenant): Operation[] {
       values: [absent],
       bound: "constant",
     },
+    {
+      what: "metrics of the deployment",
+      sql: "select private.measure_deployment()",
+      values: [],
+      bound: "constant",
+    },
   ];
 }

@@ -10,12 +10,15 @@ import { getBodyMemory, getWaitingBytes } from "./http/body-memory.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
+import type { GatewayMetrics } from "./telemetry/gateway-metrics.ts";
 import { createTelemetry } from "./telemetry/telemetry.ts";
 
 /** The part of the shared resources that one function may use. */
 export type Share = {
   /** Maximum number of concurrent statements. */
   connections?: number;
+  /** Counts calls for `GET /metrics`. */
+  metrics?: GatewayMetrics;
 };
 
 /**
@@ -30,6 +33,7 @@ export function assembleGateway(
     report,
     write,
     connections,
+    metrics,
   }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, limits } =
@@ -45,12 +49,15 @@ export function assembleGateway(
     report,
     write,
     epochMs: performance.timeOrigin,
+    metrics,
   });
+  const cooldowns = createCooldowns({ now: () => performance.now() });
+  metrics?.watchCooldowns(cooldowns.countCooling);
   return {
     database,
     beginRun: createRunStarter({ database, waitUntil }),
     providers,
-    cooldowns: createCooldowns({ now: () => performance.now() }),
+    cooldowns,
     limits,
     readBody: createBodyReader(getBodyMemory(environment.memoryLimitBytes)),
     readCredential: createCredentialReader(createClaimsVerifier({ supabaseUrl, issuer: tokenIssuer }), {

@@ -1,6 +1,8 @@
+import { logError } from "../_gateway/log-error.ts";
 import type { BackgroundTasks } from "./background.ts";
 import type { FunctionsHandler } from "./functions.ts";
 import type { Listen } from "./listen.ts";
+import type { MetricsPage } from "./metrics-page.ts";
 
 /** How long the work behind the last responses may take after they have ended: settlements, and spans. */
 const settleLimitMs = 5_000;
@@ -18,10 +20,12 @@ export type Server = {
  *
  * - `/healthz` answers 200 while the process runs.
  * - `/readyz` answers 200 if calls can be served, otherwise 503 with the reason.
+ * - `/metrics` answers with the process's metrics, if they are on.
  */
 export function startServer({
   serveFunctions,
   findReason,
+  metricsPage,
   background,
   flush,
   isDirect,
@@ -33,6 +37,7 @@ export function startServer({
   serveFunctions: FunctionsHandler;
   /** Returns why calls can't be served, if so. */
   findReason: () => Promise<string | undefined>;
+  metricsPage?: MetricsPage;
   background: BackgroundTasks;
   /** Sends waiting batches immediately. */
   flush: () => Promise<unknown>;
@@ -57,10 +62,11 @@ export function startServer({
   };
 
   async function handle(request: Request, info: { remoteAddress: string }): Promise<Response> {
-    if (isDirect) request.headers.set("x-forwarded-for", info.remoteAddress);
     const { pathname } = new URL(request.url);
+    const metrics = pathname === "/metrics" ? await metricsPage?.(request, info) : undefined;
+    if (isDirect) request.headers.set("x-forwarded-for", info.remoteAddress);
     const serve = Object.hasOwn(processRoutes, pathname) ? processRoutes[pathname] : undefined;
-    const response = await (serve ?? serveFunctions)(request);
+    const response = metrics ?? (await (serve ?? serveFunctions)(request));
     if (stopping) response.headers.set("connection", "close");
     return response;
   }
@@ -70,7 +76,7 @@ export function startServer({
     port,
     onListen,
     onError(error) {
-      console.error(error);
+      logError(error);
       return Response.json({ error: "internal_error" }, { status: 500 });
     },
   });

@@ -3,9 +3,12 @@ import { assembleGateway } from "../_gateway/assemble-gateway.ts";
 import { createConnections } from "../_gateway/database/connections.ts";
 import { readEnvironment } from "../_gateway/environment.ts";
 import { logError } from "../_gateway/log-error.ts";
+import { createGatewayMetrics } from "../_gateway/telemetry/gateway-metrics.ts";
+import { logInfo, logWarning, setLogFormat } from "../_shared/log.ts";
 import { createBackgroundTasks } from "./background.ts";
 import { createFunctionsHandler } from "./functions.ts";
 import type { Listen } from "./listen.ts";
+import { createMetricsPage } from "./metrics-page.ts";
 import { createReadiness } from "./readiness.ts";
 import { startServer } from "./server.ts";
 import { readServerSettings } from "./settings.ts";
@@ -27,12 +30,15 @@ export function startGateway(env: Record<string, string | undefined>, listen: Li
 }
 
 function serve(env: Record<string, string | undefined>, listen: Listen): void {
-  const { hostname, port, drainMs } = readServerSettings(env);
+  const { hostname, port, drainMs, metricsAccess } = readServerSettings(env);
   const environment = readEnvironment(env);
   // Without a proxy, the server states the connection's address where a proxy would.
   const isDirect = environment.trustedHops === 0;
   const background = createBackgroundTasks(logError);
-  const services = { waitUntil: background.waitUntil, report: logError, write: (line: string) => console.log(line) };
+  setLogFormat("json");
+  const metrics = metricsAccess && createGatewayMetrics();
+  const write = (line: string) => console.log(line);
+  const services = { waitUntil: background.waitUntil, report: logError, write, metrics };
   const gatewaySettings = { ...environment, trustedHops: Math.max(environment.trustedHops, 1) };
   const gateway = assembleGateway(gatewaySettings, services);
   const keyGateway = assembleGateway(gatewaySettings, { ...services, connections: keyConnections });
@@ -45,13 +51,20 @@ function serve(env: Record<string, string | undefined>, listen: Listen): void {
       now: () => performance.now(),
       report: logError,
     }),
+    metricsPage:
+      metrics &&
+      createMetricsPage({
+        access: metricsAccess,
+        respond: metrics.respond,
+        trustedHops: environment.trustedHops,
+      }),
     background,
     flush: () => Promise.all([gateway.flush(), keyGateway.flush()]),
     isDirect,
     listen,
     hostname,
     port,
-    onListen: () => console.log(`listening on ${hostname}:${port}`),
+    onListen: () => logInfo(`listening on ${hostname}:${port}`),
   });
   let stopping = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -59,7 +72,7 @@ function serve(env: Record<string, string | undefined>, listen: Listen): void {
       if (stopping) return;
       stopping = true;
       const remainingTasks = await server.stop(drainMs);
-      if (remainingTasks > 0) console.error(`${remainingTasks} background tasks were not done in time`);
+      if (remainingTasks > 0) logWarning(`${remainingTasks} background tasks were not done in time`);
       process.exit(0);
     });
   }

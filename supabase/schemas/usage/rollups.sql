@@ -21,6 +21,7 @@ begin
     return 0;
   end if;
   whole_until := ai.advance_usage_fence();
+  perform ai.count_events(whole_until);
   mark := ai.usage_mark_for_clock();
   while ai.add_usage_changes(step_changes) >= step_changes and clock_timestamp() < stop_at loop
   end loop;
@@ -75,7 +76,14 @@ begin
   if pg_snapshot_xmin(snapshot) < progress.marked_xid and pg_snapshot_xmax(snapshot) >= progress.marked_xid then
     return '-infinity';
   end if;
-  update ai.usage_progress p set marked_at = now(), marked_xid = pg_current_xact_id() where p.singleton;
+  update ai.usage_progress p
+  set
+    marked_at = now(),
+    marked_xid = pg_current_xact_id(),
+    -- Without this, the counters would stand still after the clock was set back, until it is where it was.
+    runs_counted_until = least(p.runs_counted_until, now()),
+    events_counted_until = least(p.events_counted_until, now())
+  where p.singleton;
   -- The clock may have been set back. Another 30 seconds allow for small steps of the clock.
   return case when progress.marked_at <= now() then progress.marked_at - interval '1 minute' else '-infinity' end;
 end
@@ -124,6 +132,7 @@ create or replace function ai.sum_usage_until(whole_until timestamptz) returns t
 as $$
 declare
   mark timestamptz := (select p.summed_until from ai.usage_progress p);
+  counted_until timestamptz := (select p.runs_counted_until from ai.usage_progress p);
   first_day date := (mark at time zone 'UTC')::date;
   next_mark timestamptz := least(
     whole_until,
@@ -159,7 +168,12 @@ begin
   end if;
   perform ai.add_usage(parts.usage);
   perform ai.add_label_usage(parts.labels);
-  update ai.usage_progress p set summed_until = next_mark where p.singleton;
+  if mark >= counted_until then
+    perform ai.count_usage(parts.usage);
+  end if;
+  update ai.usage_progress p
+  set summed_until = next_mark, runs_counted_until = greatest(p.runs_counted_until, next_mark)
+  where p.singleton;
   return next_mark;
 end
 $$;
@@ -190,6 +204,7 @@ begin
   if parts.usage <> '{}' then
     perform ai.add_usage(parts.usage);
     perform ai.add_label_usage(parts.labels);
+    perform ai.count_usage(parts.usage);
   end if;
   return cardinality(parts.usage);
 end

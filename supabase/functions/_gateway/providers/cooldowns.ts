@@ -119,5 +119,14 @@ export function createCooldowns({ now }: { now: () => number }) {
       health.hanging = waited;
       return health.cooldownMs;
     },
+    /** Returns the number of routes that are set aside now, by provider: the first word of their keys. */
+    countCooling(): Map<string, number> {
+      const counts = new Map<string, number>();
+      for (const [key, { cooldownMs, until }] of routes) {
+        const [provider = ""] = key.split(" ");
+        if (cooldownMs > 0 && until > now()) counts.set(provider, (counts.get(provider) ?? 0) + 1);
+      }
+      return counts;
+    },
   };
 }

@@ -25,7 +25,7 @@ export type RunServices = {
   waitUntil: (work: Promise<unknown>) => void;
   /** Receives defects and outages, never the content of requests or answers. */
   report: (error: unknown, requestId?: string) => void;
-  telemetry: { run?: (run: EndedRun) => void };
+  telemetry: { runBegan?: (run: { stream: boolean }) => void; run?: (run: EndedRun) => void };
 };
 
 export type RunEnd = {
@@ -111,6 +111,7 @@ export function openRun(
     const { input_tokens = 0, output_tokens = 0 } = totalCounts(calls);
     return { route, input_tokens, output_tokens, cost_usd: computeRunCost(run, calls).cost_usd };
   });
+  services.telemetry.runBegan?.(request);
   let platform: Platform | undefined;
   function providerOf(last: CallUse | undefined) {
     const { provider: id = "" } = run.routes.find(({ position }) => position === last?.route) ?? run.routes[0] ?? {};

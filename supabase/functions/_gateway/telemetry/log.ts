@@ -1,12 +1,11 @@
+import { formatJsonLine } from "../../_shared/log.ts";
 import { findUnitPrices } from "../../_shared/money.ts";
 import type { EndedRequest } from "../http/router.ts";
 import type { EndedRun } from "../runs/ended-run.ts";
 
 /** Returns one line of JSON that describes how a call was answered. */
 export function requestLine({ method, route, requestId, status, code, latencyMs }: EndedRequest): string {
-  return JSON.stringify({
-    level: status >= 500 ? "error" : "info",
-    event: "request",
+  return formatJsonLine(status >= 500 ? "error" : "info", "request", {
     method,
     route,
     request_id: requestId,
@@ -31,9 +30,7 @@ export function runLine(ended: EndedRun): string {
   const { input_tokens = 0, output_tokens = 0, served_tier } = outcome;
   const route = run.routes.find(({ position }) => position === outcome.route);
   const prices = route && findUnitPrices(route, { inputTokens: input_tokens, servedTier: served_tier });
-  return JSON.stringify({
-    level: needsAttention(ended) ? "warn" : "info",
-    event: "run",
+  return formatJsonLine(needsAttention(ended) ? "warn" : "info", "run", {
     run_id: run.run_id,
     request_id: ended.requestId,
     workspace_id: run.workspace_id,

@@ -1,25 +1,7 @@
-import { randomBytes } from "node:crypto";
 import { findUnitPrices } from "../../_shared/money.ts";
+import { createTrace, type Span } from "../../_shared/spans.ts";
 import type { EndedRun, TracedStep } from "../runs/ended-run.ts";
 
-type Value = string | number | boolean | undefined;
-
-/** A span in OTLP/HTTP's JSON format (opentelemetry-proto, trace.proto). */
-export type Span = {
-  traceId: string;
-  spanId: string;
-  parentSpanId?: string;
-  name: string;
-  kind: number;
-  startTimeUnixNano: string;
-  endTimeUnixNano: string;
-  attributes: Attribute[];
-  status: { code: number };
-};
-type Attribute = { key: string; value: Record<string, unknown> };
-
-const kinds = { internal: 1, server: 2, client: 3 } as const;
-const statuses = { unset: 0, error: 2 } as const;
 const operations: Record<string, string> = { embeddings: "embeddings", speech: "generate_content" };
 
 /**
@@ -29,35 +11,22 @@ const operations: Record<string, string> = { embeddings: "embeddings", speech: "
  * @param epochMs when the gateway's clock was 0, in milliseconds since 1970
  */
 export function createSpans(ended: EndedRun, epochMs: number): Span[] {
-  const traceId = ended.run.run_id.replaceAll("-", "");
-  const root = newSpanId();
-  const nano = (at: number) => `${Math.round((epochMs + at) * 1_000)}000`;
-  const span = (
-    name: string,
-    { startedAt, endedAt }: { startedAt: number; endedAt: number },
-    rest: Pick<Span, "kind" | "status"> & { attributes: Record<string, Value> },
-  ) => ({
-    traceId,
-    name,
-    startTimeUnixNano: nano(startedAt),
-    endTimeUnixNano: nano(endedAt),
-    ...rest,
-    attributes: formatAttributes(rest.attributes),
+  const trace = createTrace({ traceId: ended.run.run_id.replaceAll("-", ""), epochMs });
+  const { startedAt, endedAt } = ended;
+  const root = trace.createSpan({ name: `POST ${ended.path}`, startedAt, endedAt, ...serverSpan(ended) });
+  const steps = ended.steps.map((step) => {
+    const isTool = step.type === "tool";
+    const name = isTool ? `execute_tool ${step.name}` : `${getOperationName(ended)} ${ended.run.model}`;
+    const facts = isTool ? toolSpan(step) : modelSpan(ended, step);
+    return trace.createSpan({ name, startedAt: step.startedAt, endedAt: step.endedAt, ...facts }, root);
   });
-  const steps = ended.steps.map((step) => ({
-    ...(step.type === "tool"
-      ? span(`execute_tool ${step.name}`, step, toolSpan(step))
-      : span(`${getOperationName(ended)} ${ended.run.model}`, step, modelSpan(ended, step))),
-    spanId: newSpanId(),
-    parentSpanId: root,
-  }));
-  return [{ ...span(`POST ${ended.path}`, ended, serverSpan(ended)), spanId: root }, ...steps];
+  return [root, ...steps];
 }
 
 function serverSpan({ path, requestId, feature, run, outcome }: EndedRun) {
   return {
-    kind: kinds.server,
-    status: { code: outcome.http_status >= 500 ? statuses.error : statuses.unset },
+    kind: "server" as const,
+    hasFailed: outcome.http_status >= 500,
     attributes: {
       "http.request.method": "POST",
       "http.route": path,
@@ -81,8 +50,8 @@ function modelSpan(ended: EndedRun, { attempt, usage, servedTier, status }: Trac
   const prices = route && findUnitPrices(route, { inputTokens: usage?.input_tokens ?? 0, servedTier });
   const failure = attempt?.failure ?? (status === "aborted" ? "cancelled" : (outcome.error_code ?? "provider_error"));
   return {
-    kind: kinds.client,
-    status: { code: succeeded ? statuses.unset : statuses.error },
+    kind: "client" as const,
+    hasFailed: !succeeded,
     attributes: {
       "gen_ai.operation.name": getOperationName(ended),
       "gen_ai.provider.name": attempt?.provider,
@@ -109,8 +78,8 @@ function modelSpan(ended: EndedRun, { attempt, usage, servedTier, status }: Trac
 function toolSpan({ name, status }: TracedStep) {
   const succeeded = status === "succeeded";
   return {
-    kind: kinds.internal,
-    status: { code: succeeded ? statuses.unset : statuses.error },
+    kind: "internal" as const,
+    hasFailed: !succeeded,
     attributes: {
       "gen_ai.operation.name": "execute_tool",
       "gen_ai.tool.name": name,
@@ -122,19 +91,4 @@ function toolSpan({ name, status }: TracedStep) {
 
 function getOperationName({ path }: EndedRun): string {
   return operations[path.split("/").at(-1) ?? ""] ?? "chat";
-}
-
-function formatAttributes(values: Record<string, Value>): Attribute[] {
-  return Object.entries(values).flatMap(([key, value]) =>
-    value === undefined ? [] : [{ key, value: anyValue(value) }],
-  );
-}
-
-function anyValue(value: NonNullable<Value>): Record<string, unknown> {
-  if (typeof value === "string") return { stringValue: value };
-  return typeof value === "boolean" ? { boolValue: value } : { intValue: String(value) };
-}
-
-function newSpanId(): string {
-  return randomBytes(8).toString("hex");
 }

@@ -1,11 +1,13 @@
+import { createExporter, type ExporterSettings } from "../../_shared/span-exporter.ts";
 import type { EndedRequest } from "../http/router.ts";
 import type { EndedRun } from "../runs/ended-run.ts";
-import { createExporter, type ExporterSettings } from "./exporter.ts";
+import type { GatewayMetrics } from "./gateway-metrics.ts";
 import { needsAttention, requestLine, runLine } from "./log.ts";
 import { createSpans } from "./spans.ts";
 
-/** Receives ended calls and runs. Environment variables decide which are logged and traced. */
+/** Receives calls and runs. Environment variables decide which are logged, traced and counted. */
 export type Telemetry = {
+  runBegan?: (run: { stream: boolean }) => void;
   run?: (run: EndedRun) => void;
   request?: (request: EndedRequest) => void;
 };
@@ -24,12 +26,22 @@ export function createTelemetry(
     write: (line: string) => void;
     /** When the gateway's clock was 0, in milliseconds since 1970. */
     epochMs: number;
+    metrics?: GatewayMetrics;
   },
 ): Telemetry & { flush: () => Promise<void> } {
+  const { metrics } = options;
   const exporter = traces && createExporter(traces, options);
   return {
-    request: log ? (request) => options.write(requestLine(request)) : undefined,
+    request:
+      log || metrics
+        ? (request) => {
+            if (log) options.write(requestLine(request));
+            metrics?.request(request);
+          }
+        : undefined,
+    runBegan: metrics?.runBegan,
     run(run) {
+      metrics?.run(run);
       if (log || needsAttention(run)) options.write(runLine(run));
       exporter?.add(createSpans(run, options.epochMs));
     },

@@ -58,7 +58,7 @@ export function createExporter(
 
   async function send(spans: readonly Span[]): Promise<void> {
     const resource = { attributes: [{ key: "service.name", value: { stringValue: serviceName } }] };
-    const scopeSpans = [{ scope: { name: "gatehouse.gateway" }, spans }];
+    const scopeSpans = [{ scope: { name: "gatehouse" }, spans }];
     const response = await fetch(url, {
       method: "POST",
       headers: { ...headers, "content-type": "application/json" },

@@ -157,6 +157,7 @@ export function createApp({ runtime, build, clientDir, draining }: AppOptions): 
     return {
       ...facts,
       env: settings,
+      schedule: runtime.schedule,
       countAttempt: metrics?.process.attempt,
       brand: brand.page,
       session,
@@ -316,7 +317,12 @@ function describeRoute(verdict: RouteMatch): { kind: RequestKind; pattern?: stri
   if (verdict.status === "not-found") return { kind: "not_found" };
   const pattern = verdict.status === "found" ? `/${verdict.pattern}` : undefined;
   const isApi = pattern?.startsWith("/api/");
-  const kinds = { bearer: isApi ? "api" : "page", basic: "app", gateway: "gateway", client: "oauth" } as const;
+  const kinds = {
+    bearer: isApi ? "api" : "page",
+    basic: "app",
+    gateway: "gateway",
+    client: isApi ? "api" : "oauth",
+  } as const;
   return { kind: kinds[verdict.authorization], pattern };
 }
 

@@ -17,7 +17,6 @@ import { NonceContext } from "./ui/inline-script.tsx";
 export { logError, logInfo } from "#shared/log.ts";
 export { createApp } from "./app.ts";
 export { openRuntime } from "./runtime.ts";
-export { startSchedule } from "./schedule/schedule.ts";
 
 /** Loaders await everything they read, so nothing is left to stream. */
 export const streamTimeout = 0;

@@ -4,6 +4,7 @@ import { type CookieJar, createCookieJar } from "./http/cookies.ts";
 import { type ClientAddressOptions, clientAddress, readRequestId, requestOrigin } from "./http/request-facts.ts";
 import { type PlaceHeaders, visitorPlace } from "./http/visitor-place.ts";
 import type { WebMetrics } from "./monitoring/web-metrics.ts";
+import type { Schedule } from "./schedule/schedule.ts";
 import type { RequestSession } from "./session/request-session.ts";
 import type { PageBrand } from "./ui/brand.ts";
 
@@ -29,6 +30,8 @@ export interface RequestContext extends RequestFacts {
   env: Env;
   session: RequestSession;
   brand: PageBrand;
+  /** The scheduled tasks of this process. */
+  schedule: Schedule;
   /** Counts how an attempt ended, if metrics are on. */
   countAttempt?: WebMetrics["attempt"];
   /** Returns whether a path leads to a page that people can land on. */

@@ -216,6 +216,7 @@ export default [
   route("api/v1/workspaces/:workspaceId/ai/agents/:connectionId/keys", "routes/api/ai-agent-key.ts"),
   route("api/v1/workspaces/:workspaceId/ai/playground/:endpoint", "routes/api/ai-playground.ts"),
   route("api/ai/generate", "routes/api/ai-generate.ts"),
+  route("api/v1/schedule", "routes/api/schedule.ts"),
   route("api/v1/users/me/additions", "routes/api/direct-additions.ts"),
   route("api/v1/users/me/identities", "routes/api/identities.ts"),
   route("api/v1/users/me/identities/:identityId", "routes/api/identity.ts"),

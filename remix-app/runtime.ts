@@ -8,11 +8,8 @@ import { createDeploymentMetrics, type DeploymentMetrics } from "./monitoring/de
 import { createGathering, type GatherMetrics } from "./monitoring/gather-metrics.ts";
 import { createWebMetrics, type WebMetrics } from "./monitoring/web-metrics.ts";
 import { findPasskeyFaults } from "./passkeys/boot-check.ts";
-import { rotateSigningKeys } from "./schedule/rotate-signing-keys.ts";
-import type { ScheduledTask } from "./schedule/schedule.ts";
-import { sendDueMails } from "./schedule/send-due-mails.ts";
-import { sendLogoutNotices } from "./schedule/send-logout-notices.ts";
-import { createUpkeepTasks, warnOfBudgets, warnOfCredits } from "./schedule/upkeep.ts";
+import type { Schedule } from "./schedule/schedule.ts";
+import { createServerSchedule } from "./schedule/server-schedule.ts";
 import { openSessionServices } from "./session/edge-proxy.ts";
 import { openRequestSession, type RequestSession } from "./session/request-session.ts";
 import type { WorkspaceQuery } from "./session/session-state.ts";
@@ -29,10 +26,9 @@ export interface RequestCredentials {
 export interface Runtime {
   settings: Env;
   openSession(credentials: RequestCredentials): Promise<RequestSession>;
-  /** Scheduled maintenance while the process runs. */
-  tasks: readonly ScheduledTask[];
   /** Returns faults of the environment for the log. They don't stop the server. */
   findFaults(): Promise<readonly string[]>;
+  schedule: Schedule;
   /** Absent if metrics are off. */
   metrics?: { access: MetricsAccess; process: WebMetrics; gather: GatherMetrics; deployment: DeploymentMetrics };
   /** Absent without a collector of spans. */
@@ -48,15 +44,12 @@ export function openRuntime(source: Record<string, string | undefined>): Runtime
   setLogFormat(env.LOG_FORMAT);
   const services = openSessionServices(env);
   const collector = readTraceSettings(env, "gatehouse-web");
+  const metrics = areMetricsOn(env) ? openMetrics(env) : undefined;
   return {
-    metrics: areMetricsOn(env) ? openMetrics(env) : undefined,
+    metrics,
+    schedule: createServerSchedule(env, metrics?.process.task),
     traces: collector && createRequestTraces(collector, () => logWarning("spans could not be sent to the collector")),
     settings: env,
-    tasks: [
-      ...createUpkeepTasks(env),
-      ...(env.APP_SESSION_SECRET ? [rotateSigningKeys(env), sendLogoutNotices(env)] : []),
-      ...(env.SMTP_URL ? [sendDueMails(env), warnOfBudgets(env), warnOfCredits(env)] : []),
-    ],
     findFaults: async () => (await findPasskeyFaults(env)) ?? [],
     openSession: async (credentials) => openRequestSession({ env, services: await services, ...credentials }),
   };

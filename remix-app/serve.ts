@@ -94,7 +94,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
 /** Runs what one process does for all: the scheduled tasks, and the check of the environment. */
 function runSchedule(): void {
   if (draining) return;
-  stopSchedule = entryOf(build).startSchedule({ tasks: runtime.tasks, count: runtime.metrics?.process.task });
+  if (env.SCHEDULE_LOOP) stopSchedule = runtime.schedule.start();
   void runtime.findFaults().then((faults) => {
     for (const fault of faults) entryOf(build).logError(fault);
   });

@@ -7,6 +7,7 @@ import { usage } from "../packages/cli/src/arguments.ts";
 const commands: Record<string, () => Promise<unknown>> = {
   admin: () => import("./operator/admin.ts"),
   app: () => import("./operator/app.ts"),
+  compose: () => import("../deploy/compose/main.ts"),
   doctor: () => import("./operator/doctor.ts"),
   "email-templates": () => import("./operator/email-templates.ts"),
   "import-costs": () => import("./operator/import-costs.ts"),
@@ -18,6 +19,7 @@ const checkoutUsage = `For operators, in the project that the environment or .en
 
 admin            Grants and revokes access to the admin console.
 app              Registers and manages apps.
+compose          Writes the settings of Gatehouse on one machine.
 doctor           Checks a deployment.
 email-templates  Writes the identity backend's emails with your brand.
 import-costs     Imports a provider's costs.

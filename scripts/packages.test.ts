@@ -24,8 +24,12 @@ function resolve(from: string, name: string): string {
 
 const manifestOf = (name: string) =>
   JSON.parse(readFileSync(`packages/${name}/package.json`, "utf8")) as {
-    exports: Record<string, string>;
+    name: string;
+    version: string;
+    private?: boolean;
+    exports: Record<string, string | { types: string; default: string }>;
     dependencies?: Record<string, string>;
+    publishConfig?: { access: string };
   };
 const isIn = (name: string) => (file: string) => file.startsWith(`packages/${name}/`);
 const show = (found: readonly Import[]) => found.map(({ from, to }) => `${from} imports ${to}`);
@@ -89,5 +93,79 @@ describe("the packages next to the product", () => {
     ],
   ])("the check of the packages detects %s", ([, wrong, find]) => {
     expect(find([wrong])).toEqual([wrong]);
+  });
+});
+
+describe("what is published", () => {
+  const scope = manifestOf("cli").name.split("/")[0];
+  const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+
+  test.each(["cli", "satellite"])("packages/%s is public, in the project's scope and with its version", (name) => {
+    const manifest = manifestOf(name);
+    expect(manifest).toMatchObject({ name: `${scope}/${name}`, version, publishConfig: { access: "public" } });
+    expect(manifest.private).toBeUndefined();
+  });
+
+  test("packages/local-stack is not published", () => {
+    expect(manifestOf("local-stack")).toMatchObject({ name: `${scope}/local-stack`, private: true });
+  });
+
+  test("each entry of packages/satellite has its types", () => {
+    for (const entry of Object.values(manifestOf("satellite").exports)) {
+      const { types, default: code } = entry as { types: string; default: string };
+      expect(types).toBe(code.replace(/\.js$/, ".d.ts"));
+      expect(files).toContain(code.replace(/^\.\/dist\/(.*)\.js$/, "packages/satellite/src/$1.ts"));
+    }
+  });
+});
+
+/** Licenses whose terms don't extend to the product that uses the package. */
+const permissiveLicenses = [
+  "0BSD",
+  "Apache-2.0",
+  "BSD-2-Clause",
+  "BSD-3-Clause",
+  "BlueOak-1.0.0",
+  "ISC",
+  "MIT",
+  "MIT-0",
+  "Unlicense",
+];
+
+type LockedPackage = { license?: string; dev?: boolean; devOptional?: boolean; link?: boolean };
+
+/** Returns the production dependencies whose license is missing or not known to be permissive, by SPDX expression. */
+function findOtherLicenses(packages: Record<string, LockedPackage>): string[] {
+  return Object.entries(packages).flatMap(([place, { license, dev, devOptional, link }]) => {
+    if (!place.includes("node_modules/") || dev || devOptional || link) return [];
+    const isPermissive = (expression: string): boolean => {
+      const text = expression.trim().replace(/^\((.*)\)$/, "$1");
+      if (text.includes(" OR ")) return text.split(" OR ").some(isPermissive);
+      if (text.includes(" AND ")) return text.split(" AND ").every(isPermissive);
+      return permissiveLicenses.includes(text);
+    };
+    return license !== undefined && isPermissive(license) ? [] : [`${place}: ${license ?? "no license"}`];
+  });
+}
+
+describe("licenses of production dependencies", () => {
+  const lock = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Record<string, LockedPackage> };
+
+  test("every production dependency has a permissive license", () => {
+    expect(findOtherLicenses(lock.packages)).toEqual([]);
+  });
+
+  test.for<[string, LockedPackage, string[]]>([
+    ["a copyleft license", { license: "AGPL-3.0-only" }, ["node_modules/x: AGPL-3.0-only"]],
+    ["a license that is not named", {}, ["node_modules/x: no license"]],
+    [
+      "a combination with a copyleft license",
+      { license: "(MIT AND LGPL-3.0)" },
+      ["node_modules/x: (MIT AND LGPL-3.0)"],
+    ],
+    ["a choice that includes a permissive license", { license: "(GPL-2.0 OR MIT)" }, []],
+    ["a copyleft license of a development tool", { license: "GPL-3.0", dev: true }, []],
+  ])("the check of licenses judges %s", ([, found, expected]) => {
+    expect(findOtherLicenses({ "node_modules/x": found })).toEqual(expected);
   });
 });

@@ -23,6 +23,14 @@ describe("the environment", () => {
     expect(parseEnv({ ...whole, WEB_PROCESSES: "64" }).WEB_PROCESSES).toBe(64);
   });
 
+  test("SCHEDULE_LOOP=off requires SCHEDULE_SECRET, so that something runs the scheduled tasks", () => {
+    expect(parseEnv(whole).SCHEDULE_LOOP).toBe(true);
+    expect(() => parseEnv({ ...whole, SCHEDULE_LOOP: "off" })).toThrow(/^SCHEDULE_SECRET is missing/);
+    const SCHEDULE_SECRET = "s".repeat(32);
+    expect(parseEnv({ ...whole, SCHEDULE_LOOP: "off", SCHEDULE_SECRET })).toMatchObject({ SCHEDULE_LOOP: false });
+    expect(() => parseEnv({ ...whole, SCHEDULE_SECRET: "s".repeat(31) })).toThrow(/^SCHEDULE_SECRET is not valid/);
+  });
+
   test("requires a secret for recovery emails in production only", () => {
     const { AUTH_RECOVERY_HASH_SECRET: _, ...without } = whole;
     expect(() => parseEnv(without)).toThrow(/^AUTH_RECOVERY_HASH_SECRET is missing/);

@@ -63,6 +63,11 @@ const envSchema = z
       .enum(["on", "off"])
       .default("off")
       .transform((value) => value === "on"),
+    SCHEDULE_SECRET: strongSecret.optional(),
+    SCHEDULE_LOOP: z
+      .enum(["on", "off"])
+      .default("on")
+      .transform((value) => value === "on"),
     OAUTH_CLIENT_REGISTRATION: z
       .enum(["on", "off"])
       .default("off")
@@ -110,6 +115,10 @@ const envSchema = z
     path: ["TRUSTED_PROXY_HOPS"],
     error: "must be at least 1 where VISITOR_CITY_HEADER or VISITOR_COUNTRY_HEADER is set",
   })
+  .refine((env) => env.SCHEDULE_LOOP || env.SCHEDULE_SECRET !== undefined, {
+    path: ["SCHEDULE_SECRET"],
+    error: "must be set where SCHEDULE_LOOP is off",
+  })
   .refine((env) => env.NODE_ENV !== "production" || env.AUTH_RECOVERY_HASH_SECRET !== undefined, {
     path: ["AUTH_RECOVERY_HASH_SECRET"],
     error: "must be set in production",
@@ -128,6 +137,7 @@ const secrets = [
   "APP_SESSION_SECRET",
   "AUTH_RECOVERY_HASH_SECRET",
   "METRICS_TOKEN",
+  "SCHEDULE_SECRET",
   "WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS",
   "APP_SESSION_PREVIOUS_SECRETS",
 ] as const;

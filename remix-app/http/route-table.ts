@@ -27,8 +27,9 @@ export type RouteMatch =
 
 /**
  * How a route's callers authenticate. `bearer`: with a session of the platform, by token or cookie. `basic`: an app's
- * server, with Basic credentials. `gateway`: with a credential that the AI gateway checks. `client`: an OAuth client or
- * the holder of its token, from any origin. The route itself authenticates this caller. Only `bearer` opens a session.
+ * server, with Basic credentials. `gateway`: with a credential that the AI gateway checks. `client`: an OAuth client,
+ * the holder of its token or a scheduler, from any origin. The route itself authenticates this caller. Only `bearer`
+ * opens a session.
  */
 export type RouteAuthentication = "bearer" | "basic" | "gateway" | "client";
 

@@ -1,5 +1,5 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { startSchedule } from "./schedule.ts";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { createSchedule, type ScheduledTask } from "./schedule.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -8,15 +8,21 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
+/** Returns the lines that are logged from now on. */
+function readLog(): string[] {
   const lines: string[] = [];
   vi.spyOn(console, "log").mockImplementation((line) => void lines.push(line));
+  return lines;
+}
+
+function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
+  const lines = readLog();
   const runs: boolean[] = [];
-  const stop = startSchedule({
+  const schedule = createSchedule({
     tasks: [{ name: "upkeep", intervalMs: 1_000, run }],
     count: ({ hasFailed }) => runs.push(hasFailed),
   });
-  return { lines, runs, stop };
+  return { lines, runs, runOnce: schedule.runOnce, stop: schedule.start() };
 }
 
 test("a scheduled task runs at its interval, and never twice concurrently", async () => {
@@ -70,4 +76,49 @@ test("stopping the schedule aborts the running task without logging, and nothing
   await vi.advanceTimersByTimeAsync(10_000);
   expect(run).toHaveBeenCalledTimes(1);
   expect(lines).toEqual([]);
+});
+
+describe("runOnce", () => {
+  test("concurrent calls share a task's run with each other and with the loop", async () => {
+    let finish = () => {};
+    const run = vi.fn(() => new Promise<void>((resolve) => (finish = resolve)));
+    const { runOnce, stop } = scheduleOf(run);
+    await vi.advanceTimersByTimeAsync(1_000);
+    const answers = Promise.all([runOnce(AbortSignal.timeout(5_000)), runOnce(AbortSignal.timeout(5_000))]);
+    await vi.advanceTimersByTimeAsync(1_000);
+    finish();
+    expect(await answers).toEqual(Array(2).fill({ completed: ["upkeep"], failed: [] }));
+    expect(run).toHaveBeenCalledTimes(1);
+    await stop();
+  });
+
+  test("names the tasks that failed, also by its time limit, and logs them", async () => {
+    vi.useRealTimers();
+    const lines = readLog();
+    const waits = (signal: AbortSignal) =>
+      new Promise<void>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    const tasks: ScheduledTask[] = [
+      { name: "works", intervalMs: 1_000, run: async () => {} },
+      { name: "breaks", intervalMs: 1_000, run: () => Promise.reject(new Error("no database")) },
+      { name: "waits", intervalMs: 1_000, run: waits },
+    ];
+    const { runOnce } = createSchedule({ tasks });
+    expect(await runOnce(AbortSignal.timeout(1))).toEqual({ completed: ["works"], failed: ["breaks", "waits"] });
+    expect(lines).toEqual([
+      "schedule task=breaks fails: Error: no database",
+      expect.stringMatching(/^schedule task=waits fails: TimeoutError/),
+    ]);
+  });
+
+  test("waits for the work that a run leaves in the background", async () => {
+    let isDelivered = false;
+    const delivery = Promise.withResolvers<void>();
+    const tasks = [{ name: "send", intervalMs: 1_000, run: async () => {}, settle: () => delivery.promise }];
+    const answer = createSchedule({ tasks }).runOnce(AbortSignal.timeout(5_000));
+    void answer.then(() => expect(isDelivered).toBe(true));
+    await vi.advanceTimersByTimeAsync(10);
+    isDelivered = true;
+    delivery.resolve();
+    expect(await answer).toEqual({ completed: ["send"], failed: [] });
+  });
 });

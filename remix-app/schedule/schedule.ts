@@ -6,47 +6,95 @@ export interface ScheduledTask {
   intervalMs: number;
   /** @throws on failure; the task is retried at the next interval */
   run: (signal: AbortSignal) => Promise<void>;
+  /** Resolves once the work that runs have left in the background has ended. */
+  settle?: () => Promise<unknown>;
 }
+
+/** Receives the result of each run of a task. */
+export type CountTask = (run: { task: string; hasFailed: boolean }) => void;
 
 export interface ScheduleOptions {
   tasks: readonly ScheduledTask[];
-  /** Receives the result of each run of a task. */
-  count?: (run: { task: string; hasFailed: boolean }) => void;
+  count?: CountTask;
+}
+
+/** A server's tasks. Calls during a task's run share that run, so a task never runs twice concurrently in a process. */
+export interface Schedule {
+  /**
+   * Runs each task at its interval.
+   * @returns a function that stops the schedule, aborts running tasks, and resolves when they have ended
+   */
+  start: () => () => Promise<void>;
+  /** Runs each task once, with its work in the background. @returns the names of the tasks, by outcome */
+  runOnce: (signal: AbortSignal) => Promise<{ completed: string[]; failed: string[] }>;
 }
 
 /**
- * Runs each task at its interval, never twice concurrently. Logs a failure when it begins and when it ends, so that an
- * hour's outage logs two lines.
- * @returns a function that stops the schedule, aborts running tasks, and resolves when they have ended
+ * Creates a schedule. It logs a task's failure when it begins and when it ends, so that an hour's outage logs two lines.
  */
-export function startSchedule({ tasks, count = () => {} }: ScheduleOptions): () => Promise<void> {
-  const abortController = new AbortController();
-  const running = new Map<ScheduledTask, Promise<void>>();
-  const timers = tasks.map((task) => {
-    let isFailing = false;
-    async function run(): Promise<void> {
-      try {
-        await task.run(abortController.signal);
-        if (isFailing) logTask("info", task.name, "works again");
-        isFailing = false;
-        count({ task: task.name, hasFailed: false });
-      } catch (error) {
-        if (abortController.signal.aborted) return;
-        if (!isFailing) logTask("error", task.name, `fails: ${String(error)}`);
-        isFailing = true;
-        count({ task: task.name, hasFailed: true });
-      } finally {
-        running.delete(task);
-      }
+export function createSchedule({ tasks, count = () => {} }: ScheduleOptions): Schedule {
+  const runners = tasks.map((task) => ({ ...task, ...createRunner(task, count) }));
+  return {
+    start() {
+      const abortController = new AbortController();
+      const timers = runners.map(({ run, intervalMs }) =>
+        setInterval(() => void run(abortController.signal), intervalMs).unref(),
+      );
+      return async () => {
+        abortController.abort();
+        for (const timer of timers) clearInterval(timer);
+        await Promise.all(runners.map(({ idle }) => idle()));
+      };
+    },
+    async runOnce(signal) {
+      const outcomes = await Promise.all(
+        runners.map(async ({ name, run, settle }) => {
+          const succeeded = await run(signal);
+          await settle?.();
+          return { name, succeeded };
+        }),
+      );
+      const namesOf = (wanted: boolean) =>
+        outcomes.filter(({ succeeded }) => succeeded === wanted).map(({ name }) => name);
+      return { completed: namesOf(true), failed: namesOf(false) };
+    },
+  };
+}
+
+interface Runner {
+  /** Runs the task, or joins its current run. The result says whether the run succeeded. */
+  run: (signal: AbortSignal) => Promise<boolean>;
+  /** Resolves when the task is not running. */
+  idle: () => Promise<unknown>;
+}
+
+function createRunner({ name, run }: ScheduledTask, count: CountTask): Runner {
+  let isFailing = false;
+  let current: Promise<boolean> | undefined;
+
+  async function attempt(signal: AbortSignal): Promise<boolean> {
+    try {
+      await run(signal);
+      if (isFailing) logTask("info", name, "works again");
+      isFailing = false;
+    } catch (error) {
+      const isStopped = signal.aborted && signal.reason.name !== "TimeoutError";
+      if (isStopped) return false;
+      if (!isFailing) logTask("error", name, `fails: ${String(error)}`);
+      isFailing = true;
     }
-    return setInterval(() => {
-      if (!running.has(task)) running.set(task, run());
-    }, task.intervalMs).unref();
-  });
-  return async () => {
-    abortController.abort();
-    for (const timer of timers) clearInterval(timer);
-    await Promise.all(running.values());
+    count({ task: name, hasFailed: isFailing });
+    return !isFailing;
+  }
+
+  return {
+    run(signal) {
+      current ??= attempt(signal).finally(() => {
+        current = undefined;
+      });
+      return current;
+    },
+    idle: async () => current,
   };
 }
 

@@ -60,6 +60,7 @@ export function sendLogoutNotices(env: Env): ScheduledTask {
         if (deliveries.size === maxDeliveries) await Promise.race(deliveries);
       }
     },
+    settle: () => Promise.all(deliveries),
   };
 }
 

@@ -29,12 +29,16 @@ export function linkFaults(file: string, markdown: string, read: (file: string) 
   );
 }
 
-/** Finds backticked paths that do not exist in the repository. `<…>` matches anything, as `*` does. */
+/**
+ * Finds backticked paths that do not exist in the repository. `<…>` matches anything, as `*` does. Only readers have
+ * files of settings (`.env`).
+ */
 export function pathFaults(file: string, markdown: string, { topLevel }: Surroundings): Fault[] {
   return eachLine(withoutBlocks(markdown)).flatMap(({ text, line }) =>
     [...text.matchAll(/`([^`]+)`/g)]
       .map(([, code = ""]) => code.replace(/<[^>]*>/g, "*"))
       .filter((code) => /^[\w.@*-]+(?:\/[\w.@$*-]*)+$/.test(code) && topLevel.includes(code.split("/")[0] ?? ""))
+      .filter((code) => !code.endsWith(".env"))
       .filter((code) => (code.includes("*") ? globSync(code).length === 0 : !existsSync(code)))
       .map((code) => ({ file, line, message: `names ${code}, which is not there` })),
   );
@@ -45,8 +49,8 @@ export type Code = { files: string[]; words: ReadonlySet<string> };
 
 /** Names in the documents that belong to other programs, or to files that only readers have. */
 export const foreignNames: ReadonlySet<string> = new Set([
-  ...["getX", "requireX", "bench-results/", "docker/", "volumes/functions/", "main/index.ts"],
-  ...["importMapPath", "workerTimeoutMs", "terminationGracePeriodSeconds"],
+  ...["getX", "requireX", "bench-results/", "build/images/", "docker/", "main/index.ts"],
+  ...["workerTimeoutMs", "terminationGracePeriodSeconds"],
   ...["anthropicApiUrl", "AnthropicProvider", "OpenAIChatClient", "OpenAIChatCompletionClient", "OpenAILike"],
   ...[
     "OpenAIProvider",

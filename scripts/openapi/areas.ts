@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { deviceOperations } from "../../remix-app/openid/device/device-operations.ts";
 import { appOperations } from "../../remix-app/satellites/operations.ts";
+import { scheduleOperations } from "../../remix-app/schedule/run-schedule.ts";
 import { accountOperations } from "../../remix-app/session/account-operations.ts";
 import { challengeOperations } from "../../remix-app/session/challenge-operations.ts";
 import { identityOperations } from "../../remix-app/session/operations.ts";
@@ -29,6 +30,7 @@ const platformOperations: readonly Operation[] = [
   ...appOperations,
   ...workspaceOperations,
   ...studioOperations,
+  ...scheduleOperations,
 ];
 const onSatellites = new Set(["verifyAppToken"]);
 
@@ -76,6 +78,7 @@ export const platformArea: Area = {
       description:
         "An access token of the identity backend, as in bearer, for endpoints that also accept a workspace key.",
     },
+    scheduler: { type: "http", scheme: "bearer", description: "The deployment's SCHEDULE_SECRET." },
   },
   operations: [
     ...platformOperations.map((operation) => ({

@@ -6,6 +6,7 @@ import { visitProvider } from "../../remix-app/testing/provider-visit.ts";
 import { join } from "../../supabase/tests/database.ts";
 import { type AppTenant, createAppTenant } from "../../supabase/tests/gateway/app-tenant.ts";
 import { createGatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
+import { scheduleSecret } from "../start/secrets.ts";
 import { type Person as Bearer, createApp, handOver, mint, service, signInAgain, type TestApp } from "../test/apps.ts";
 import {
   askFromDevice,
@@ -185,6 +186,8 @@ describe("Live responses match the OpenAPI documents", () => {
     await server("POST", "/api/v1/auth/app-sessions/refresh", session);
     await server("POST", "/api/v1/auth/app-sessions/refresh", { token: "none" });
     await server("POST", "/api/v1/auth/app-sessions/revoke", session);
+    await anonymous("POST", "/api/v1/schedule");
+    await bearerOf(scheduleSecret(stack.supabase.secretKey))("POST", "/api/v1/schedule");
     await mint(bearer, app);
     await call("DELETE", "/api/v1/auth/cross-app-tokens");
     const exchange = "/api/v1/auth/app-token/exchange";

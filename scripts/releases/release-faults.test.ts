@@ -84,11 +84,15 @@ test("every comment about an earlier release names the release at which its code
 test("a version is set in every package, the lock file, the guides and the changelog, once", async () => {
   const root = await mkdtemp(path.join(tmpdir(), "gatehouse-version-"));
   try {
-    const copied = ["package.json", "package-lock.json", "packages/cli/package.json", "docs/satellites.md"];
+    const copied = [
+      ...["package.json", "package-lock.json", "packages/cli/package.json", "images/gateway/package.json"],
+      ...["docs/satellites.md", "deploy/compose/compose.yaml"],
+    ];
     for (const file of [...copied, "README.md", "CHANGELOG.md"]) await cp(file, path.join(root, file));
     const read = (file: string) => readFile(path.join(root, file), "utf8");
     expect(await setVersion(root, "9.8.7", { date: "2027-01-02" })).toEqual([
-      ...["package.json", "packages/cli/package.json", "package-lock.json", "README.md", "docs/satellites.md"],
+      ...["images/gateway/package.json", "package.json", "packages/cli/package.json", "package-lock.json", "README.md"],
+      ...["deploy/compose/compose.yaml", "docs/satellites.md"],
       "CHANGELOG.md",
     ]);
     const lock = JSON.parse(await read("package-lock.json"));
@@ -96,7 +100,9 @@ test("a version is set in every package, the lock file, the guides and the chang
       Array(3).fill("9.8.7"),
     );
     expect(JSON.parse(await read("packages/cli/package.json")).version).toBe("9.8.7");
+    expect(JSON.parse(await read("images/gateway/package.json")).version).toBe("9.8.7");
     expect(await read("docs/satellites.md")).toContain("gatehouse-satellite-9.8.7.tgz");
+    expect(await read("deploy/compose/compose.yaml")).toMatch(/gatehouse-gateway:9\.8\.7.*gatehouse-web:9\.8\.7/s);
     expect(await read("README.md")).toContain("Status: version 9.8.7 ");
     expect(await read("CHANGELOG.md")).toContain("\n## [Unreleased]\n\n## [9.8.7] - 2027-01-02\n");
     expect(await setVersion(root, "9.8.7", { date: "2027-01-03" })).toEqual([]);

@@ -7,7 +7,7 @@ import { createServer, type Server } from "node:http";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { freePort, host } from "@gatehouse/local-stack/ports";
-import { denoArguments, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
 import { forward } from "@gatehouse/local-stack/services/gateway/forward";
 import { type SoakStack, startSoakStack } from "../soak/stack.ts";
 import { ensureBuild } from "../start/build.ts";
@@ -146,8 +146,7 @@ async function readLaunch(pid: number): Promise<Launch> {
 function launchOfThisCheckout(name: Name, { env }: Launch): Launch {
   const cwd = path.resolve(".");
   if (name === "functions") {
-    const { command, args } = denoCommand(cwd);
-    return { command, args: [...args, ...denoArguments(cwd)], cwd, env };
+    return { ...functionsCommand(cwd), cwd, env };
   }
   const file = name === "web" ? "remix-app/server.ts" : "satellites/notes/server.ts";
   return { command: process.execPath, args: [path.join(cwd, file)], cwd, env };

@@ -3,9 +3,9 @@ import path from "node:path";
 import { listFiles } from "../hash-files.ts";
 
 const unreleased = "\n## [Unreleased]\n";
-const packages = ["package.json", "packages/*/package.json"];
-/** What names the version in text: the README's status, and the packed packages in the guides. */
-const texts = ["README.md", "docs/*.md", "scripts/docs/not-run.ts"];
+const packages = ["package.json", "packages/*/package.json", "images/*/package.json"];
+/** What names the version in text: the README's status, and the packages and images in the guides and compose.yaml. */
+const texts = ["README.md", "docs/*.md", "scripts/docs/not-run.ts", "deploy/compose/compose.yaml"];
 
 /**
  * Writes a version wherever the checkout states it, and moves the changelog's unreleased entries under it. A repeated
@@ -28,6 +28,7 @@ export async function setVersion(root: string, version: string, { date }: { date
     await edit(file, (text) =>
       text
         .replaceAll(/(gatehouse-(?:cli|satellite))-\d+\.\d+\.\d+\.tgz/g, `$1-${version}.tgz`)
+        .replaceAll(/(gatehouse-(?:web|gateway)):\d+\.\d+\.\d+/g, `$1:${version}`)
         .replace(/^(Status: version )\d+\.\d+\.\d+/m, `$1${version}`),
     );
   }

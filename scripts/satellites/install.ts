@@ -6,15 +6,26 @@ import type { SatelliteApp } from "./apps.ts";
 const root = path.resolve(import.meta.dirname, "../..");
 const installTimeoutMs = 10 * 60_000;
 
-/** Builds and packs the package. @returns the tarball's path */
-export function packPackage(): string {
+/** Builds and packs a package after a rehearsal of its publication. @returns the tarball's path */
+export function packPackage(name: "cli" | "satellite"): string {
   const destination = path.resolve(root, ".local/satellite-apps");
   mkdirSync(destination, { recursive: true });
-  const packed = run("npm", ["pack", "--json", "--pack-destination", destination], {
-    cwd: path.join(root, "packages/satellite"),
-  });
+  const cwd = path.join(root, "packages", name);
+  run("npm", ["publish", "--dry-run"], { cwd });
+  const packed = run("npm", ["pack", "--json", "--pack-destination", destination], { cwd });
   const filename = /"filename": "([^"]+)"/.exec(packed)?.[1] ?? "";
   return path.join(destination, filename);
+}
+
+/** Installs the packed command in a new folder, and runs it there. @throws Error if it does not show its usage */
+export function checkCommand(tarball: string): void {
+  const cwd = path.join(root, ".local/satellite-apps/command");
+  rmSync(cwd, { recursive: true, force: true });
+  mkdirSync(cwd, { recursive: true });
+  run("npm", ["init", "-y"], { cwd });
+  run("npm", ["install", "--ignore-scripts", "--no-audit", "--no-fund", tarball], { cwd });
+  const usage = run(path.join(cwd, "node_modules/.bin/gatehouse"), ["--help"], { cwd });
+  if (!usage.includes("gatehouse login")) throw new Error(`The installed command shows no usage: ${usage}`);
 }
 
 /**

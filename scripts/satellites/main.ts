@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { startStack } from "../test/start-stack.ts";
 import { satelliteApps } from "./apps.ts";
-import { installApp, packPackage } from "./install.ts";
+import { checkCommand, installApp, packPackage } from "./install.ts";
 
 const usage = `npm test -- satellites [app …]
 
-Packs @gatehouse/satellite, installs it in a fresh app of each framework below .local/satellite-apps/, with a fresh app
+Packs @gatehouse/cli and runs it where it is installed. Packs @gatehouse/satellite, installs it in a fresh app of each framework below .local/satellite-apps/, with a fresh app
 that signs in by OpenID Connect next to them, and signs in and out of each in a browser, against the stack that GATEHOUSE_STACK names or one of its own.
 
 Apps: ${satelliteApps.map(({ name }) => name).join(", ")}`;
@@ -19,7 +19,8 @@ if (unknown.length > 0) {
 }
 const chosen = satelliteApps.filter(({ name }) => names.length === 0 || names.includes(name));
 
-const tarball = packPackage();
+checkCommand(packPackage("cli"));
+const tarball = packPackage("satellite");
 for (const app of chosen) {
   console.log(`installing ${app.name} …`);
   installApp(app, { tarball });

@@ -133,6 +133,11 @@ export function recoveryHashSecret(secretKey: string): string {
   return createHmac("sha256", secretKey).update("secret of recovery").digest("base64url");
 }
 
+/** Derives, from the project's secret key, the secret with which a scheduler calls this machine's web server. */
+export function scheduleSecret(secretKey: string): string {
+  return createHmac("sha256", secretKey).update("secret of the schedule").digest("base64url");
+}
+
 /** Derives the secret with which a satellite of the stack authenticates to the platform. */
 export function demoAppSecret({ jwtSecret }: Secrets, name: string): string {
   return createHmac("sha256", jwtSecret).update(`secret of the app ${name}`).digest("base64url");

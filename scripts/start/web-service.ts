@@ -7,7 +7,7 @@ import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
 import type { EmailBrand } from "../operator/email-templates/backend-emails.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { type Environment, examplePrefix } from "./environment.ts";
-import { appSessionSecret, recoveryHashSecret } from "./secrets.ts";
+import { appSessionSecret, recoveryHashSecret, scheduleSecret } from "./secrets.ts";
 import type { ServiceContext } from "./services.ts";
 
 /** Describes the web server's process, for the project that `env` names. */
@@ -79,5 +79,6 @@ export function webEnvironment(context: ServiceContext): Record<string, string> 
     WEB_MULTI_ACCOUNT_SESSION_SECRET: given && !given.startsWith(examplePrefix) ? given : secrets.accountsSecret,
     APP_SESSION_SECRET: environment.all.APP_SESSION_SECRET ?? appSessionSecret(secrets),
     AUTH_RECOVERY_HASH_SECRET: environment.all.AUTH_RECOVERY_HASH_SECRET ?? recoveryHashSecret(secrets.secretKey),
+    SCHEDULE_SECRET: environment.all.SCHEDULE_SECRET ?? scheduleSecret(secrets.secretKey),
   };
 }

@@ -112,6 +112,19 @@ export const parts: readonly Part[] = [
     command: "gallery",
   },
   {
+    name: "one machine",
+    files: [
+      "deploy/compose/{Caddyfile,*.{ts,yaml,sql}}",
+      "packages/local-stack/services/postgres/bootstrap.sql",
+      "remix-app/{serve,server,runtime}.ts",
+      "scripts/start/identity-environment.ts",
+      "supabase/functions/_server/**/*",
+      "supabase/templates/*",
+      "!supabase/functions/**/*.test.ts",
+    ],
+    tests: ["deploy/compose/*.test.ts"],
+  },
+  {
     name: "documents",
     files: ["{README,CONTRIBUTING}.md", "docs/*.md", "scripts/docs/**/*"],
     tests: ["scripts/docs/**/*.test.ts", "!scripts/docs/documents.test.ts"],

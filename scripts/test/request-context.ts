@@ -3,6 +3,7 @@ import { createBrandFiles } from "../../remix-app/brand-files.ts";
 import { brandOf } from "../../remix-app/config/brand.ts";
 import { parseEnv } from "../../remix-app/config/env.server.ts";
 import { type CookieJar, createCookieJar } from "../../remix-app/http/cookies.ts";
+import { createServerSchedule } from "../../remix-app/schedule/server-schedule.ts";
 import { openSessionServices } from "../../remix-app/session/edge-proxy.ts";
 import { openRequestSession } from "../../remix-app/session/request-session.ts";
 import { newAddress } from "../../remix-app/testing/visitor.ts";
@@ -64,6 +65,7 @@ export async function openContext({
     surface: authorization ? "api" : "page",
     jar,
     session,
+    schedule: createServerSchedule(env),
     isPage: () => true,
     refusal: null,
     allowFormTarget: () => {},

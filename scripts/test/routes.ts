@@ -45,6 +45,7 @@ export const openRoutes: Readonly<Record<string, string>> = {
   "api/v1/auth/app-sessions/refresh": "an app's own credential",
   "api/v1/auth/app-sessions/revoke": "an app's own credential",
   "api/v1/auth/app-token/exchange": "an app's own credential",
+  "api/v1/schedule": "a scheduler's own credential",
   "api/ai/generate": "the gateway's own credentials; no cookie counts",
   "api/v1/workspaces/:workspaceId/ai/agents": "a login's own token; no cookie counts",
   "api/v1/workspaces/:workspaceId/ai/agents/:connectionId": "a login's own token; no cookie counts",

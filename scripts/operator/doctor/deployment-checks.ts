@@ -38,27 +38,42 @@ export function checkPooler({ GATEWAY_DB_URL: address = "" }: Configuration["set
   return [warn("functions", says)];
 }
 
-const jobs = z.object({ installed: z.boolean(), jobs: z.int() });
+const jobs = z.object({ installed: z.boolean(), jobs: z.int(), schedulers: z.int() });
+type Jobs = z.output<typeof jobs>;
+const countJobs = (condition: string) => `
+  case when to_regclass('cron.job') is null then 0
+    else (xpath('/row/n/text()', query_to_xml($$select count(*) as n from cron.job where ${condition}$$, false, true, '')))[1]::text::int
+  end`;
 const cronQuery = `
-  select to_regclass('cron.job') is not null as installed,
-    case when to_regclass('cron.job') is null then 0
-      else (xpath('/row/n/text()', query_to_xml('select count(*) as n from cron.job where active', false, true, '')))[1]::text::int
-    end as jobs`;
+  select to_regclass('cron.job') is not null as installed, ${countJobs("active")} as jobs,
+    ${countJobs("active and command like '%/api/v1/schedule%'")} as schedulers`;
 
 /**
- * Checks that the database runs its own maintenance jobs.
+ * Checks that the database runs its own maintenance jobs, and the web server's tasks if SCHEDULE_LOOP is off.
  * @param dbUrl undefined if the database cannot be queried directly
  */
-export async function checkCron(dbUrl: string | undefined): Promise<Finding[]> {
+export async function checkCron(dbUrl: string | undefined, env: Pick<Env, "SCHEDULE_LOOP">): Promise<Finding[]> {
   if (!dbUrl) return [unseen("pg_cron", "not shown without SUPABASE_DB_URL: look at Dashboard, Integrations, Cron")];
   const config = { connectionString: dbUrl, connectionTimeoutMillis: askLimitMs, query_timeout: askLimitMs };
   const { rows } = await withDatabase(config, (client) => client.query(cronQuery));
-  return [judgeCron(rows[0])];
+  const found = jobs.parse(rows[0]);
+  return [judgeCron(found), ...judgeScheduler(found, env)];
 }
 
-/** @param row the database's response: whether pg_cron is installed, and how many of its jobs are active */
-export function judgeCron(row: unknown): Finding {
-  const { installed, jobs: active } = jobs.parse(row);
+/** Warns if nothing is seen that runs the web server's tasks, such as sending mails. */
+export function judgeScheduler(
+  { schedulers }: Pick<Jobs, "schedulers">,
+  { SCHEDULE_LOOP }: Pick<Env, "SCHEDULE_LOOP">,
+): Finding[] {
+  if (SCHEDULE_LOOP) return [];
+  if (schedulers > 0) return [ok("schedule", "a job of pg_cron calls the web server's schedule")];
+  const says =
+    "SCHEDULE_LOOP is off, and no job of pg_cron calls POST /api/v1/schedule: unless another scheduler does, no mails and logout notices are sent.";
+  return [warn("schedule", says)];
+}
+
+/** Judges whether pg_cron is installed and has active jobs. */
+export function judgeCron({ installed, jobs: active }: Pick<Jobs, "installed" | "jobs">): Finding {
   if (!installed) {
     const says =
       "pg_cron is not enabled: upkeep is done only while a web server runs. Enable it (Dashboard, Integrations, Cron) " +

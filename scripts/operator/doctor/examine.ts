@@ -53,7 +53,7 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
 const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "settings" | "local">) => [
   () => checkClock(env),
   () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
-  ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined)]),
+  ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined, env)]),
   () => checkAuthority(env),
   () => checkUsageSums(env),
   // A local stack generates its own app session secret, so the secret is not among these settings.

@@ -6,7 +6,7 @@ import { type Env, parseEnv } from "../../../remix-app/config/env.server.ts";
 import { listMigrations } from "../../database/migrations.ts";
 import { readAuthConfig } from "./auth-config.ts";
 import { checkBackendSettings, judgeMailInterval } from "./backend-settings-checks.ts";
-import { checkPooler, checkProxyHops, checkSettingNames, judgeCron } from "./deployment-checks.ts";
+import { checkPooler, checkProxyHops, checkSettingNames, judgeCron, judgeScheduler } from "./deployment-checks.ts";
 import type { Finding } from "./finding.ts";
 import { checkKeys, kindOfKey } from "./key-checks.ts";
 import { checkNotifications } from "./notification-checks.ts";
@@ -130,6 +130,12 @@ test.each<Row>([
     /^pg_cron is not enabled: .*Dashboard, Integrations, Cron/,
   ],
   [
+    "a schedule that nothing runs",
+    () => judgeScheduler({ schedulers: 0 }, { SCHEDULE_LOOP: false }),
+    "warn",
+    /^SCHEDULE_LOOP is off, and no job of pg_cron calls POST \/api\/v1\/schedule/,
+  ],
+  [
     "Postgres 15",
     async () => database({ postgres: 150_008, migrations: await migrationsOf() }),
     "fail",
@@ -176,6 +182,8 @@ test("the doctor finds nothing wrong with a correctly configured hosted project"
   });
   expect((await checkProxyHops(envOf({ BASE_URL: url }))).map(({ level }) => level)).toEqual(["ok"]);
   expect(judgeCron({ installed: true, jobs: 10 }).level).toBe("ok");
+  expect(judgeScheduler({ schedulers: 1 }, { SCHEDULE_LOOP: false })).toMatchObject([{ level: "ok" }]);
+  expect(judgeScheduler({ schedulers: 0 }, { SCHEDULE_LOOP: true })).toEqual([]);
   expect(checkSettingNames({ ...complete, AI_PROVIDER_OPENAI_KIND: "openai", MY_OWN_SETTING: "1" })).toEqual([]);
   const address = "postgres://gateway.ref:p@aws-0-eu-central-1.pooler.supabase.com:6543/postgres";
   expect(checkPooler({ GATEWAY_DB_URL: address })).toEqual([]);

@@ -6,7 +6,12 @@ import { type Finding, fail, ok, warn } from "./finding.ts";
 
 type Settings = Record<string, string | undefined>;
 
-const ourSecrets = ["WEB_MULTI_ACCOUNT_SESSION_SECRET", "AUTH_RECOVERY_HASH_SECRET", "APP_SESSION_SECRET"] as const;
+const ourSecrets = [
+  "WEB_MULTI_ACCOUNT_SESSION_SECRET",
+  "AUTH_RECOVERY_HASH_SECRET",
+  "APP_SESSION_SECRET",
+  "SCHEDULE_SECRET",
+] as const;
 const previousSecrets = ["WEB_MULTI_ACCOUNT_PREVIOUS_SECRETS", "APP_SESSION_PREVIOUS_SECRETS"] as const;
 const projectKeys = ["SUPABASE_SECRET_KEY", "SUPABASE_SERVICE_ROLE_KEY", "SUPABASE_SERVICE_KEY"] as const;
 /** A random secret of 32 characters has fewer distinct characters only once in a million cases. */

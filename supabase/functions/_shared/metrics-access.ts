@@ -1,6 +1,6 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { BlockList, isIP } from "node:net";
 import { z } from "zod";
+import { isSameSecret } from "./same-secret.ts";
 
 /** The settings of `GET /metrics`, the same for the web server and the gateway. */
 export const metricsSettings = {
@@ -32,7 +32,7 @@ export function createMetricsAccess({ METRICS_TOKEN: token, METRICS_ADDRESSES: n
   return ({ authorization, address }) => {
     if (token === undefined && !allowed) return "off";
     if (allowed && !isListed(allowed, address)) return "off";
-    return token === undefined || isSame(authorization, `Bearer ${token}`) ? "allowed" : "unauthorized";
+    return token === undefined || isSameSecret(authorization, `Bearer ${token}`) ? "allowed" : "unauthorized";
   };
 }
 
@@ -61,10 +61,4 @@ function blockListOf(networks: readonly string[]): BlockList {
 function isListed(list: BlockList, address: string | undefined): boolean {
   if (address === undefined || isIP(address) === 0) return false;
   return list.check(address, isIP(address) === 4 ? "ipv4" : "ipv6");
-}
-
-/** Compares in constant time, by digests, so that the time tells neither the token nor its length. */
-function isSame(given: string | null, expected: string): boolean {
-  const [one, other] = [given ?? "", expected].map((text) => createHash("sha256").update(text).digest());
-  return one !== undefined && other !== undefined && timingSafeEqual(one, other);
 }

@@ -1,7 +1,15 @@
 import type { z } from "zod";
 
 /** A way to authenticate an operation, called a security scheme in OpenAPI. */
-export type Credential = "session" | "bearer" | "appSession" | "app" | "workspaceKey" | "appToken" | "userToken";
+export type Credential =
+  | "session"
+  | "bearer"
+  | "appSession"
+  | "app"
+  | "workspaceKey"
+  | "appToken"
+  | "userToken"
+  | "scheduler";
 
 /** A successful answer of an operation. */
 export interface OperationAnswer {

@@ -1,6 +1,6 @@
-import { createHash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
 import { withoutPort } from "../../_shared/forwarded-for.ts";
+import { isSameSecret } from "../../_shared/same-secret.ts";
 
 export type AddressOptions = {
   /**
@@ -21,7 +21,7 @@ export function readCallerAddress(headers: Headers, { trustedHops, secretKeys }:
   const statedAddress = headers.get("x-platform-forwarded-for");
   if (statedAddress !== null) {
     const key = headers.get("apikey");
-    return secretKeys.some((secret) => isSame(key, secret)) ? readAddress(statedAddress) : undefined;
+    return secretKeys.some((secret) => isSameSecret(key, secret)) ? readAddress(statedAddress) : undefined;
   }
   const chain = (headers.get("x-forwarded-for") ?? "").split(",").map((entry) => entry.trim());
   if (trustedHops === 0 || trustedHops > chain.length) return undefined;
@@ -39,10 +39,4 @@ function readAddress(text: string): string | undefined {
   if (!mapped) return canonical;
   const [high = 0, low = 0] = mapped.slice(1).map((group) => Number.parseInt(group, 16));
   return [high >> 8, high & 255, low >> 8, low & 255].join(".");
-}
-
-function isSame(given: string | null, secret: string): boolean {
-  if (given === null || !secret) return false;
-  const [one, other] = [given, secret].map((text) => createHash("sha256").update(text).digest());
-  return one !== undefined && other !== undefined && timingSafeEqual(one, other);
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 import { containerfile, readBases } from "./bases.ts";
 import { buildah, hasBuildah, run } from "./buildah.ts";
 import { localBases, makeLocalBases } from "./local-bases.ts";

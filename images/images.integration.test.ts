@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import path from "node:path";
 import { promisify } from "node:util";
-import { freePort } from "@gatehouse/local-stack/ports";
+import { freePort } from "@gatehousehq/local-stack/ports";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openBrowser } from "../remix-app/testing/browser.ts";

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 import { buildah, run } from "./buildah.ts";
 
 /** The base images that are made on this machine, where no registry of images can be reached. */

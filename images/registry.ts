@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 
 const timeoutMs = 30_000;
 /** An image for several platforms first, so that the digest is the same on all of them. */

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { freePort } from "@gatehouse/local-stack/ports";
+import { freePort } from "@gatehousehq/local-stack/ports";
 import { expect, test } from "vitest";
 import { readStack } from "./test/stack.ts";
 

@@ -1,5 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
-import { messageOf } from "@gatehouse/local-stack/errors";
+import { messageOf } from "@gatehousehq/local-stack/errors";
 
 /**
  * Shows a command's usage and ends the process if help was requested. Called first, so that help works without a

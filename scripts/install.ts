@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import { lockDirectory } from "./lock-directory.ts";
 
 const execute = promisify(execFile);

@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { codeOf } from "@gatehouse/local-stack/errors";
-import { isAlive, type ProcessIdentity, startOf } from "@gatehouse/local-stack/runner/processes";
+import { codeOf } from "@gatehousehq/local-stack/errors";
+import { isAlive, type ProcessIdentity, startOf } from "@gatehousehq/local-stack/runner/processes";
 
 /**
  * Waits until the directory has no other lock, and takes it. Ignores a lock whose owner has exited.

@@ -11,7 +11,7 @@ const files = globSync(sources, { exclude: ["**/node_modules/**", "**/dist/**", 
 
 /** Every import of our own code, with relative paths resolved and `#shared/` and `#satellite/` replaced. */
 const imports: Import[] = files.flatMap((from) =>
-  [...readFileSync(from, "utf8").matchAll(/(?:from|import) ?\(?"((?:\.|#|@gatehouse\/)[^"]+)"/g)].map(
+  [...readFileSync(from, "utf8").matchAll(/(?:from|import) ?\(?"((?:\.|#|@gatehousehq\/)[^"]+)"/g)].map(
     ([, name = ""]) => ({ from, to: resolve(from, name) }),
   ),
 );
@@ -37,7 +37,7 @@ const show = (found: readonly Import[]) => found.map(({ from, to }) => `${from} 
 /** Returns the product's imports of a package that is not deployed. */
 function importsByProduct(name: string, all: readonly Import[]): Import[] {
   return all.filter(
-    ({ from, to }) => (isIn(name)(to) || to.startsWith(`@gatehouse/${name}`)) && !isIn(name)(from) && !isTest(from),
+    ({ from, to }) => (isIn(name)(to) || to.startsWith(`@gatehousehq/${name}`)) && !isIn(name)(from) && !isTest(from),
   );
 }
 
@@ -65,7 +65,7 @@ describe("the packages next to the product", () => {
   test("code outside packages/local-stack imports it by its exports, and uses each of them", () => {
     const outside = imports.filter(({ from }) => !isIn("local-stack")(from));
     expect(show(outside.filter(({ to }) => isIn("local-stack")(to)))).toEqual([]);
-    const used = new Set(outside.flatMap(({ to }) => /^@gatehouse\/local-stack\/(.*)$/.exec(to)?.[1] ?? []));
+    const used = new Set(outside.flatMap(({ to }) => /^@gatehousehq\/local-stack\/(.*)$/.exec(to)?.[1] ?? []));
     expect(Object.keys(manifestOf("local-stack").exports).toSorted()).toEqual(
       [...used].map((name) => `./${name}`).toSorted(),
     );
@@ -78,7 +78,7 @@ describe("the packages next to the product", () => {
   test.for<[string, Import, (all: readonly Import[]) => Import[]]>([
     [
       "a function that imports the local stack",
-      { from: "supabase/functions/_gateway/database/database.ts", to: "@gatehouse/local-stack/database" },
+      { from: "supabase/functions/_gateway/database/database.ts", to: "@gatehousehq/local-stack/database" },
       (all) => importsByProduct("local-stack", all),
     ],
     [

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
-import { defaultPorts } from "@gatehouse/local-stack/ports";
-import { supabaseAuthVersion } from "@gatehouse/local-stack/services/identity/supabase-auth-routes";
+import { defaultPorts } from "@gatehousehq/local-stack/ports";
+import { supabaseAuthVersion } from "@gatehousehq/local-stack/services/identity/supabase-auth-routes";
 import { createLocalJWKSet, jwtVerify } from "jose";
 import { beforeAll, describe, expect, test } from "vitest";
 import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";

@@ -2,7 +2,7 @@ import type { LookupOptions } from "node:dns";
 import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
-import { selfSigned } from "@gatehouse/local-stack/contract/support/certificate";
+import { selfSigned } from "@gatehousehq/local-stack/contract/support/certificate";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import {
   allowsLoopback,

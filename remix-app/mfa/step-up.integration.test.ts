@@ -1,4 +1,4 @@
-import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
+import { Authenticator } from "@gatehousehq/local-stack/contract/support/authenticator";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   createPerson,

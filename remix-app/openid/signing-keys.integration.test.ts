@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { createDataApi } from "@gatehouse/local-stack/services/data-api/data-api";
+import { createDataApi } from "@gatehousehq/local-stack/services/data-api/data-api";
 import { getRequestListener } from "@hono/node-server";
 import { createLocalJWKSet, decodeProtectedHeader, type JSONWebKeySet, jwtVerify } from "jose";
 import pg from "pg";

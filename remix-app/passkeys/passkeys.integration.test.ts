@@ -1,4 +1,4 @@
-import { Authenticator, type Quirks } from "@gatehouse/local-stack/contract/support/authenticator";
+import { Authenticator, type Quirks } from "@gatehousehq/local-stack/contract/support/authenticator";
 import { createClient } from "@supabase/supabase-js";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";

@@ -1,4 +1,4 @@
-import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
+import { Authenticator } from "@gatehousehq/local-stack/contract/support/authenticator";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { confirmationLink } from "../../e2e/mailbox.ts";
 import {

@@ -1,6 +1,6 @@
 import { Agent, request } from "node:http";
 import { availableParallelism, cpus } from "node:os";
-import { createTokenVerifier } from "@gatehouse/local-stack/services/gateway/user-tokens";
+import { createTokenVerifier } from "@gatehousehq/local-stack/services/gateway/user-tokens";
 import { hash, verify } from "@node-rs/bcrypt";
 import { createClient } from "@supabase/supabase-js";
 import { readArguments } from "../help.ts";

@@ -1,4 +1,4 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import pg from "pg";
 import { readStackFile } from "../test/stack.ts";
 import { type StartedStack, startStack, superuserUrl } from "../test/start-stack.ts";

@@ -1,8 +1,8 @@
 import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import type pg from "pg";
 import { listSchemas, readCatalogue, readFixedObjects } from "./catalogue.ts";
 import { compareCatalogues, describeDifferences } from "./compare.ts";

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import { findDifferences, generateMigration } from "./generate.ts";
 import { type ScratchCluster, startScratchCluster } from "./scratch-cluster.ts";
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readStack } from "../test/stack.ts";
 import { applyMigrations, applySqlFile } from "./migrations.ts";

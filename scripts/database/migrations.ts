@@ -2,8 +2,8 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { codeOf, messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { codeOf, messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import pg from "pg";
 import {
   excerpt,

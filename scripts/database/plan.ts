@@ -1,4 +1,4 @@
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import pg from "pg";
 import { type Catalogue, readCatalogue } from "./catalogue.ts";
 import { compareCatalogues, type Differences } from "./compare.ts";

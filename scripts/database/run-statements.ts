@@ -1,4 +1,4 @@
-import { messageOf } from "@gatehouse/local-stack/errors";
+import { messageOf } from "@gatehousehq/local-stack/errors";
 import pg from "pg";
 import { placeOf, type Source } from "./schema-files.ts";
 

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 import {
   type CommentStmt,
   type CreateFunctionStmt,

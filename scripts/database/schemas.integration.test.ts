@@ -1,7 +1,7 @@
 import { cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { findUnknownNames } from "./body-names.ts";
 import { findDifferences } from "./generate.ts";

@@ -2,11 +2,11 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { freePort } from "@gatehouse/local-stack/ports";
-import { bootstrapCluster, initialiseCluster, superuser } from "@gatehouse/local-stack/services/postgres/cluster";
-import { placeCluster, reachableDataDir } from "@gatehouse/local-stack/services/postgres/placement";
-import { startTemporaryServer } from "@gatehouse/local-stack/services/postgres/temporary-server";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { freePort } from "@gatehousehq/local-stack/ports";
+import { bootstrapCluster, initialiseCluster, superuser } from "@gatehousehq/local-stack/services/postgres/cluster";
+import { placeCluster, reachableDataDir } from "@gatehousehq/local-stack/services/postgres/placement";
+import { startTemporaryServer } from "@gatehousehq/local-stack/services/postgres/temporary-server";
 import { emptyDatabase, prepareSnapshot } from "./snapshot.ts";
 
 const root = path.resolve(import.meta.dirname, "../..");

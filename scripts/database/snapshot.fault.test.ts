@@ -1,7 +1,7 @@
 import { chmod, mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startScratchCluster } from "./scratch-cluster.ts";
 import { prepareSnapshot } from "./snapshot.ts";

@@ -1,4 +1,4 @@
-import { codeOf, messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { codeOf, messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import type pg from "pg";
 import { findUnknownNames } from "./body-names.ts";
 import { type Catalogue, type Entries, formerPrefix, readCatalogue, withQualifiedNames } from "./catalogue.ts";

@@ -1,4 +1,4 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { beforeAll, describe, expect, test } from "vitest";
 import { installSdks } from "../clients/sdks/packages.ts";
 import { readStack } from "../test/stack.ts";

@@ -1,4 +1,4 @@
-import { createTurnstile } from "@gatehouse/local-stack/services/turnstile/app";
+import { createTurnstile } from "@gatehousehq/local-stack/services/turnstile/app";
 import { createAdaptorServer } from "@hono/node-server";
 import { freePort, startWeb, type WebProcess } from "../../remix-app/testing/web-process.ts";
 import { startIdentityBackend } from "../test/identity-backend.ts";

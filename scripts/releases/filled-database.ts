@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import type { PreviousRelease } from "./previous-release.ts";
 
 export type Size = { runs: number; days: number; accounts: number };

@@ -1,8 +1,8 @@
 import { cp, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { StackError } from "@gatehousehq/local-stack/errors";
 import type { Node } from "libpg-query";
 import { readContents } from "../database/contents/read-contents.ts";
 import { generateMigration, heading, terminated } from "../database/generate.ts";

@@ -1,7 +1,7 @@
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { splitPrivileges } from "../database/contents/differences.ts";
 import { readContents } from "../database/contents/read-contents.ts";
 import { expectedObjects, type ObjectChanges, type Objects } from "../database/contents/releases.ts";

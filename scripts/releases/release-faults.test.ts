@@ -101,7 +101,7 @@ test("a version is set in every package, the lock file, the guides and the chang
     );
     expect(JSON.parse(await read("packages/cli/package.json")).version).toBe("9.8.7");
     expect(JSON.parse(await read("images/gateway/package.json")).version).toBe("9.8.7");
-    expect(await read("docs/satellites.md")).toContain("gatehouse-satellite-9.8.7.tgz");
+    expect(await read("docs/satellites.md")).toContain("gatehousehq-satellite-9.8.7.tgz");
     expect(await read("deploy/compose/compose.yaml")).toMatch(/gatehouse-gateway:9\.8\.7.*gatehouse-web:9\.8\.7/s);
     expect(await read("README.md")).toContain("Status: version 9.8.7 ");
     expect(await read("CHANGELOG.md")).toContain("\n## [Unreleased]\n\n## [9.8.7] - 2027-01-02\n");

@@ -27,7 +27,7 @@ export async function setVersion(root: string, version: string, { date }: { date
   for (const file of listFiles(root, texts)) {
     await edit(file, (text) =>
       text
-        .replaceAll(/(gatehouse-(?:cli|satellite))-\d+\.\d+\.\d+\.tgz/g, `$1-${version}.tgz`)
+        .replaceAll(/(gatehousehq-(?:cli|satellite))-\d+\.\d+\.\d+\.tgz/g, `$1-${version}.tgz`)
         .replaceAll(/(gatehouse-(?:web|gateway)):\d+\.\d+\.\d+/g, `$1:${version}`)
         .replace(/^(Status: version )\d+\.\d+\.\d+/m, `$1${version}`),
     );

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import type pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { applyMigrations } from "../database/migrations.ts";

@@ -17,7 +17,7 @@ test.each(
 });
 
 test("docs/mcp.md shows the MCP server that the tests sign in to", () => {
-  const example = readFileSync("satellites/mcp/app.ts", "utf8").replace("#satellite/", "@gatehouse/satellite/");
+  const example = readFileSync("satellites/mcp/app.ts", "utf8").replace("#satellite/", "@gatehousehq/satellite/");
   expect(readFileSync("docs/mcp.md", "utf8")).toContain(`needs=context\n${example}\`\`\``);
 });
 

@@ -6,7 +6,7 @@ import { checkCommand, installApp, packPackage } from "./install.ts";
 
 const usage = `npm test -- satellites [app …]
 
-Packs @gatehouse/cli and runs it where it is installed. Packs @gatehouse/satellite, installs it in a fresh app of each framework below .local/satellite-apps/, with a fresh app
+Packs @gatehousehq/cli and runs it where it is installed. Packs @gatehousehq/satellite, installs it in a fresh app of each framework below .local/satellite-apps/, with a fresh app
 that signs in by OpenID Connect next to them, and signs in and out of each in a browser, against the stack that GATEHOUSE_STACK names or one of its own.
 
 Apps: ${satelliteApps.map(({ name }) => name).join(", ")}`;

@@ -1,5 +1,5 @@
-import { messageOf } from "@gatehouse/local-stack/errors";
-import { findPgBouncer } from "@gatehouse/local-stack/services/pgbouncer/pgbouncer";
+import { messageOf } from "@gatehousehq/local-stack/errors";
+import { findPgBouncer } from "@gatehousehq/local-stack/services/pgbouncer/pgbouncer";
 import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";

@@ -1,4 +1,4 @@
-import { host, type Ports } from "@gatehouse/local-stack/ports";
+import { host, type Ports } from "@gatehousehq/local-stack/ports";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
 import type { Environment } from "./environment.ts";
 import type { Secrets } from "./secrets.ts";

@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { createWriteStream, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
-import { StackError } from "@gatehouse/local-stack/errors";
-import type { Adopt } from "@gatehouse/local-stack/runner/service";
+import { StackError } from "@gatehousehq/local-stack/errors";
+import type { Adopt } from "@gatehousehq/local-stack/runner/service";
 import { hashFiles } from "../hash-files.ts";
 import { lockDirectory } from "../lock-directory.ts";
 

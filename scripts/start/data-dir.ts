@@ -1,6 +1,6 @@
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { codeOf, messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { codeOf, messageOf, StackError } from "@gatehousehq/local-stack/errors";
 
 /**
  * Creates the data directory and checks that we can write there. If we run as root, also lets other accounts enter the

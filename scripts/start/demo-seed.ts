@@ -1,5 +1,5 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { StackError } from "@gatehousehq/local-stack/errors";
 import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { createAiKey, hashAiCredential } from "#shared/ai-key.ts";

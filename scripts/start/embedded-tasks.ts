@@ -1,8 +1,8 @@
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import type { Log } from "@gatehouse/local-stack/runner/log";
-import type { Task } from "@gatehouse/local-stack/runner/service";
-import { bootstrapCluster, initialiseCluster } from "@gatehouse/local-stack/services/postgres/cluster";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import type { Log } from "@gatehousehq/local-stack/runner/log";
+import type { Task } from "@gatehousehq/local-stack/runner/service";
+import { bootstrapCluster, initialiseCluster } from "@gatehousehq/local-stack/services/postgres/cluster";
 import { readManifest } from "../database/contents/releases.ts";
 import { applyMigrations, applySqlFile } from "../database/migrations.ts";
 import { prepareSnapshot } from "../database/snapshot.ts";

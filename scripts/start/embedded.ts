@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { type HeldPorts, host, numbersOf, type Ports } from "@gatehouse/local-stack/ports";
-import type { Step } from "@gatehouse/local-stack/runner/service";
-import { placeCluster } from "@gatehouse/local-stack/services/postgres/placement";
+import { type HeldPorts, host, numbersOf, type Ports } from "@gatehousehq/local-stack/ports";
+import type { Step } from "@gatehousehq/local-stack/runner/service";
+import { placeCluster } from "@gatehousehq/local-stack/services/postgres/placement";
 import { installHostedDeno } from "../install.ts";
 import { backendEmails } from "../operator/email-templates/backend-emails.ts";
 import { type Addresses, addressesOf, databaseUrl } from "./addresses.ts";

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
-import { denoPackages } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
+import { denoPackages } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { z } from "zod";
 import { brandAccent, brandName } from "../../remix-app/config/brand.ts";
 import { createWholeNumberSchema } from "../../remix-app/config/env.server.ts";

@@ -1,5 +1,5 @@
-import { StackError } from "@gatehouse/local-stack/errors";
-import type { HeldPorts } from "@gatehouse/local-stack/ports";
+import { StackError } from "@gatehousehq/local-stack/errors";
+import type { HeldPorts } from "@gatehousehq/local-stack/ports";
 import { findContentDifferences } from "../database/contents/checkout.ts";
 import { webOrigin } from "./addresses.ts";
 import { buildTask } from "./embedded-tasks.ts";

@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { defaultPorts } from "@gatehouse/local-stack/ports";
+import { defaultPorts } from "@gatehousehq/local-stack/ports";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
 import { addressesOf } from "./addresses.ts";

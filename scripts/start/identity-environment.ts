@@ -1,10 +1,10 @@
-import type { Ports } from "@gatehouse/local-stack/ports";
-import { host } from "@gatehouse/local-stack/ports";
+import type { Ports } from "@gatehousehq/local-stack/ports";
+import { host } from "@gatehousehq/local-stack/ports";
 import {
   type SimulatedProviderName,
   simulatedProviderBase,
   simulatedProviderNames,
-} from "@gatehouse/local-stack/services/oidc/simulated-providers";
+} from "@gatehousehq/local-stack/services/oidc/simulated-providers";
 import { backendEmails, type EmailBrand } from "../operator/email-templates/backend-emails.ts";
 import type { Addresses } from "./addresses.ts";
 import { oidcClientSecret, type Secrets } from "./secrets.ts";

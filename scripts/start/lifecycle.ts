@@ -1,4 +1,4 @@
-import { startedShellOf } from "@gatehouse/local-stack/runner/processes";
+import { startedShellOf } from "@gatehousehq/local-stack/runner/processes";
 
 /**
  * Signals this close together count as one. On Ctrl-C, the terminal signals this process and npm, and npm may forward

@@ -1,7 +1,7 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
-import type { RunRecord } from "@gatehouse/local-stack/runner/run-record";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
+import type { RunRecord } from "@gatehousehq/local-stack/runner/run-record";
 import { renderTable } from "./description.ts";
 import { planEmbedded } from "./embedded.ts";
 import { readEnvironment } from "./environment.ts";

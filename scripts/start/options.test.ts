@@ -1,4 +1,4 @@
-import { defaultPorts } from "@gatehouse/local-stack/ports";
+import { defaultPorts } from "@gatehousehq/local-stack/ports";
 import { expect, test } from "vitest";
 import { addressesOf, wishedWebPort } from "./addresses.ts";
 import { readOptions } from "./options.ts";

@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
-import { defaultPorts, type PortName, type Ports } from "@gatehouse/local-stack/ports";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
+import { defaultPorts, type PortName, type Ports } from "@gatehousehq/local-stack/ports";
 
 export const usage = `npm start -- [options]
 

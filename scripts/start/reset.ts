@@ -1,8 +1,8 @@
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import path from "node:path";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
-import { liveRun, takeDataDir } from "@gatehouse/local-stack/runner/run-record";
-import { reachableDataDir } from "@gatehouse/local-stack/services/postgres/placement";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
+import { liveRun, takeDataDir } from "@gatehousehq/local-stack/runner/run-record";
+import { reachableDataDir } from "@gatehousehq/local-stack/services/postgres/placement";
 import { readArguments } from "../help.ts";
 
 const usage = `npm run reset [-- --data-dir <folder>]

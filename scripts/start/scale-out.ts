@@ -1,8 +1,8 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { StackError } from "@gatehouse/local-stack/errors";
-import { type HeldPort, holdFreePort, host } from "@gatehouse/local-stack/ports";
-import { limits, type Service } from "@gatehouse/local-stack/runner/service";
-import { configurePgBouncer, findPgBouncer } from "@gatehouse/local-stack/services/pgbouncer/pgbouncer";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { StackError } from "@gatehousehq/local-stack/errors";
+import { type HeldPort, holdFreePort, host } from "@gatehousehq/local-stack/ports";
+import { limits, type Service } from "@gatehousehq/local-stack/runner/service";
+import { configurePgBouncer, findPgBouncer } from "@gatehousehq/local-stack/services/pgbouncer/pgbouncer";
 import type { ServiceContext } from "./services.ts";
 
 /** How many processes replace the single web server and the single functions server. */

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { codeOf, StackError } from "@gatehouse/local-stack/errors";
+import { codeOf, StackError } from "@gatehousehq/local-stack/errors";
 import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { z } from "zod";
 

@@ -1,11 +1,11 @@
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import type { HeldPorts, Ports } from "@gatehouse/local-stack/ports";
-import { host } from "@gatehouse/local-stack/ports";
-import { limits, type Service } from "@gatehouse/local-stack/runner/service";
-import { functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
-import { clusterCommand, removeStaleLock, superuser } from "@gatehouse/local-stack/services/postgres/cluster";
-import type { Placement } from "@gatehouse/local-stack/services/postgres/placement";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import type { HeldPorts, Ports } from "@gatehousehq/local-stack/ports";
+import { host } from "@gatehousehq/local-stack/ports";
+import { limits, type Service } from "@gatehousehq/local-stack/runner/service";
+import { functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
+import { clusterCommand, removeStaleLock, superuser } from "@gatehousehq/local-stack/services/postgres/cluster";
+import type { Placement } from "@gatehousehq/local-stack/services/postgres/placement";
 import { type Addresses, databaseUrl } from "./addresses.ts";
 import { botChallengeOf } from "./bot-challenge.ts";
 import { demoApp } from "./demo-apps.ts";

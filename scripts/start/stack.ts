@@ -1,11 +1,11 @@
 import path from "node:path";
-import { errorOf, PortTaken } from "@gatehouse/local-stack/errors";
-import { describeTaken, type HeldPorts, holdPorts, numbersOf, releaseAll } from "@gatehouse/local-stack/ports";
-import { createLog, type Log, type Terminal } from "@gatehouse/local-stack/runner/log";
-import type { OwnedProcess } from "@gatehouse/local-stack/runner/processes";
-import { createRun, type Run } from "@gatehouse/local-stack/runner/run";
-import { type RunRecord, takeDataDir } from "@gatehouse/local-stack/runner/run-record";
-import type { Step } from "@gatehouse/local-stack/runner/service";
+import { errorOf, PortTaken } from "@gatehousehq/local-stack/errors";
+import { describeTaken, type HeldPorts, holdPorts, numbersOf, releaseAll } from "@gatehousehq/local-stack/ports";
+import { createLog, type Log, type Terminal } from "@gatehousehq/local-stack/runner/log";
+import type { OwnedProcess } from "@gatehousehq/local-stack/runner/processes";
+import { createRun, type Run } from "@gatehousehq/local-stack/runner/run";
+import { type RunRecord, takeDataDir } from "@gatehousehq/local-stack/runner/run-record";
+import type { Step } from "@gatehousehq/local-stack/runner/service";
 import { wishedWebPort } from "./addresses.ts";
 import { prepareDataDir } from "./data-dir.ts";
 import { removeDescription, type StackDescription, writeDescription } from "./description.ts";

@@ -1,4 +1,4 @@
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 
 /** Features of Supabase Auth that the local identity server lacks, by section and key of `supabase/config.toml`. */
 const lacking =

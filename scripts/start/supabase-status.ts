@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { parseEnv } from "node:util";
-import { StackError } from "@gatehouse/local-stack/errors";
+import { StackError } from "@gatehousehq/local-stack/errors";
 
 /**
  * Reads the output of `supabase status` for the project that `supabase start` runs on this machine.

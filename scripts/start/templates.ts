@@ -1,5 +1,5 @@
 import { createServer } from "node:http";
-import { host } from "@gatehouse/local-stack/ports";
+import { host } from "@gatehousehq/local-stack/ports";
 import type { BackendEmail } from "../operator/email-templates/backend-emails.ts";
 
 /**

@@ -1,8 +1,8 @@
 import path from "node:path";
-import type { HeldPort } from "@gatehouse/local-stack/ports";
-import { host } from "@gatehouse/local-stack/ports";
-import { limits, type Service } from "@gatehouse/local-stack/runner/service";
-import { demoTenant } from "@gatehouse/local-stack/services/oidc/simulated-providers";
+import type { HeldPort } from "@gatehousehq/local-stack/ports";
+import { host } from "@gatehousehq/local-stack/ports";
+import { limits, type Service } from "@gatehousehq/local-stack/runner/service";
+import { demoTenant } from "@gatehousehq/local-stack/services/oidc/simulated-providers";
 import { defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
 import type { EmailBrand } from "../operator/email-templates/backend-emails.ts";
 import { botChallengeOf } from "./bot-challenge.ts";

@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import path from "node:path";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { superuser } from "@gatehouse/local-stack/services/postgres/cluster";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { superuser } from "@gatehousehq/local-stack/services/postgres/cluster";
 import { databaseUrl } from "../start/addresses.ts";
 import { loadSecrets } from "../start/secrets.ts";
 import { readStackFile } from "./stack.ts";

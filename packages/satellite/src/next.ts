@@ -7,7 +7,7 @@ import type { SatelliteUser } from "./sessions.ts";
 /** Headers that pass a page its own path and method, because Next does not. */
 const pathHeader = "x-gatehouse-path";
 const methodHeader = "x-gatehouse-method";
-const sharedSatelliteKey = Symbol.for("@gatehouse/satellite/next");
+const sharedSatelliteKey = Symbol.for("@gatehousehq/satellite/next");
 
 export interface NextSatellite {
   /** Answers the sign-in endpoints and refreshes the session. Call it in `proxy.ts`. */

@@ -1,7 +1,7 @@
 import type { LookupOptions } from "node:dns";
 import { createServer, type Server } from "node:https";
 import type { Socket } from "node:net";
-import { selfSigned } from "@gatehouse/local-stack/contract/support/certificate";
+import { selfSigned } from "@gatehousehq/local-stack/contract/support/certificate";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type DownloadOptions, downloadPrices } from "./download.ts";
 import { UnreadablePrices } from "./price-source.ts";

@@ -1,4 +1,4 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import type pg from "pg";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/start-stack.ts";

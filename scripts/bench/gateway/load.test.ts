@@ -1,4 +1,4 @@
-import { freePort } from "@gatehouse/local-stack/ports";
+import { freePort } from "@gatehousehq/local-stack/ports";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readUpstream, startUpstream } from "../upstream/upstream.ts";
 import type { Call } from "./call.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { freePort } from "@gatehouse/local-stack/ports";
+import { freePort } from "@gatehousehq/local-stack/ports";
 
 const host = "127.0.0.1";
 const stopTimeoutMs = 3_000;

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { denoCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import type pg from "pg";
 import { type ServiceProcess, startServer } from "../gateway/service-process.ts";
 

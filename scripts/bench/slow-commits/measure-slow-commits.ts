@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { Agent, request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { restartWindowMs } from "@gatehouse/local-stack/runner/supervise";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { restartWindowMs } from "@gatehousehq/local-stack/runner/supervise";
 import type pg from "pg";
 import { stallPostgres } from "../../soak/faults/pulses.ts";
 import { readStackFile, type Stack } from "../../test/stack.ts";

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { createClient } from "@supabase/supabase-js";
 import type pg from "pg";
 import { z } from "zod";

@@ -1,5 +1,5 @@
 import path from "node:path";
-import { majorVersion } from "@gatehouse/local-stack/services/postgres/placement";
+import { majorVersion } from "@gatehousehq/local-stack/services/postgres/placement";
 import type { MigrationFile } from "../migrations.ts";
 import { type AuthTriggers, authSchemaFile, parseAuthTrigger } from "./auth-triggers.ts";
 import type { Contents } from "./read-contents.ts";

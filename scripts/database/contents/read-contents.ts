@@ -1,5 +1,5 @@
-import { withDatabase } from "@gatehouse/local-stack/database";
-import { messageOf, StackError } from "@gatehouse/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import { z } from "zod";
 import { recordedMigrations } from "../migrations.ts";
 import { authTriggers } from "./auth-triggers.ts";

@@ -1,4 +1,4 @@
-import { quoteHtml, renderTemplate } from "@gatehouse/local-stack/services/identity/core/mail-template";
+import { quoteHtml, renderTemplate } from "@gatehousehq/local-stack/services/identity/core/mail-template";
 import { eventMail, type NoticeEvent } from "../../../remix-app/activity/notice-mail.ts";
 import { defaultAccent, defaultName } from "../../../remix-app/config/brand.ts";
 import { type Mail, mailBody } from "../../../remix-app/mail/mail-body.ts";

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { withDatabase } from "@gatehouse/local-stack/database";
+import { withDatabase } from "@gatehousehq/local-stack/database";
 import { z } from "zod";
 import type { Env } from "../../../remix-app/config/env.server.ts";
 import { readSections } from "../../docs/settings.ts";

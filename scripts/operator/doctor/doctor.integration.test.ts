@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
-import { demoTenant } from "@gatehouse/local-stack/services/oidc/simulated-providers";
+import { demoTenant } from "@gatehousehq/local-stack/services/oidc/simulated-providers";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readCheckout } from "../../database/contents/checkout.ts";
 import { readStack } from "../../test/stack.ts";

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { selfSigned } from "@gatehouse/local-stack/contract/support/certificate";
+import { selfSigned } from "@gatehousehq/local-stack/contract/support/certificate";
 import { afterEach, describe, expect, test } from "vitest";
 import { readProviders } from "../../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { checkProviders } from "./provider-checks.ts";

@@ -3,7 +3,7 @@ import { randomInt } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import path from "node:path";
-import { defaultPorts } from "@gatehouse/local-stack/ports";
+import { defaultPorts } from "@gatehousehq/local-stack/ports";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import {
   eventually,

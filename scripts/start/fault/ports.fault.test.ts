@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import path from "node:path";
 import { PassThrough } from "node:stream";
-import { defaultPorts, type HeldPort, numbersOf, type PortName, type Ports } from "@gatehouse/local-stack/ports";
+import { defaultPorts, type HeldPort, numbersOf, type PortName, type Ports } from "@gatehousehq/local-stack/ports";
 import { createClient } from "@supabase/supabase-js";
 import { decodeJwt } from "jose";
 import { afterEach, beforeEach, expect, test } from "vitest";

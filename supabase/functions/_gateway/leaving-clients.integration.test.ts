@@ -5,7 +5,7 @@ import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { denoCommand, functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { denoCommand, functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { type AppTenant, createAppTenant } from "../../tests/gateway/app-tenant.ts";

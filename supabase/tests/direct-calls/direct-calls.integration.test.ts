@@ -1,4 +1,7 @@
-import { supabaseAuthRoutes, supabaseAuthVersion } from "@gatehouse/local-stack/services/identity/supabase-auth-routes";
+import {
+  supabaseAuthRoutes,
+  supabaseAuthVersion,
+} from "@gatehousehq/local-stack/services/identity/supabase-auth-routes";
 import { decodeJwt } from "jose";
 import { describe, expect, test } from "vitest";
 import { deletePerson, query } from "../../../scripts/test/people.ts";

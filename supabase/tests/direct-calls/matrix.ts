@@ -1,4 +1,4 @@
-import type { supabaseAuthRoutes } from "@gatehouse/local-stack/services/identity/supabase-auth-routes";
+import type { supabaseAuthRoutes } from "@gatehousehq/local-stack/services/identity/supabase-auth-routes";
 import type { DirectCall } from "./journey.ts";
 
 interface Matrix {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
+import { Authenticator } from "@gatehousehq/local-stack/contract/support/authenticator";
 import { type AuthenticatorApp, codeOf } from "../../../remix-app/testing/authenticator-app.ts";
 import { type ProviderAnswer, visitProvider } from "../../../remix-app/testing/provider-visit.ts";
 import { createPerson, type Person, query } from "../../../scripts/test/people.ts";

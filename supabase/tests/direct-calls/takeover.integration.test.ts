@@ -1,4 +1,4 @@
-import { Authenticator } from "@gatehouse/local-stack/contract/support/authenticator";
+import { Authenticator } from "@gatehousehq/local-stack/contract/support/authenticator";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { confirmationLink, mailsTo } from "../../../e2e/mailbox.ts";
 import { eventKind } from "../../../remix-app/activity/event-kinds.ts";

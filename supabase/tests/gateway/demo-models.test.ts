@@ -1,4 +1,4 @@
-import { models as behaviours } from "@gatehouse/local-stack/services/provider/behaviours";
+import { models as behaviours } from "@gatehousehq/local-stack/services/provider/behaviours";
 import { expect } from "vitest";
 import { type Database, one, test } from "../database.ts";
 import { createTenant } from "./fixtures.ts";

@@ -1,8 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
-import { freePort } from "@gatehouse/local-stack/ports";
-import { type DenoPackage, functionsCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { freePort } from "@gatehousehq/local-stack/ports";
+import { type DenoPackage, functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { vi } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 

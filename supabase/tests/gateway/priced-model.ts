@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { fixturePrices } from "@gatehouse/local-stack/services/provider/fixtures";
+import { fixturePrices } from "@gatehousehq/local-stack/services/provider/fixtures";
 import type { GatewayTenant } from "./tenant.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { createSatellite } from "@gatehouse/satellite/express";
+import { createSatellite } from "@gatehousehq/satellite/express";
 import express from "express";
 
 const app = express();

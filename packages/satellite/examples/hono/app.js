@@ -1,4 +1,4 @@
-import { createSatellite } from "@gatehouse/satellite/hono";
+import { createSatellite } from "@gatehousehq/satellite/hono";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
 

@@ -1,3 +1,3 @@
-import { createSatellite } from "@gatehouse/satellite/next";
+import { createSatellite } from "@gatehousehq/satellite/next";
 
 export const satellite = createSatellite();

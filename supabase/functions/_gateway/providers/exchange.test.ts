@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server, type So
 import path from "node:path";
 import { promisify } from "node:util";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { type DenoPackage, denoCommand } from "@gatehouse/local-stack/services/functions/deno-arguments";
+import { type DenoPackage, denoCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { afterEach, describe, expect, test } from "vitest";
 import { choosePost } from "./exchange.ts";
 import { postByFetch } from "./fetch-exchange.ts";

@@ -3,7 +3,7 @@ import {
   fixturePrices,
   type ProviderFixture,
   readProviderFixtures,
-} from "@gatehouse/local-stack/services/provider/fixtures";
+} from "@gatehousehq/local-stack/services/provider/fixtures";
 import { describe, expect, test } from "vitest";
 import { formatDecimal } from "../../_shared/decimal.ts";
 import { usageCostUsd } from "../../_shared/money.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { readProviderFixtures } from "@gatehouse/local-stack/services/provider/fixtures";
+import { readProviderFixtures } from "@gatehousehq/local-stack/services/provider/fixtures";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type InProcessGateway, openGateway } from "../../../tests/gateway/in-process.ts";
 import { createPricedModel } from "../../../tests/gateway/priced-model.ts";

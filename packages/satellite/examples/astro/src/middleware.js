@@ -1,4 +1,4 @@
-import { createSatellite } from "@gatehouse/satellite";
+import { createSatellite } from "@gatehousehq/satellite";
 
 const satellite = createSatellite();
 

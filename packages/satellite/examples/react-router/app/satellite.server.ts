@@ -1,3 +1,3 @@
-import { createSatellite } from "@gatehouse/satellite/react-router";
+import { createSatellite } from "@gatehousehq/satellite/react-router";
 
 export const satellite = createSatellite();

@@ -47,7 +47,7 @@ const isRefused = ({ url }: GatewayProcess) =>
     () => true,
   );
 
-describe("the gateway's process after SIGTERM", () => {
+describe("the gateway's process after SIGTERM", { tags: "needs-stack-server" }, () => {
   test("refuses connections, completes a stream with its content, charges it and ends with code 0", async () => {
     const gateway = await start();
     const { requestId, first, readRest } = await beginStream(gateway);
@@ -74,7 +74,7 @@ describe("the gateway's process after SIGTERM", () => {
   });
 });
 
-describe("the gateway's process", () => {
+describe("the gateway's process", { tags: "needs-stack-server" }, () => {
   test("is alive but not ready without its database", async () => {
     const gateway = await start({ GATEWAY_DB_URL: "postgres://gateway:x@127.0.0.1:1/postgres" });
     expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { freePort } from "@gatehousehq/local-stack/ports";
-import { type DenoPackage, functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
+import { functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { vi } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 
-/** A gateway in a process of its own. */
+/** A gateway in a process of its own, as its image runs it. */
 export type GatewayProcess = {
   url: string;
   child: ChildProcess;
@@ -29,10 +29,7 @@ export function gatewayEnvironment(): Record<string, string> {
 /** Starts a gateway on a free port, and waits until it listens. */
 export async function startGatewayProcess(env: Record<string, string>): Promise<GatewayProcess> {
   const root = path.resolve(import.meta.dirname, "../../..");
-  const { command, args } = functionsCommand(root, {
-    deno: process.env.LOCAL_DENO as DenoPackage | undefined,
-    loop: process.env.LOCAL_RESPONSE_LOOP,
-  });
+  const { command, args } = functionsCommand(root);
   const port = await freePort();
   const child = spawn(command, args, {
     cwd: root,

@@ -40,6 +40,12 @@ export async function fillDatabase(
        from account`,
       [size.accounts],
     );
+    // More than the 8 MB below which the upgrade builds indexes itself.
+    await client.query(
+      `insert into public.security_events (user_id, kind, method, ip, user_agent, created_at)
+       select u.id, 'sign_in', 'password', '192.0.2.7', repeat('Mozilla/5.0 ', 12), now() - interval '1 day'
+       from (select id from auth.users where email like 'filled-%' limit 100) as u, generate_series(1, 600)`,
+    );
     // As a server writes whose clock is ahead at the end of a month.
     await client.query(
       `insert into ai.runs
@@ -84,6 +90,7 @@ export async function readLoadBooks(ai: string, { dbUrl, load }: { dbUrl: string
   const response = await fetch(`${ai}/v1/usage`, {
     headers: { authorization: `Bearer ${load.key}`, "x-platform-workspace-id": load.workspaceId },
   });
+  if (!response.ok) throw new Error(`GET /v1/usage answered ${response.status} ${await response.text()}`);
   const { rows: reported } = (await response.json()) as { rows: { requests: number }[] };
   const stored = await withDatabase(dbUrl, async (client) => {
     const { rows } = await client.query<LoadBooks>(

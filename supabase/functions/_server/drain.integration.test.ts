@@ -84,9 +84,18 @@ describe("the gateway's process", { tags: "needs-stack-server" }, () => {
     expect(await gateway.stop()).toBe(0);
   });
 
+  test("serves the functions below the public path, and below / as Supabase's proxy forwards them", async () => {
+    const gateway = await start();
+    const headers = { authorization: `Bearer ${tenant.key}` };
+    for (const path of ["/functions/v1/models", "/models", `/models/${model}`]) {
+      expect([path, (await fetch(gateway.url + path, { headers })).status]).toEqual([path, 200]);
+    }
+    expect(await gateway.stop()).toBe(0);
+  });
+
   test("answers 404 in the API's format for paths that no function serves", async () => {
     const gateway = await start();
-    for (const path of ["/functions/v1/files", "/functions/v1/unknown/deep", "/functions/v1", "/", "/constructor"]) {
+    for (const path of ["/functions/v1/files", "/functions/v1/unknown/deep", "/functions/v1", "/files", "/", "/constructor"]) {
       const response = await fetch(gateway.url + path);
       expect([path, response.status]).toEqual([path, 404]);
       expect(await response.json()).toMatchObject({ error: { code: "not_found", type: "invalid_request_error" } });

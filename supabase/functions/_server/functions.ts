@@ -31,7 +31,8 @@ export const functions = {
 };
 
 /**
- * Creates the handler of all functions, below the path at which Supabase serves them.
+ * Creates the handler of all functions, below the path at which Supabase serves them and below `/`, where Supabase's own
+ * proxy forwards them (`strip_path` of `functions-v1` in its docker/volumes/api/kong.yml).
  * @param gateways the gateway of model calls, and the one of `GET /v1/key`, whose connections are limited so that it
  * never keeps model calls waiting
  */
@@ -47,7 +48,7 @@ export function createFunctionsHandler({
   );
   const notFound = createRouter([], gateway);
   return async (request) => {
-    const [, name = ""] = /^\/functions\/v1\/([^/]+)/.exec(new URL(request.url).pathname) ?? [];
+    const [, name = ""] = /^(?:\/functions\/v1)?\/([^/]+)/.exec(new URL(request.url).pathname) ?? [];
     return (handlers.get(name) ?? notFound)(request);
   };
 }

@@ -95,7 +95,14 @@ describe("the gateway's process", { tags: "needs-stack-server" }, () => {
 
   test("answers 404 in the API's format for paths that no function serves", async () => {
     const gateway = await start();
-    for (const path of ["/functions/v1/files", "/functions/v1/unknown/deep", "/functions/v1", "/files", "/", "/constructor"]) {
+    for (const path of [
+      "/functions/v1/files",
+      "/functions/v1/unknown/deep",
+      "/functions/v1",
+      "/files",
+      "/",
+      "/constructor",
+    ]) {
       const response = await fetch(gateway.url + path);
       expect([path, response.status]).toEqual([path, 404]);
       expect(await response.json()).toMatchObject({ error: { code: "not_found", type: "invalid_request_error" } });

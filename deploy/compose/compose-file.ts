@@ -6,6 +6,8 @@ import { z } from "zod";
 const service = z.object({
   image: z.string(),
   environment: z.record(z.string(), z.string()),
+  healthcheck: z.object({ test: z.array(z.string()) }).optional(),
+  logging: z.object({ driver: z.string() }).optional(),
 });
 const composeFile = z.object({ services: z.record(z.string(), service) });
 

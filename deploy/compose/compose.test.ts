@@ -59,6 +59,7 @@ describe("compose.yaml", () => {
       "GOTRUE_JWT_KEYS",
       "GOTRUE_JWT_SECRET",
       "GOTRUE_RATE_LIMIT_EMAIL_SENT",
+      "GOTRUE_RATE_LIMIT_HEADER",
       "GOTRUE_RATE_LIMIT_OTP",
       "GOTRUE_RATE_LIMIT_PASSKEY",
       "GOTRUE_RATE_LIMIT_TOKEN_REFRESH",
@@ -75,6 +76,18 @@ describe("compose.yaml", () => {
     expect(readEnvironment(environmentOf("gateway"))).toMatchObject({
       databaseUrl: expect.stringMatching(/^postgres:\/\/gateway:/),
     });
+  });
+
+  test("binds PostgREST's admin server to an address, which its health check needs", () => {
+    // https://docs.postgrest.org/en/v14/references/cli.html: `--ready` refuses special host names, such as the default.
+    expect(services.rest?.healthcheck?.test).toEqual(["CMD", "postgrest", "--ready"]);
+    expect(environmentOf("rest").PGRST_ADMIN_SERVER_HOST).toBe("127.0.0.1");
+  });
+
+  test("limits the logs of every service", () => {
+    expect(Object.values(services).map(({ logging }) => logging?.driver)).toEqual(
+      Object.keys(services).map(() => "local"),
+    );
   });
 
   test("gives the web server and the gateway no credentials of other services", () => {
@@ -113,8 +126,8 @@ describe("the settings of Gatehouse on one machine", () => {
   });
 
   test.for([
-    ["smtps://user:p%40ss@smtp.example.com", "[smtp.example.com]:465", "encrypt", "yes"],
-    ["smtp://user:p%40ss@smtp.example.com", "[smtp.example.com]:587", "encrypt", "no"],
+    ["smtps://user:p%40ss@smtp.example.com", "[smtp.example.com]:465", "secure", "yes"],
+    ["smtp://user:p%40ss@smtp.example.com", "[smtp.example.com]:587", "secure", "no"],
     ["smtp://10.0.0.1:25", "[10.0.0.1]:25", "may", "no"],
   ] as const)("relay emails to %s", async ([smtp, host, level, wrapper]) => {
     const { RELAY_HOST, RELAY_PASSWORD, RELAY_TLS_LEVEL, RELAY_TLS_WRAPPERMODE } = await createComposeSettings({

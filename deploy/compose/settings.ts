@@ -66,8 +66,9 @@ export async function createComposeSettings({
     RELAY_HOST: `[${relay.hostname}]:${relay.port || (relay.protocol === "smtps:" ? "465" : "587")}`,
     RELAY_USERNAME: decodeURIComponent(relay.username),
     RELAY_PASSWORD: decodeURIComponent(relay.password),
-    // With smtps, TLS begins with the connection. Otherwise a password is sent only after STARTTLS.
-    RELAY_TLS_LEVEL: relay.protocol === "smtps:" || relay.password ? "encrypt" : "may",
+    // With smtps, TLS begins with the connection. Otherwise a password is sent only after STARTTLS. Either way, the
+    // certificate must name the server.
+    RELAY_TLS_LEVEL: relay.protocol === "smtps:" || relay.password ? "secure" : "may",
     RELAY_TLS_WRAPPERMODE: relay.protocol === "smtps:" ? "yes" : "no",
     ...passwords,
     // Supabase's command requires TLS unless the address says otherwise.

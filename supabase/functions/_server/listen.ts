@@ -1,4 +1,4 @@
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import { createListener, type FetchHandler } from "./listener.ts";
 
 export type ListenOptions = {
@@ -19,6 +19,8 @@ const maxHeaderSize = 32 * 1024;
  * are closing.
  */
 const keepAliveTimeout = 65_000;
+/** How long a request that is arriving has, at least, when the server stops. */
+const arrivalMs = 1_000;
 
 /**
  * Serves with Node's server, which always notices if a client disconnects before its response. Deno's own server
@@ -26,13 +28,23 @@ const keepAliveTimeout = 65_000;
  */
 export const listen: Listen = (handle, { hostname, port, onListen, onError }) => {
   const server = createServer({ maxHeaderSize, keepAliveTimeout }, createListener(handle, onError));
+  const responses = new Set<ServerResponse>();
+  server.on("request", (_, response) => {
+    responses.add(response);
+    response.once("close", () => responses.delete(response));
+  });
   server.listen(port, hostname, onListen);
   return async (limitMs) => {
-    const timer = setTimeout(() => server.closeAllConnections(), limitMs);
+    const limit = setTimeout(() => server.closeAllConnections(), limitMs);
+    // A connection that has not sent a complete request is not idle for Node, and would keep the server from closing.
+    const check = setInterval(() => {
+      if (responses.size === 0) server.closeAllConnections();
+    }, arrivalMs);
     await new Promise((resolve) => {
       server.close(resolve);
       server.closeIdleConnections();
     });
-    clearTimeout(timer);
+    clearTimeout(limit);
+    clearInterval(check);
   };
 };

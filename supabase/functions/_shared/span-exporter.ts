@@ -6,10 +6,10 @@ export type ExporterSettings = { url: string; headers: Record<string, string>; s
 const batchWindowMs = 1_000;
 const batchSize = 512;
 /**
- * Maximum number of spans waiting to be sent. Further spans are dropped, because losing telemetry is better than
- * running out of memory.
+ * Maximum number of spans that wait or are being sent. Further spans are dropped, because losing telemetry is better
+ * than running out of memory.
  */
-const maxWaiting = 4_096;
+const maxUnsent = 4_096;
 const timeoutMs = 5_000;
 
 /** The collector couldn't be reached, or it refused the spans. */
@@ -26,33 +26,49 @@ export function createExporter(
   { waitUntil, report }: { waitUntil: (work: Promise<unknown>) => void; report: (error: unknown) => void },
 ) {
   let waiting: Span[] = [];
+  let unsent = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let finishBatch: () => void = () => {};
   let failing = false;
+  const batches = new Set<Promise<void>>();
 
   function add(spans: readonly Span[]): void {
-    if (waiting.length + spans.length > maxWaiting) return;
+    if (unsent + spans.length > maxUnsent) return;
+    unsent += spans.length;
     if (waiting.length === 0) {
       waitUntil(new Promise<void>((resolve) => (finishBatch = resolve)));
-      timer = setTimeout(flush, batchWindowMs);
+      timer = setTimeout(sendWaiting, batchWindowMs);
     }
     waiting.push(...spans);
-    if (waiting.length >= batchSize) flush();
+    if (waiting.length >= batchSize) sendWaiting();
   }
 
+  /** Sends the waiting spans now. Resolves when no span is left. */
   async function flush(): Promise<void> {
+    sendWaiting();
+    await Promise.all(batches);
+  }
+
+  function sendWaiting(): void {
     if (waiting.length === 0) return;
     clearTimeout(timer);
     const [spans, finish] = [waiting, finishBatch];
     waiting = [];
+    const batch = deliver(spans).finally(() => {
+      unsent -= spans.length;
+      batches.delete(batch);
+      finish();
+    });
+    batches.add(batch);
+  }
+
+  async function deliver(spans: readonly Span[]): Promise<void> {
     try {
       await send(spans);
       failing = false;
     } catch {
       if (!failing) report(new ExportFailed());
       failing = true;
-    } finally {
-      finish();
     }
   }
 

@@ -52,7 +52,7 @@ const entryOf = ({ entry }: ServerBuild) => entry.module as unknown as Entry;
 let draining = false;
 let build = await loadBuild();
 let runtime = loadRuntime();
-const env = runtime.settings;
+const { settings: env, schedule } = runtime;
 let app = createApp();
 
 const listener = getRequestListener(
@@ -74,7 +74,6 @@ server.listen(env.PORT, env.HOST, () =>
   entryOf(build).logInfo(`listening on ${env.BASE_URL} (${env.HOST}:${env.PORT})`),
 );
 
-let stopSchedule = async () => {};
 if (cluster.isWorker) process.on("message", (message) => message === "schedule" && runSchedule());
 else runSchedule();
 
@@ -82,7 +81,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   process.on(signal, () => {
     if (draining) return;
     draining = true;
-    const scheduleEnd = stopSchedule();
+    const scheduleEnd = schedule.stop();
     cluster.worker?.send("draining");
     void Promise.all([drain(), Promise.race([scheduleEnd, sleep(scheduleDrainMs)])]).then(async () => {
       await Promise.all([vite?.close(), runtime.traces?.flush()]);
@@ -94,7 +93,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
 /** Runs what one process does for all: the scheduled tasks, and the check of the environment. */
 function runSchedule(): void {
   if (draining) return;
-  if (env.SCHEDULE_LOOP) stopSchedule = runtime.schedule.start();
+  if (env.SCHEDULE_LOOP) schedule.start();
   void runtime.findFaults().then((faults) => {
     for (const fault of faults) entryOf(build).logError(fault);
   });

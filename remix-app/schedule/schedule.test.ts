@@ -22,7 +22,8 @@ function scheduleOf(run: (signal: AbortSignal) => Promise<void>) {
     tasks: [{ name: "upkeep", intervalMs: 1_000, run }],
     count: ({ hasFailed }) => runs.push(hasFailed),
   });
-  return { lines, runs, runOnce: schedule.runOnce, stop: schedule.start() };
+  schedule.start();
+  return { lines, runs, ...schedule };
 }
 
 test("a scheduled task runs at its interval, and never twice concurrently", async () => {
@@ -120,5 +121,35 @@ describe("runOnce", () => {
     isDelivered = true;
     delivery.resolve();
     expect(await answer).toEqual({ completed: ["send"], failed: [] });
+  });
+
+  test("stopping the schedule aborts a call's run and waits for it and its work in the background, without the loop", async () => {
+    const lines = readLog();
+    const [run, delivery] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const signals: AbortSignal[] = [];
+    const { runOnce, stop } = createSchedule({
+      tasks: [
+        {
+          name: "send",
+          intervalMs: 1_000,
+          run(signal) {
+            signals.push(signal);
+            return run.promise;
+          },
+          settle: () => delivery.promise,
+        },
+      ],
+    });
+    const answer = runOnce(AbortSignal.timeout(5_000));
+    const ended = vi.fn();
+    const stopped = stop().then(ended);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    run.resolve();
+    await vi.advanceTimersByTimeAsync(10);
+    expect(ended).not.toHaveBeenCalled();
+    delivery.resolve();
+    await Promise.all([stopped, answer]);
+    expect(await runOnce(AbortSignal.timeout(5_000))).toEqual({ completed: [], failed: ["send"] });
+    expect([signals.length, lines]).toEqual([1, []]);
   });
 });

@@ -20,13 +20,12 @@ export interface ScheduleOptions {
 
 /** A server's tasks. Calls during a task's run share that run, so a task never runs twice concurrently in a process. */
 export interface Schedule {
-  /**
-   * Runs each task at its interval.
-   * @returns a function that stops the schedule, aborts running tasks, and resolves when they have ended
-   */
-  start: () => () => Promise<void>;
+  /** Runs each task at its interval, until the schedule is stopped. */
+  start: () => void;
   /** Runs each task once, with its work in the background. @returns the names of the tasks, by outcome */
   runOnce: (signal: AbortSignal) => Promise<{ completed: string[]; failed: string[] }>;
+  /** Aborts running tasks, resolves when they and their work in the background have ended, and runs none any more. */
+  stop: () => Promise<void>;
 }
 
 /**
@@ -34,19 +33,14 @@ export interface Schedule {
  */
 export function createSchedule({ tasks, count = () => {} }: ScheduleOptions): Schedule {
   const runners = tasks.map((task) => ({ ...task, ...createRunner(task, count) }));
+  const stopping = new AbortController();
+  let timers: NodeJS.Timeout[] = [];
   return {
     start() {
-      const abortController = new AbortController();
-      const timers = runners.map(({ run, intervalMs }) =>
-        setInterval(() => void run(abortController.signal), intervalMs).unref(),
-      );
-      return async () => {
-        abortController.abort();
-        for (const timer of timers) clearInterval(timer);
-        await Promise.all(runners.map(({ idle }) => idle()));
-      };
+      timers = runners.map(({ run, intervalMs }) => setInterval(() => void run(stopping.signal), intervalMs).unref());
     },
-    async runOnce(signal) {
+    async runOnce(limit) {
+      const signal = AbortSignal.any([limit, stopping.signal]);
       const outcomes = await Promise.all(
         runners.map(async ({ name, run, settle }) => {
           const succeeded = await run(signal);
@@ -57,6 +51,16 @@ export function createSchedule({ tasks, count = () => {} }: ScheduleOptions): Sc
       const namesOf = (wanted: boolean) =>
         outcomes.filter(({ succeeded }) => succeeded === wanted).map(({ name }) => name);
       return { completed: namesOf(true), failed: namesOf(false) };
+    },
+    async stop() {
+      stopping.abort();
+      for (const timer of timers) clearInterval(timer);
+      await Promise.all(
+        runners.map(async ({ idle, settle }) => {
+          await idle();
+          await settle?.();
+        }),
+      );
     },
   };
 }
@@ -73,6 +77,7 @@ function createRunner({ name, run }: ScheduledTask, count: CountTask): Runner {
   let current: Promise<boolean> | undefined;
 
   async function attempt(signal: AbortSignal): Promise<boolean> {
+    if (signal.aborted) return false;
     try {
       await run(signal);
       if (isFailing) logTask("info", name, "works again");

@@ -109,7 +109,9 @@ describe("the settings of Gatehouse on one machine", () => {
     const texts = { A: "a$b # c", B: '{"d":1}', C: "" };
     expect(formatEnvFile(texts)).toBe(`A='a$b # c'\nB='{"d":1}'\nC=''\n`);
     expect(parseEnv(formatEnvFile({ ...settings, ...texts }))).toEqual({ ...settings, ...texts });
-    expect(() => formatEnvFile({ A: "it's" })).toThrow("A must not contain a single quote");
+    // Docker Compose would read the closing quote after a backslash as a part of the value.
+    for (const value of ["it's", "a\nb", "a\\"])
+      expect(() => formatEnvFile({ A: value }), value).toThrow("A must not contain a single quote");
   });
 
   test("have new secrets each time", async () => {
@@ -141,7 +143,12 @@ describe("the settings of Gatehouse on one machine", () => {
   test.for([
     { app: "app.example.com" },
     { api: "ftp://api.example.com" },
+    { api: options.app },
     { smtp: "https://smtp.example.com" },
+    { smtp: "smtp://user:12#34@smtp.example.com" },
+    { smtp: "smtp://user:12/34@smtp.example.com" },
+    { smtp: "smtp://user:100%@smtp.example.com" },
+    { smtp: "smtp://" },
     { from: "no-reply" },
     { from: undefined },
   ])("refuse %o", (change) => {

@@ -6,21 +6,34 @@ const origin = z
   .url({ protocol: /^https?$/, error: "must be an address, such as https://app.example.com" })
   .transform((text) => new URL(text).origin);
 
+const smtpError =
+  "must be an address, such as smtps://user:password@smtp.example.com:465, with % codes in the password";
+
 /** What an operator decides. Everything else is generated. */
-export const composeOptions = z.object({
-  /** Where browsers find the web server. */
-  app: origin,
-  /** Where clients find Supabase and the gateway. */
-  api: origin,
-  /** The mail server that delivers the emails. */
-  smtp: z.url({
-    protocol: /^smtps?$/,
-    error: "must be an address, such as smtps://user:password@smtp.example.com:465",
-  }),
-  from: z
-    .string()
-    .regex(/^[^<>]+ <[^\s<>@]+@[^\s<>@]+>$/, "must be a sender, such as Gatehouse <no-reply@example.com>"),
-});
+export const composeOptions = z
+  .object({
+    /** Where browsers find the web server. */
+    app: origin,
+    /** Where clients find Supabase and the gateway. */
+    api: origin,
+    /** The mail server that delivers the emails. */
+    smtp: z.url({ protocol: /^smtps?$/, error: smtpError, abort: true }).refine(isMailServer, smtpError),
+    from: z
+      .string()
+      .regex(/^[^<>]+ <[^\s<>@]+@[^\s<>@]+>$/, "must be a sender, such as Gatehouse <no-reply@example.com>"),
+  })
+  .refine(({ app, api }) => app !== api, { path: ["api"], error: "must be another address than --app" });
+
+/** Returns whether an address names only a server and an account. A password with `/` or `#` would cut the address. */
+function isMailServer(address: string): boolean {
+  const { hostname, username, password, pathname, search, hash } = new URL(address);
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    return false;
+  }
+  return hostname !== "" && pathname.length <= 1 && search === "" && hash === "";
+}
 
 const token = (bytes: number) => randomBytes(bytes).toString("base64url");
 /** How long the proxy's token for the secret key is valid. Only the proxy has it. */
@@ -89,7 +102,8 @@ export async function createComposeSettings({
 export function formatEnvFile(settings: Record<string, string>): string {
   return Object.entries(settings)
     .map(([name, value]) => {
-      if (/['\n]/.test(value)) throw new Error(`${name} must not contain a single quote or a line break.`);
+      if (/['\n]|\\$/.test(value))
+        throw new Error(`${name} must not contain a single quote or a line break, or end with a backslash.`);
       return `${name}='${value}'\n`;
     })
     .join("");

@@ -83,10 +83,17 @@ async function describeImage(
   try {
     const mounted = await buildah("mount", container);
     const program = runtimes[name];
-    const said = await buildah("run", "--isolation=chroot", container, "--", `/usr/local/bin/${program}`, "--version");
+    const output = await buildah(
+      "run",
+      "--isolation=chroot",
+      container,
+      "--",
+      `/usr/local/bin/${program}`,
+      "--version",
+    );
     const sbom = path.join(root, "build/images", `gatehouse-${name}-${version}.cdx.json`);
     await mkdir(path.dirname(sbom), { recursive: true });
-    const bom = readSbom(mounted, { name: program, version: /\d+\.\d+\.\d+/.exec(said)?.[0] ?? "" });
+    const bom = readSbom(mounted, { name: program, version: /\d+\.\d+\.\d+/.exec(output)?.[0] ?? "" });
     await writeFile(sbom, `${JSON.stringify(bom, null, 2)}\n`);
     const [kilobytes = ""] = (await run("du", ["--summarize", "--one-file-system", mounted])).split("\t");
     return { sizeBytes: Number(kilobytes) * 1_024, sbom };

@@ -66,13 +66,13 @@ export type DeploymentMetrics = { respond: (requestId: string) => Promise<Respon
 
 /** Creates the metrics of the whole deployment. Each process asks the database for them at most once in five seconds. */
 export function createDeploymentMetrics(env: AppLoadContext["env"], now = () => performance.now()): DeploymentMetrics {
-  let askedAt = Number.NEGATIVE_INFINITY;
+  let measuredAt = Number.NEGATIVE_INFINITY;
   let answer: Promise<z.infer<typeof measured>>;
   return {
     /** @throws Response 503 if the database does not answer */
     async respond(requestId) {
-      if (now() - askedAt >= reuseMs) {
-        askedAt = now();
+      if (now() - measuredAt >= reuseMs) {
+        measuredAt = now();
         answer = callFunction({ env, requestId }, { name: "private.measure_deployment", schema: measured });
       }
       // A failure is a response. Each caller needs its own.

@@ -52,7 +52,7 @@ export function createGatherer(listWorkers: () => ReadonlyMap<string, Worker>) {
   const gatherings = new Map<number, (from: Worker, metrics: ProcessMetrics) => void>();
   let lastId = 0;
 
-  function gather(asker: Worker, askerId: number): void {
+  function gather(requester: Worker, requestId: number): void {
     lastId += 1;
     const id = lastId;
     const places = new Map([...listWorkers()].map(([place, worker]) => [worker, place]));
@@ -61,7 +61,7 @@ export function createGatherer(listWorkers: () => ReadonlyMap<string, Worker>) {
     function finish(): void {
       clearTimeout(timer);
       if (!gatherings.delete(id)) return;
-      post(asker, { type: "gathered-metrics", id: askerId, metrics });
+      post(requester, { type: "gathered-metrics", id: requestId, metrics });
     }
     gatherings.set(id, (from, answer) => {
       const place = places.get(from);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, createServer } from "node:net";
 import { freePort } from "@gatehousehq/local-stack/ports";
 import { afterEach, expect, test, vi } from "vitest";
 import { listen } from "./listen.ts";
@@ -37,17 +37,27 @@ test("stops although a connection has sent no request, or only a part of one", a
 
 test("waits for a response in progress, and no longer", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "setTimeout", "clearTimeout"] });
-  const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
+  const [started, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<Response>()];
   const { stop, socket, received } = await start(() => {
-    begun.resolve();
+    started.resolve();
     return answer.promise;
   });
   socket.write("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  await begun.promise;
+  await started.promise;
   const stopped = stop(300_000);
   await vi.advanceTimersByTimeAsync(10_000);
   answer.resolve(new Response("complete"));
   await vi.waitFor(() => expect(received()).toContain("complete"));
   await vi.advanceTimersByTimeAsync(1_000);
   await stopped;
+});
+
+test("says why it can't listen", async () => {
+  const port = await freePort();
+  const owner = createServer().listen(port, hostname);
+  await once(owner, "listening");
+  const failure = Promise.withResolvers<NodeJS.ErrnoException>();
+  listen(async () => new Response(), { hostname, port, onListen: () => {}, onFailure: failure.resolve, onError });
+  expect((await failure.promise).code).toBe("EADDRINUSE");
+  owner.close();
 });

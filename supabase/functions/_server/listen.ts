@@ -5,6 +5,8 @@ export type ListenOptions = {
   hostname: string;
   port: number;
   onListen: () => void;
+  /** Receives why the server can't listen. */
+  onFailure?: (error: NodeJS.ErrnoException) => void;
   /** Creates the response if the handler throws. */
   onError: (error: unknown) => Response;
 };
@@ -26,13 +28,14 @@ const arrivalMs = 1_000;
  * Serves with Node's server, which always notices if a client disconnects before its response. Deno's own server
  * notices it only if the request's head and body came in one packet.
  */
-export const listen: Listen = (handle, { hostname, port, onListen, onError }) => {
+export const listen: Listen = (handle, { hostname, port, onListen, onFailure, onError }) => {
   const server = createServer({ maxHeaderSize, keepAliveTimeout }, createListener(handle, onError));
   const responses = new Set<ServerResponse>();
   server.on("request", (_, response) => {
     responses.add(response);
     response.once("close", () => responses.delete(response));
   });
+  if (onFailure) server.once("error", onFailure);
   server.listen(port, hostname, onListen);
   return async (limitMs) => {
     const limit = setTimeout(() => server.closeAllConnections(), limitMs);

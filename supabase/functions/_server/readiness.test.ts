@@ -12,8 +12,8 @@ test("is ready if the database answers and a provider is configured", async () =
   expect(await createCheck({})()).toBeUndefined();
 });
 
-test("without a provider, says so without asking the database", async () => {
-  const connections = { ping: () => Promise.reject(new Error("asked")) };
+test("without a provider, says so without a query", async () => {
+  const connections = { ping: () => Promise.reject(new Error("a query")) };
   const check = createReadiness({ connections, providers: new Map(), now: () => 0, report: () => {} });
   expect(await check()).toBe("No model provider is configured.");
 });
@@ -32,15 +32,15 @@ test("says that the database does not answer, and reports the cause", async () =
   expect(reported).toEqual([cause]);
 });
 
-test("asks the database once for concurrent checks, and again after a second", async () => {
-  let asked = 0;
+test("queries the database once for concurrent checks, and again after a second", async () => {
+  let pings = 0;
   const at = { ms: 0 };
-  const check = createCheck({ ping: async () => void asked++, at });
+  const check = createCheck({ ping: async () => void pings++, at });
   await Promise.all([check(), check()]);
   at.ms = 999;
   await check();
-  expect(asked).toBe(1);
+  expect(pings).toBe(1);
   at.ms = 1_000;
   await check();
-  expect(asked).toBe(2);
+  expect(pings).toBe(2);
 });

@@ -26,6 +26,7 @@ function start({ isDirect = false, reason }: { isDirect?: boolean; reason?: stri
     hostname: "127.0.0.1",
     port: 0,
     onListen() {},
+    onFailure: () => {},
   });
   async function get(path: string, headers: Record<string, string> = {}) {
     const response = await handle(new Request(`http://gateway.test${path}`, { headers }), { remoteAddress });

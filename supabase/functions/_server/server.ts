@@ -33,6 +33,7 @@ export function startServer({
   hostname,
   port,
   onListen,
+  onFailure,
 }: {
   serveFunctions: FunctionsHandler;
   /** Returns why calls can't be served, if so. */
@@ -47,6 +48,7 @@ export function startServer({
   hostname: string;
   port: number;
   onListen: () => void;
+  onFailure: (error: NodeJS.ErrnoException) => void;
 }): Server {
   let stopping = false;
 
@@ -75,6 +77,7 @@ export function startServer({
     hostname,
     port,
     onListen,
+    onFailure,
     onError(error) {
       logError(error);
       return Response.json({ error: "internal_error" }, { status: 500 });

@@ -65,6 +65,11 @@ function serve(env: Record<string, string | undefined>, listen: Listen): void {
     hostname,
     port,
     onListen: () => logInfo(`listening on ${hostname}:${port}`),
+    onFailure(error) {
+      const taken = `Port ${port} on ${hostname} is taken: stop its owner or set PORT to another.`;
+      console.error(error.code === "EADDRINUSE" ? taken : error.message);
+      process.exit(1);
+    },
   });
   let stopping = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {

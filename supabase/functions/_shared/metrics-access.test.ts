@@ -10,6 +10,7 @@ test.for<[Record<string, string>, string | null, string | undefined, string]>([
   [{}, null, "127.0.0.1", "off"],
   [{}, `Bearer ${token}`, "127.0.0.1", "off"],
   [{ METRICS_TOKEN: token }, `Bearer ${token}`, undefined, "allowed"],
+  [{ METRICS_TOKEN: token }, `bearer  ${token}`, undefined, "allowed"],
   [{ METRICS_TOKEN: token }, token, "127.0.0.1", "unauthorized"],
   [{ METRICS_TOKEN: token }, `Bearer ${token}x`, "127.0.0.1", "unauthorized"],
   [{ METRICS_TOKEN: token }, "Bearer ", "127.0.0.1", "unauthorized"],

@@ -32,8 +32,13 @@ export function createMetricsAccess({ METRICS_TOKEN: token, METRICS_ADDRESSES: n
   return ({ authorization, address }) => {
     if (token === undefined && !allowed) return "off";
     if (allowed && !isListed(allowed, address)) return "off";
-    return token === undefined || isSameSecret(authorization, `Bearer ${token}`) ? "allowed" : "unauthorized";
+    return token === undefined || isSameSecret(bearerOf(authorization), token) ? "allowed" : "unauthorized";
   };
+}
+
+/** Returns the token after the scheme, whose case does not matter (RFC 9110, 11.1). */
+function bearerOf(authorization: string | null): string {
+  return /^bearer +(\S+)$/i.exec(authorization ?? "")?.[1] ?? "";
 }
 
 /** Returns whether either setting turns the metrics on. */

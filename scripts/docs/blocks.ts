@@ -6,6 +6,7 @@ const needs = {
   hosted: "a hosted Supabase project",
   production: "a deployed configuration",
   docker: "Docker",
+  cluster: "a Kubernetes cluster",
   python: "Python with the packages that it imports; it runs where they are",
   client: "a client that is not installed with the project; `npm test -- clients` runs it",
   satellite: "an app that is not installed with the project; `npm test -- satellites` runs it",

@@ -50,7 +50,7 @@ export type Code = { files: string[]; words: ReadonlySet<string> };
 /** Names in the documents that belong to other programs, or to files that only readers have. */
 export const foreignNames: ReadonlySet<string> = new Set([
   ...["getX", "requireX", "bench-results/", "build/images/", "docker/", "main/index.ts"],
-  ...["workerTimeoutMs", "terminationGracePeriodSeconds"],
+  ...["workerTimeoutMs"],
   ...["anthropicApiUrl", "AnthropicProvider", "OpenAIChatClient", "OpenAIChatCompletionClient", "OpenAILike"],
   ...[
     "OpenAIProvider",

@@ -86,13 +86,13 @@ test("a version is set in every package, the lock file, the guides and the chang
   try {
     const copied = [
       ...["package.json", "package-lock.json", "packages/cli/package.json", "images/gateway/package.json"],
-      ...["docs/satellites.md", "deploy/compose/compose.yaml"],
+      ...["docs/satellites.md", "deploy/compose/compose.yaml", "deploy/helm/gatehouse/Chart.yaml"],
     ];
     for (const file of [...copied, "README.md", "CHANGELOG.md"]) await cp(file, path.join(root, file));
     const read = (file: string) => readFile(path.join(root, file), "utf8");
     expect(await setVersion(root, "9.8.7", { date: "2027-01-02" })).toEqual([
       ...["images/gateway/package.json", "package.json", "packages/cli/package.json", "package-lock.json", "README.md"],
-      ...["deploy/compose/compose.yaml", "docs/satellites.md"],
+      ...["deploy/compose/compose.yaml", "docs/satellites.md", "deploy/helm/gatehouse/Chart.yaml"],
       "CHANGELOG.md",
     ]);
     const lock = JSON.parse(await read("package-lock.json"));
@@ -103,6 +103,7 @@ test("a version is set in every package, the lock file, the guides and the chang
     expect(JSON.parse(await read("images/gateway/package.json")).version).toBe("9.8.7");
     expect(await read("docs/satellites.md")).toContain("gatehousehq-satellite-9.8.7.tgz");
     expect(await read("deploy/compose/compose.yaml")).toMatch(/gatehouse-gateway:9\.8\.7.*gatehouse-web:9\.8\.7/s);
+    expect(await read("deploy/helm/gatehouse/Chart.yaml")).toMatch(/^version: 9\.8\.7\nappVersion: "9\.8\.7"$/m);
     expect(await read("README.md")).toContain("Status: version 9.8.7 ");
     expect(await read("CHANGELOG.md")).toContain("\n## [Unreleased]\n\n## [9.8.7] - 2027-01-02\n");
     expect(await setVersion(root, "9.8.7", { date: "2027-01-03" })).toEqual([]);

@@ -32,6 +32,9 @@ export async function setVersion(root: string, version: string, { date }: { date
         .replace(/^(Status: version )\d+\.\d+\.\d+/m, `$1${version}`),
     );
   }
+  await edit("deploy/helm/gatehouse/Chart.yaml", (text) =>
+    text.replace(/^version: .*$/m, `version: ${version}`).replace(/^appVersion: .*$/m, `appVersion: "${version}"`),
+  );
   await edit("CHANGELOG.md", (text) =>
     text.includes(`\n## [${version}] - `)
       ? text

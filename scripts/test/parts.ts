@@ -125,6 +125,16 @@ export const parts: readonly Part[] = [
     tests: ["deploy/compose/*.test.ts"],
   },
   {
+    name: "helm chart",
+    files: [
+      "{package.json,deploy/helm/**/*,images/Containerfile,monitoring/*.yml,docs/settings.md}",
+      "remix-app/{app,config/env.server}.ts",
+      "supabase/functions/_server/{server,settings}.ts",
+      "supabase/functions/_gateway/{environment,telemetry/gateway-metrics}.ts",
+    ],
+    tests: ["deploy/helm/*.test.ts"],
+  },
+  {
     name: "documents",
     files: ["{README,CONTRIBUTING}.md", "docs/*.md", "scripts/docs/**/*"],
     tests: ["scripts/docs/**/*.test.ts", "!scripts/docs/documents.test.ts"],

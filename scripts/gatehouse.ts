@@ -13,6 +13,7 @@ const commands: Record<string, () => Promise<unknown>> = {
   "import-costs": () => import("./operator/import-costs.ts"),
   mobile: () => import("./mobile/main.ts"),
   prices: () => import("./operator/prices.ts"),
+  setup: () => import("../deploy/hosted/main.ts"),
 };
 
 const checkoutUsage = `For operators, in the project that the environment or .env names, or else in the running local stack:
@@ -24,6 +25,7 @@ doctor           Checks a deployment.
 email-templates  Writes the identity backend's emails with your brand.
 import-costs     Imports a provider's costs.
 prices           Compares the price book with public price files.
+setup            Sets up a project of hosted Supabase.
 
 For developers of mobile apps:
 

@@ -9,7 +9,7 @@ import { supabaseFiles } from "./email-templates/supabase-files.ts";
 helpWhereAsked(`npm run gatehouse -- email-templates
 
 Writes supabase/templates/*.html, and the subjects and names in supabase/config.toml, with BRAND_NAME and BRAND_ACCENT
-from the environment or .env. Then enter them in the project's dashboard (Authentication, Emails).`);
+from the environment or .env. On hosted Supabase, setup sends them to the project.`);
 
 try {
   const settings = z.object({

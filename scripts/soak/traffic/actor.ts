@@ -9,8 +9,6 @@ export interface Stage {
   journal: Journal;
   /** Aborts when traffic should end. */
   ended: AbortSignal;
-  /** Returns whether browsers may add accounts now. They always may by default. */
-  mayAddAccounts?: () => boolean;
 }
 
 /** A client that performs one action after another. */

@@ -31,8 +31,6 @@ export interface Household extends Actor {
    * answer now
    */
   reconcile(): Promise<boolean>;
-  /** Whether a sign-in has begun whose account the browser has not used yet. */
-  isSigningIn(): boolean;
   /** The browser's active account. Null if the browser has none, or if the active account is uncertain. */
   active(): string | null;
 }
@@ -57,7 +55,6 @@ export function createHousehold(
   const ended: EndedSession[] = [];
   /** Undefined if the active account is uncertain. */
   let active: string | null | undefined = null;
-  let signingIn = false;
 
   const inStanding = (standing: Standing) => people.filter(({ id }) => standings.get(id) === standing);
   const failed = ({ status }: PageAnswer) => status >= 500;
@@ -208,7 +205,7 @@ export function createHousehold(
       tabs: held.length > 0 ? 2 : 0,
       "switch among tabs": held.length > 1 ? 2 : 0,
       list: 2,
-      "sign in": out.length > 0 && (stage.mayAddAccounts?.() ?? true) ? (held.length === 0 ? 30 : 5) : 0,
+      "sign in": out.length > 0 ? (held.length === 0 ? 30 : 5) : 0,
       "sign out": held.length > 1 ? 1.5 : 0,
       "sign out of all": held.length > 0 ? 0.5 : 0,
     });
@@ -231,10 +228,7 @@ export function createHousehold(
         await together([switchTo(random.oneOf(held)), readPage(), browser.get(accounts)]);
         return readSession();
       case "sign in":
-        signingIn = true;
-        return signIn(random.oneOf(out)).finally(() => {
-          signingIn = false;
-        });
+        return signIn(random.oneOf(out));
       case "sign out":
         return signOut(random.oneOf(held));
       case "sign out of all":
@@ -253,7 +247,6 @@ export function createHousehold(
     sessionIds,
     ended,
     reconcile,
-    isSigningIn: () => signingIn,
     active: () => active ?? null,
   };
 }

@@ -11,6 +11,7 @@ const commands: Record<string, () => Promise<unknown>> = {
   doctor: () => import("./operator/doctor.ts"),
   "email-templates": () => import("./operator/email-templates.ts"),
   "import-costs": () => import("./operator/import-costs.ts"),
+  "import-users": () => import("../deploy/import-users/main.ts"),
   mobile: () => import("./mobile/main.ts"),
   prices: () => import("./operator/prices.ts"),
   setup: () => import("../deploy/hosted/main.ts"),
@@ -24,6 +25,7 @@ compose          Writes the settings of Gatehouse on one machine.
 doctor           Checks a deployment.
 email-templates  Writes the identity backend's emails with your brand.
 import-costs     Imports a provider's costs.
+import-users     Imports users with their passwords.
 prices           Compares the price book with public price files.
 setup            Sets up a project of hosted Supabase.
 

@@ -37,6 +37,7 @@ export const notRun: readonly string[] = [
   "docs/deploying.md values: create extension if not exists pg_net;",
   'docs/gateway-answers.md json: { "run_id": "01a1ffdb-…", "trace_id": "01a1ffdb…", "steps": [{ "step": 1, "type": "model", "name": "demo-chat", "status": "succeeded", "latency_ms": 412 }],',
   "docs/gateway-credentials.md json: {",
+  "docs/importing-users.md values: npm run gatehouse -- import-users --from auth0 users.json --hashes hashes.json",
   "docs/local-supabase.md docker: npx supabase start",
   "docs/local-supabase.md docker: alter role gateway password 'local-gateway';",
   "docs/local-supabase.md docker: npm run dev -- --supabase",

@@ -24,6 +24,7 @@ export const productTests = [
   "packages/{cli,satellite}/**/*.test.ts",
   "scripts/*.test.ts",
   "scripts/{lint,mobile,openapi,operator,test}/**/*.test.ts",
+  "deploy/import-users/*.test.ts",
   "monitoring/monitoring.test.ts",
   "scripts/docs/documents.test.ts",
   "scripts/gallery/states.test.ts",

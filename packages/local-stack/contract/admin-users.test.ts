@@ -63,10 +63,65 @@ describe("POST /admin/users", () => {
     await signIn({ email }, "1");
   });
 
-  test("POST /admin/users stores a given bcrypt hash unchanged", async () => {
+  // The hashes are those of Supabase Auth's own tests: internal/crypto/password_test.go in github.com/supabase/auth.
+  const signerKey = "ou9tdYTGyYm8kuR6Dt0Bp0kDuAYoXrK16mbZO4yGwAn3oLspjnN0/c41v8xZnO1n14J3MjKj1b2g6AUCAlFwMw==";
+  const firebaseSecret =
+    "C0sHCg9ek77hsg==$zKVTMvnWVw5BBOZNUdnsalx4c4c7y/w7IS5p6Ut2+CfEFFlz37J9huyQfov4iizN8dbjvEJlM5tQaJP84+hfTw==";
+  const firebaseHash = `$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=${signerKey}$${firebaseSecret}`;
+  const argon2Secret = "bGJRWThNOHJJTVBSdHl2dQ$NfEnUOuUpb7F2fQkgFUG4g";
+
+  test.each([
+    ["bcrypt 2y, cost 4", "test", "$2y$04$mIJxfrCaEI3GukZe11CiXublhEFanu5.ododkll1WphfSp6pn4zIu"],
+    ["bcrypt 2y, cost 10", "test", "$2y$10$srNl09aPtc2qr.0Vl.NtjekJRt/NxRxYQm3qd3OvfcKsJgVnr6.Ve"],
+    ["bcrypt 2a", "hashed horse", hashSync("hashed horse", { cost: 5, version: "2a" })],
+    ["bcrypt 2b, cost 11", "hashed horse", hashSync("hashed horse", { cost: 11, version: "2b" })],
+    ["argon2i", "test", `$argon2i$v=19$m=16,t=2,p=1$${argon2Secret}`],
+    [
+      "argon2id",
+      "test",
+      "$argon2id$v=19$m=32,t=3,p=2$SFVpOWJ0eXhjRzVkdGN1RQ$RXnb8rh7LaDcn07xsssqqulZYXOM/EUCEFMVcAcyYVk",
+    ],
+    ["Firebase's scrypt", "mytestpassword", firebaseHash],
+  ])("POST /admin/users stores a hash of %s unchanged, and its password signs in", async (_, secret, hash) => {
     const email = newEmail();
-    expectOk(await create({ email, password_hash: hashSync("hashed horse", { cost: 5 }), email_confirm: true }));
-    await signIn({ email }, "hashed horse");
+    const { id } = expectOk(await create({ email, password_hash: hash, email_confirm: true }));
+    await signIn({ email }, secret);
+    const wrong = await call("POST /token?grant_type=password", { body: { email, password: `${secret}1` } });
+    expectRefusal(wrong, 400, "invalid_credentials");
+    expect(await sql("select encrypted_password as hash from auth.users where id = $1", [id])).toEqual([{ hash }]);
+  });
+
+  test.each([
+    "not-a-hash",
+    "$2a$04$short",
+    "5f4dcc3b5aa765d61d8327deb882cf99",
+    `$argon2d$v=19$m=16,t=2,p=1$${argon2Secret}`,
+    `$argon2id$v=16$m=16,t=2,p=1$${argon2Secret}`,
+    `$argon2id$v=19$m=16,t=2,p=1,data=abc$${argon2Secret}`,
+    `$argon2id$v=19$m=16,t=2,p=1,keyid=abc$${argon2Secret}`,
+    `$argon2id$v=19$m=1048577,t=2,p=1$${argon2Secret}`,
+    `$argon2id$v=19$m=16,t=21,p=1$${argon2Secret}`,
+    `$argon2id$v=19$m=16,t=2,p=17$${argon2Secret}`,
+    "$argon2id$v=19$m=16,t=2,p=1$!!!$NfEnUOuUpb7F2fQkgFUG4g",
+    "$argon2id$v=19$m=16,t=2,p=1$bGJRWThNOHJJTVBSdHl2dQ$",
+    firebaseHash.replace("v=1", "v=2"),
+    firebaseHash.replace("n=14", "n=0"),
+    firebaseHash.replace("n=14", "n=4294967297"),
+    firebaseHash.replace("r=8", "r=0"),
+    firebaseHash.replace("p=1,", "p=256,"),
+    firebaseHash.replace("ss=Bw==", "ss=!!!"),
+    firebaseHash.replace(signerKey, "!!!"),
+    firebaseHash.replace("C0sHCg9ek77hsg==", "C0sHCg9ek77hsg"),
+  ])("POST /admin/users refuses %s as a hash with 500, and creates no account", async (hash) => {
+    const email = newEmail();
+    expectRefusal(await create({ email, password_hash: hash }), 500, "unexpected_failure");
+    expect(await sql("select from auth.users where email = $1", [email])).toHaveLength(0);
+  });
+
+  test("POST /admin/users refuses an id that is in use with 500, and changes nothing", async () => {
+    const { id, email } = await newAccount();
+    expectRefusal(await create({ id, email: newEmail(), password }), 500, "unexpected_failure");
+    expect((await read(id)).email).toBe(email);
   });
 
   test("POST /admin/users sets a random password if none is given", async () => {

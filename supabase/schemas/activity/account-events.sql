@@ -220,7 +220,10 @@ begin
   end if;
 
   if (old.banned_until > now()) is not true and new.banned_until > now() then
-    perform private.add_account_event(new.id, 'account_banned');
+    -- An account that is created banned, such as an imported one, was never in use: its owner needs no mail.
+    if not exists (select from public.profiles p where p.id = new.id and p.created_at = now()) then
+      perform private.add_account_event(new.id, 'account_banned');
+    end if;
   elsif old.banned_until > now() and (new.banned_until > now()) is not true then
     perform private.add_account_event(new.id, 'account_unbanned');
   end if;

@@ -14,6 +14,7 @@ async function createOwner(db: Database) {
        encrypted_password = 'old' where id = $1`,
     [user.id],
   );
+  await db.query("update public.profiles set created_at = now() - interval '1 day' where id = $1", [user.id]);
   await db.query("delete from public.security_events where user_id = $1", [user.id]);
   return user;
 }
@@ -232,6 +233,13 @@ describe("a change to an account", () => {
     expect(await told(db, id)).toEqual([
       { kind: "email_changed", target: null, mails: [email, "new@example.test"].sort() },
     ]);
+  });
+
+  test("an account that is created banned, such as an imported one, has no event of a ban", async ({ db }) => {
+    const { id } = await createUser(db);
+    await db.query("update auth.users set email_confirmed_at = now() where id = $1", [id]);
+    await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [id]);
+    expect(await told(db, id)).toEqual([]);
   });
 
   test("a change before the email address is confirmed adds no event", async ({ db }) => {

@@ -5,7 +5,7 @@ import type { Deps } from "./deps.ts";
 import { parseEmail } from "./email-address.ts";
 import { AuthError, invalid, unexpected } from "./errors.ts";
 import { emailClaims, findIdentity, insertIdentity, mergeIdentityData } from "./identities.ts";
-import { hashPassword, isSupportedHash, requireStrong } from "./passwords.ts";
+import { hashPassword, requireStrong, requireUsableHash } from "./passwords.ts";
 import { randomPassword } from "./random.ts";
 import { createUser, findEmailOwner, isUniqueViolation } from "./sign-up.ts";
 import { getUserById, instanceId, type Metadata, many, mergeMetadata, type User, updateUser } from "./users.ts";
@@ -43,7 +43,7 @@ function parseBan(duration: string, now: Date): Date | null | undefined {
 
 /**
  * Adds an account without checking the password's strength. If no password is given, the account gets a random one.
- * @throws AuthError 422 email_exists; 400 validation_failed
+ * @throws AuthError 422 email_exists; 400 validation_failed; 500 if another account has the id
  */
 export async function createUserAsAdmin(deps: Deps, attributes: AdminUser & { requestAud: string }): Promise<User> {
   if (!attributes.email) throw invalid("Cannot create a user without either an email or phone");
@@ -53,15 +53,9 @@ export async function createUserAsAdmin(deps: Deps, attributes: AdminUser & { re
   if (attributes.password !== undefined && attributes.passwordHash) {
     throw invalid("Only a password or a password hash should be provided");
   }
+  if (attributes.passwordHash) requireUsableHash(attributes.passwordHash);
   if (attributes.id && (!isUuid(attributes.id) || attributes.id === instanceId)) {
     throw invalid("ID must conform to the uuid v4 format");
-  }
-  if (attributes.passwordHash && !isSupportedHash(attributes.passwordHash)) {
-    throw new AuthError(
-      501,
-      "not_implemented",
-      "Only bcrypt password hashes are supported by the local identity server",
-    );
   }
   const bannedUntil = parseBan(attributes.banDuration, deps.clock());
   const passwordHash =
@@ -80,22 +74,23 @@ export async function createUserAsAdmin(deps: Deps, attributes: AdminUser & { re
       });
       await insertIdentity(tx, { deps, userId: user.id, provider: "email", data: emailClaims(user.id, email) });
       let current = await getUserById(tx, { id: user.id });
-      if (attributes.appMetadata || bannedUntil) {
-        current = await updateUser(tx, {
-          id: user.id,
-          now: deps.clock(),
-          changes: {
-            raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, attributes.appMetadata ?? {}),
-            banned_until: bannedUntil ?? null,
-          },
-        });
+      const change = async (changes: Parameters<typeof updateUser>[1]["changes"]) => {
+        current = await updateUser(tx, { id: user.id, now: deps.clock(), changes });
+      };
+      // The order of statements is Supabase Auth's: triggers depend on it.
+      if (attributes.appMetadata) {
+        await change({ raw_app_meta_data: mergeMetadata(current.raw_app_meta_data, attributes.appMetadata) });
       }
-      if (!attributes.emailConfirm) return current;
+      if (attributes.emailConfirm) current = await confirmUser(tx, deps, current);
+      if (bannedUntil) await change({ banned_until: bannedUntil });
       // Supabase Auth's response omits confirmed_at, which the database derives from the confirmation.
-      return { ...(await confirmUser(tx, deps, current)), confirmed_at: null };
+      return { ...current, confirmed_at: null };
     });
   } catch (error) {
-    throw isUniqueViolation(error) ? emailExists() : error;
+    if (!isUniqueViolation(error)) throw error;
+    // A concurrent request may have created an account with this email; otherwise, the id is in use.
+    if (await findEmailOwner(deps.db, { email, aud })) throw emailExists();
+    throw unexpected("Database error creating new user", error);
   }
 }
 

@@ -1,6 +1,12 @@
-import { hash, parseOptions, verify } from "@node-rs/bcrypt";
+import { argon2, createCipheriv, scrypt, timingSafeEqual } from "node:crypto";
+import { promisify } from "node:util";
+import { hash, verify } from "@node-rs/bcrypt";
 import type { Config } from "../config/config.ts";
-import { AuthError, invalid, type WeaknessReason } from "./errors.ts";
+import { AuthError, invalid, unexpected, type WeaknessReason } from "./errors.ts";
+import { type PasswordHash, parsePasswordHash } from "./password-hash.ts";
+
+const deriveArgon2 = promisify(argon2);
+const deriveScrypt = promisify<string, Buffer, number, object, Buffer>(scrypt);
 
 /** bcrypt ignores everything beyond this length. */
 const maxPasswordBytes = 72;
@@ -20,16 +26,70 @@ export function hashPassword(password: string, config: Pick<Config, "GOTRUE_PASS
 
 /** Compares a password with a stored hash. Returns false for an account without a password. */
 export async function passwordMatches(password: string, storedHash: string | null): Promise<boolean> {
-  return storedHash ? verify(password, storedHash) : false;
+  if (!storedHash) return false;
+  const stored = parsePasswordHash(storedHash);
+  if (!stored || stored.algorithm === "bcrypt") return verify(password, storedHash);
+  const derived =
+    stored.algorithm === "fbscrypt" ? await firebaseScrypt(password, stored) : await argon2Key(password, stored);
+  return derived.length === stored.hash.length && timingSafeEqual(derived, stored.hash);
 }
 
-/** Returns whether this server can check a stored hash. */
-export function isSupportedHash(storedHash: string): boolean {
-  try {
-    parseOptions(storedHash);
-    return true;
-  } catch {
-    return false;
+type Argon2Hash = Extract<PasswordHash, { algorithm: "argon2i" | "argon2id" }>;
+type FirebaseHash = Extract<PasswordHash, { algorithm: "fbscrypt" }>;
+
+function argon2Key(password: string, stored: Argon2Hash): Promise<Buffer> {
+  return deriveArgon2(stored.algorithm, {
+    message: password,
+    nonce: stored.salt,
+    memory: stored.memoryKib,
+    passes: stored.passes,
+    parallelism: stored.lanes,
+    tagLength: stored.hash.length,
+  });
+}
+
+const scryptKeyBytes = 32;
+
+function scryptMemoryBytes({ memoryCost, rounds, lanes }: FirebaseHash): number {
+  return 128 * rounds * (2 ** memoryCost + lanes + 2);
+}
+
+/** Encrypts the project's signer key with a key derived from the password (github.com/firebase/scrypt). */
+async function firebaseScrypt(password: string, stored: FirebaseHash): Promise<Buffer> {
+  const { memoryCost, rounds, lanes, salt, saltSeparator, signerKey } = stored;
+  const key = await deriveScrypt(password, Buffer.concat([salt, saltSeparator]), scryptKeyBytes, {
+    N: 2 ** memoryCost,
+    r: rounds,
+    p: lanes,
+    maxmem: scryptMemoryBytes(stored),
+  });
+  const cipher = createCipheriv("aes-256-ctr", key, Buffer.alloc(16));
+  return Buffer.concat([cipher.update(signerKey), cipher.final()]);
+}
+
+const maxScryptMemoryBytes = 2 ** 30;
+
+/** Limits of OpenSSL, which Supabase Auth does not have. */
+function canVerify(stored: PasswordHash): boolean {
+  switch (stored.algorithm) {
+    case "bcrypt":
+      return true;
+    case "fbscrypt":
+      return scryptMemoryBytes(stored) <= maxScryptMemoryBytes;
+    default:
+      return stored.salt.length >= 8 && stored.hash.length >= 4 && stored.memoryKib >= 8 * stored.lanes;
+  }
+}
+
+/**
+ * Requires a hash that Supabase Auth accepts and that this server can verify.
+ * @throws AuthError 500 unexpected_failure, like Supabase Auth; 501 not_implemented
+ */
+export function requireUsableHash(text: string): void {
+  const parsed = parsePasswordHash(text);
+  if (!parsed) throw unexpected("Error creating user", new Error("not a password hash"));
+  if (!canVerify(parsed)) {
+    throw new AuthError(501, "not_implemented", "The local identity server cannot verify this hash");
   }
 }
 

@@ -1,0 +1,123 @@
+import { readFileSync, statSync } from "node:fs";
+import { createClient } from "@supabase/supabase-js";
+import { readArguments } from "../../scripts/help.ts";
+import { createProgress } from "../../scripts/load/progress.ts";
+import { operatorProject } from "../../scripts/operator/project.ts";
+import { readAuth0Hash, readAuth0User } from "./auth0.ts";
+import { clerkColumns, readClerkUser } from "./clerk.ts";
+import { readFirebaseRow, readFirebaseUser, readHashParameters } from "./firebase.ts";
+import { type FileUser, importUsers, parseRecords } from "./import-users.ts";
+import { readCsvRows, readJsonLines, readUserList } from "./read-records.ts";
+import { openReport } from "./report.ts";
+import { type Provider, providers } from "./source-user.ts";
+
+const usage = `npm run gatehouse -- import-users --from auth0 <users.json> [--hashes <hashes.json>]
+npm run gatehouse -- import-users --from clerk <users.csv>
+npm run gatehouse -- import-users --from firebase <users.json|users.csv> --hash-config <file>
+  [--without-password] [--report <file>]
+
+Creates an account for each user of an export, with the old password. Existing accounts stay as they are, so
+the command can be repeated. Ends with 1 if a user was not taken.
+
+--hashes            Auth0's export of password hashes, which its support creates
+--hash-config       a file with the password hash parameters of the Firebase console, which include the signer key
+--without-password  also creates users who have no password, or one with a hash that cannot be verified
+--report            where to write what became of each user, import-users-<provider>-<time>.jsonl by default`;
+
+const callTimeoutMs = 30_000;
+
+const { values, positionals } = readArguments(usage, {
+  allowPositionals: true,
+  options: {
+    from: { type: "string" },
+    hashes: { type: "string" },
+    "hash-config": { type: "string" },
+    "without-password": { type: "boolean", default: false },
+    report: { type: "string" },
+  },
+});
+const [file, ...more] = positionals;
+const provider = providers.find((name) => name === values.from);
+const isFirebase = provider === "firebase";
+const hasStrayOption = (values.hashes && provider !== "auth0") || (values["hash-config"] && !isFirebase);
+if (!provider || !file || more.length > 0 || hasStrayOption || (isFirebase && !values["hash-config"])) {
+  console.error(usage);
+  process.exit(2);
+}
+
+try {
+  const report = await run(provider, file);
+  process.exitCode = report.outcomes.not_taken > 0 ? 1 : 0;
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+  process.exitCode = 1;
+}
+
+async function run(from: Provider, path: string) {
+  const openUsers = await prepareReader(from, path);
+  const { url, secretKey } = operatorProject();
+  const { auth } = createClient(url, secretKey, {
+    auth: { persistSession: false, autoRefreshToken: false },
+    global: { fetch: (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(callTimeoutMs) }) },
+  });
+  const time = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
+  const report = openReport(values.report ?? `import-users-${from}-${time}.jsonl`);
+  await report.opened;
+  try {
+    await importUsers(openUsers, {
+      provider: from,
+      backend: auth.admin,
+      report,
+      withoutPassword: values["without-password"],
+    });
+  } finally {
+    await report.close();
+    console.log(report.summary());
+  }
+  return report;
+}
+
+/** Returns a function that reads the file's users from its beginning. */
+async function prepareReader(from: Provider, path: string): Promise<() => AsyncIterable<FileUser>> {
+  const total = statSync(path).size;
+  const options = () => ({ onBytes: showProgress(`${path}: bytes`, total) });
+  switch (from) {
+    case "auth0": {
+      const { hashes, faults } = await readHashes(values.hashes);
+      return async function* () {
+        yield* faults;
+        yield* parseRecords(readJsonLines(path, options()), (line) => readAuth0User(line, hashes));
+      };
+    }
+    case "clerk":
+      return () => parseRecords(readCsvRows(path, { columns: clerkColumns, ...options() }), readClerkUser);
+    case "firebase": {
+      const parameters = readHashParameters(readFileSync(values["hash-config"] ?? "", "utf8"));
+      if (/\.csv$/i.test(path)) {
+        return () => parseRecords(readCsvRows(path, options()), (row) => readFirebaseRow(row as string[], parameters));
+      }
+      return () => parseRecords(readUserList(path, options()), (user) => readFirebaseUser(user, parameters));
+    }
+  }
+}
+
+/** Reads Auth0's hashes, by the id of their user, and the lines that cannot be read. */
+async function readHashes(path: string | undefined) {
+  const hashes = new Map<string, string>();
+  const faults: FileUser[] = [];
+  const records = path === undefined ? [] : parseRecords(readJsonLines(path), readAuth0Hash);
+  for await (const record of records) {
+    if ("fault" in record) faults.push(record);
+    else hashes.set(record.value.userId, record.value.hash);
+  }
+  return { hashes, faults };
+}
+
+function showProgress(label: string, total: number): (count: number) => void {
+  const show = createProgress({ label, total }, process.stderr);
+  let done = 0;
+  return (count) => {
+    done += count;
+    show(done);
+  };
+}

@@ -24,7 +24,6 @@ export const productTests = [
   "packages/{cli,satellite}/**/*.test.ts",
   "scripts/*.test.ts",
   "scripts/{lint,mobile,openapi,operator,test}/**/*.test.ts",
-  "deploy/import-users/*.test.ts",
   "monitoring/monitoring.test.ts",
   "scripts/docs/documents.test.ts",
   "scripts/gallery/states.test.ts",
@@ -124,6 +123,16 @@ export const parts: readonly Part[] = [
       "!supabase/functions/**/*.test.ts",
     ],
     tests: ["deploy/compose/*.test.ts"],
+  },
+  {
+    name: "hosted set-up",
+    files: ["deploy/hosted/**/*", "supabase/{config.toml,templates/*}"],
+    tests: ["deploy/hosted/*.test.ts"],
+  },
+  {
+    name: "import of users",
+    files: ["deploy/import-users/**/*", "packages/local-stack/services/identity/core/{admin-users,password*}.ts"],
+    tests: ["deploy/import-users/*.test.ts"],
   },
   {
     name: "helm chart",

@@ -87,7 +87,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${basePath}/policy`,
     summary: "Change the AI policy",
     description:
-      "Changes only the given fields; null removes a limit. Requires the manage_ai_policy permission. A list that adds an unknown model is refused by that model's name; unknown names that are already in the policy are kept.",
+      "Changes only the given fields; null removes a limit. Requires the manage_ai_policy permission. A list that adds an unknown model is refused by that model's name; unknown names that are already in the policy are kept. allowedRegions limits calls to providers in these regions.",
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
     answers: [{ status: 200, description: "The changed policy.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...commonProblems],

@@ -67,6 +67,7 @@ export const notRun: readonly string[] = [
   "docs/providers.md ini: AI_PROVIDER_GOOGLE_KIND=gemini",
   "docs/providers.md ini: AI_PROVIDER_VLLM_KIND=vllm",
   "docs/providers.md ini: AI_PROVIDER_OWN_BASE_URL=https://llm.example.com/v1",
+  "docs/regions.md ini: AI_PROVIDER_OPENAI_EU_KIND=openai",
   "docs/satellites.md checkout: npm pack -w packages/satellite",
   "docs/satellites.md values: npm init -y && npm pkg set type=module && npm install ../gatehouse/gatehousehq-satellite-0.2.0.tgz express",
   'docs/satellites.md values: npm run gatehouse -- app add memo --display-name Memo --origin http://127.0.0.1:4000 --scope profile --reason "trying it"',

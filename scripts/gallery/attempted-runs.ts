@@ -40,6 +40,7 @@ const routes = [skipped, answered].map(({ route, provider, model }) => ({
   position: route,
   provider,
   model,
+  ...(provider === answered.provider ? { region: "eu" } : {}),
   prices,
   tier_multipliers: { priority: 1.75 },
 }));

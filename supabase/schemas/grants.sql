@@ -343,7 +343,7 @@ grant execute on function
   ai.delete_expired(integer),
   ai.model_order(ai.models),
   ai.open_routes(text[]),
-  ai.priced_routes(text, text[])
+  ai.priced_routes(text, text[], jsonb)
 to service_role;
 
 -- Functions of accounts/.

@@ -30,6 +30,7 @@ const errorSentences: Record<string, string | ((facts: ErrorFacts) => string)> =
   CONFLICT: "You’re now signed in to another account. Switch back to continue here, or reload this page.",
   CSRF_REJECTED: "We couldn’t verify that this request came from this page. Reload it and try again.",
   endpoint_not_served: "This model doesn’t support this kind of request. Choose another one.",
+  region_not_allowed: "This workspace’s AI policy doesn’t allow this model’s regions. Choose another one.",
   model_not_found: "This workspace can’t use that model now. Choose another one.",
   payload_too_large: "This is more than 64 KiB. Shorten it, or start a new conversation.",
   PAYLOAD_TOO_LARGE: "This is more than 64 KiB. Shorten it, or start a new conversation.",

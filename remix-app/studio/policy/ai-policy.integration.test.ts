@@ -50,6 +50,8 @@ describe("a workspace's AI policy API", () => {
     ["a retention of 0 days", { contentRetentionDays: 0 }],
     ["a retention of 366 days", { contentRetentionDays: 366 }],
     ["a limit of 0 requests per minute", { requestsPerMinute: 0 }],
+    ["an empty list of regions", { allowedRegions: [] }],
+    ["a region that is not in the list", { allowedRegions: ["eu-west-1"] }],
     ["a negative budget", { monthlyBudgetUsd: -1 }],
     ["a string instead of a boolean", { contentCapture: "true" }],
   ])("the AI policy rejects %s", async (_, body) => {
@@ -104,6 +106,23 @@ describe("a workspace's AI policy API", () => {
         return budget.spentUsd;
       })
       .toBeGreaterThan(0);
+  });
+
+  test("allowed regions refuse models whose providers state none, and leave them out of the list", async () => {
+    const listed = async () => {
+      const { data } = await tenant.client.models.list();
+      return data.map(({ id }) => id);
+    };
+    expect(await change(admin, { allowedRegions: ["eu"] })).toMatchObject({ body: { allowedRegions: ["eu"] } });
+    const refused = await ask();
+    expect([refused.status, (await refused.json()).error]).toMatchObject([
+      403,
+      { code: "region_not_allowed", type: "permission_error", param: "model" },
+    ]);
+    expect(await listed()).toEqual([]);
+    await change(admin, { allowedRegions: null });
+    expect((await ask()).status).toBe(200);
+    expect(await listed()).toContain("demo-chat");
   });
 
   test("a denied model makes the gateway answer 404 until it is allowed again", async () => {

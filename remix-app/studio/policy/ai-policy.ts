@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { regions } from "#shared/regions.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
@@ -17,6 +18,8 @@ export const policyChange = z
   .strictObject({
     allowedModels: modelListSchema.nullable(),
     deniedModels: modelListSchema,
+    /** Where providers may process the workspace's calls; null for anywhere. */
+    allowedRegions: z.array(z.enum(regions)).min(1).max(regions.length).nullable(),
     requestsPerMinute: rateLimitSchema.nullable(),
     tokensPerMinute: rateLimitSchema.nullable(),
     monthlyBudgetUsd,
@@ -33,6 +36,8 @@ const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
 export const aiPolicy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
+  /** Where providers may process the workspace's calls; null for anywhere, including providers without a region. */
+  allowedRegions: z.array(z.enum(regions)).nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   budget: z.object(budget).nullable(),

@@ -8,6 +8,7 @@ import type { ModelOptions } from "../model-choice/model-options.ts";
 import { DefaultSubmit, ModelPicker } from "../model-choice/model-picker.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import { tokenLimitHint } from "./policy-words.ts";
+import { RegionFields } from "./region-fields.tsx";
 
 /** Renders the policy's form, one card per concern. */
 export function PolicyCards({
@@ -51,6 +52,12 @@ export function PolicyCards({
           error={errors.models}
           formAction={`${action}#models`}
         />
+      </Card>
+      <Card
+        title="Regions"
+        lead="Where model providers may process this workspace’s requests. Requests for a model without a provider in a selected region are refused."
+      >
+        <RegionFields choice={fields.regions} error={errors.regions} />
       </Card>
       <Card
         title="Rate limits"

@@ -5,6 +5,7 @@ import { policyFields, readPolicyForm } from "./policy-form.ts";
 const rules = {
   allowedModels: null,
   deniedModels: ["old/model.1"],
+  allowedRegions: ["eu" as const],
   requestsPerMinute: null,
   tokensPerMinute: 5_000,
   contentRetentionDays: 30,
@@ -13,10 +14,12 @@ const rules = {
 };
 
 function read(changes: Record<string, string> = {}) {
-  const { choices, contentCapture: _, providerCostVisible: __, ...texts } = policyFields(rules);
+  const { choices, regions, contentCapture: _, providerCostVisible: __, ...texts } = policyFields(rules);
   const form = new FormData();
   const marks = Object.fromEntries(choices.deny.map((id) => [modelField("deny", id), id]));
-  for (const [name, value] of Object.entries({ ...texts, models: choices.mode, ...marks, ...changes })) {
+  const regionMarks = Object.fromEntries(regions.selected.map((region) => [`region_${region}`, "on"]));
+  const sent = { ...texts, models: choices.mode, ...marks, regions: String(regions.mode), ...regionMarks, ...changes };
+  for (const [name, value] of Object.entries(sent)) {
     if (value !== "off") form.set(name, value);
   }
   return readPolicyForm(form);
@@ -40,6 +43,11 @@ test("the policy's model lists consist of the selected models, and an empty limi
   expect(read({ [modelField("allow", "b")]: "b" }).rules).toMatchObject({ allowedModels: null });
 });
 
+test("the policy's regions are the selected ones, and any region removes the restriction", () => {
+  expect(read({ region_ch: "on" }).rules).toMatchObject({ allowedRegions: ["eu", "ch"] });
+  expect(read({ regions: "all", region_ch: "on" }).rules).toMatchObject({ allowedRegions: null });
+});
+
 test("searching models does not save the policy form's typed values", () => {
   const { rules, errors, fields } = read({ intent: "search", modelTerm: "chat", requestsPerMinute: "none" });
   expect([rules, errors, fields.requestsPerMinute, fields.choices.term]).toEqual([null, {}, "none", "chat"]);
@@ -47,6 +55,9 @@ test("searching models does not save the policy form's typed values", () => {
 
 test.each([
   ["models", { models: "selected" }],
+  ["regions", { region_eu: "off" }],
+  // A page of release 0.2.0 has no choice of regions.
+  ["regions", { regions: "off", region_eu: "off" }],
   ["requestsPerMinute", { requestsPerMinute: "0" }],
   ["requestsPerMinute", { requestsPerMinute: "1000000001" }],
   ["tokensPerMinute", { tokensPerMinute: "1.5" }],
@@ -57,7 +68,7 @@ test.each([
 ])("the policy form reports an invalid %s at its field, and keeps the typed value: %j", (field, changes) => {
   const { errors, fields } = read(changes);
   expect(Object.keys(errors ?? {})).toEqual([field]);
-  const { models: mode = "all", ...texts } = changes as Record<string, string>;
+  const { models: mode = "all", regions: _, region_eu: __, ...texts } = changes as Record<string, string>;
   expect(fields).toMatchObject({ ...texts, choices: { mode } });
 });
 

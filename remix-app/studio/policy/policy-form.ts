@@ -1,10 +1,12 @@
 import type { z } from "zod";
 import { choicesOf, type ModelChoices, readModelChoices } from "../model-choice/model-choices.ts";
 import { type AiPolicy, policyChange } from "./ai-policy.ts";
+import { type RegionChoice, readRegionChoice } from "./region-fields.tsx";
 
 /** The values of the policy's form: as typed, or from the current policy. */
 export interface PolicyFields {
   choices: ModelChoices;
+  regions: RegionChoice;
   requestsPerMinute: string;
   tokensPerMinute: string;
   contentRetentionDays: string;
@@ -17,6 +19,7 @@ export type PolicyRules = Pick<
   AiPolicy,
   | "allowedModels"
   | "deniedModels"
+  | "allowedRegions"
   | "requestsPerMinute"
   | "tokensPerMinute"
   | "contentRetentionDays"
@@ -28,6 +31,7 @@ export type PolicyRules = Pick<
 export function policyFields(policy: PolicyRules): PolicyFields {
   return {
     choices: choicesOf({ allowed: policy.allowedModels, denied: policy.deniedModels }),
+    regions: { mode: policy.allowedRegions === null ? "all" : "selected", selected: policy.allowedRegions ?? [] },
     requestsPerMinute: policy.requestsPerMinute === null ? "" : String(policy.requestsPerMinute),
     tokensPerMinute: policy.tokensPerMinute === null ? "" : String(policy.tokensPerMinute),
     contentRetentionDays: String(policy.contentRetentionDays),
@@ -37,11 +41,15 @@ export function policyFields(policy: PolicyRules): PolicyFields {
 }
 
 const messages: Record<string, string> = {
+  allowedRegions: "Select at least one region, or choose any region",
   requestsPerMinute: "Enter requests per minute as a whole number of at least 1, or leave it empty",
   tokensPerMinute: "Enter tokens per minute as a whole number of at least 1, or leave it empty",
   contentRetentionDays: "Enter a number of days from 1 to 365",
   models: "Select at most 100 models and deny at most 100",
 };
+
+/** The ids of fields that differ from the policy's names. */
+const fieldIds: Record<string, string> = { allowedRegions: "regions" };
 
 export type PolicyFormResult = { fields: PolicyFields } & (
   | { rules: PolicyRules; errors: null }
@@ -58,6 +66,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   const { choices, shows } = readModelChoices(form);
   const fields: PolicyFields = {
     choices,
+    regions: readRegionChoice(form),
     requestsPerMinute: text("requestsPerMinute"),
     tokensPerMinute: text("tokensPerMinute"),
     contentRetentionDays: text("contentRetentionDays"),
@@ -68,6 +77,7 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   const submitted = {
     allowedModels: choices.mode === "all" ? null : [...choices.allow],
     deniedModels: [...choices.deny],
+    allowedRegions: fields.regions.mode === "all" ? null : [...fields.regions.selected],
     requestsPerMinute: numberOf(fields.requestsPerMinute),
     tokensPerMinute: numberOf(fields.tokensPerMinute),
     contentRetentionDays: numberOf(fields.contentRetentionDays),
@@ -98,8 +108,9 @@ function numberOf(text: string): number | null {
 function faultsOf(issues: readonly z.core.$ZodIssue[]): Record<string, string> {
   return Object.fromEntries(
     issues.map(({ path, message }) => {
-      const name = String(path[0]).endsWith("Models") ? "models" : String(path[0]);
-      return [name, messages[name] ?? message];
+      const field = String(path[0]);
+      const name = field.endsWith("Models") ? "models" : field;
+      return [fieldIds[name] ?? name, messages[name] ?? message];
     }),
   );
 }

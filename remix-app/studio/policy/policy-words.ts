@@ -1,3 +1,4 @@
+import { regionNames } from "#shared/regions.ts";
 import type { PolicyRules } from "./policy-form.ts";
 
 /** Explains what a token limit of a workspace or key counts. */
@@ -6,10 +7,14 @@ export const tokenLimitHint =
 
 /** Describes a policy, one line per setting, for people who cannot change it and for comparing two versions. */
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {
-  const { allowedModels, deniedModels, requestsPerMinute, tokensPerMinute } = rules;
+  const { allowedModels, deniedModels, allowedRegions, requestsPerMinute, tokensPerMinute } = rules;
   return [
     { label: "Allowed models", text: allowedModels === null ? "All models in your plan" : formatModels(allowedModels) },
     { label: "Denied models", text: formatModels(deniedModels) },
+    {
+      label: "Allowed regions",
+      text: allowedRegions === null ? "Any region" : allowedRegions.map((region) => regionNames[region]).join(", "),
+    },
     { label: "Requests per minute", text: formatRateLimit(requestsPerMinute) },
     { label: "Tokens per minute", text: formatRateLimit(tokensPerMinute) },
     { label: "Prompts and answers", text: rules.contentCapture ? "Kept" : "Not kept" },

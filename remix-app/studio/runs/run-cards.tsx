@@ -54,13 +54,14 @@ export function AttemptsCard({ detail: { run, attempts } }: { detail: RunDetail 
         columns={[
           {
             label: "Provider",
-            cell: ({ number, route, provider, model }) => (
+            cell: ({ number, route, provider, model, region }) => (
               <>
                 <span className="block font-medium">
                   {number}. {provider}
                 </span>
                 <span className="block break-all text-muted text-small">
-                  {model} (route {route})
+                  {model} (route {route}
+                  {region ? `, region ${region}` : ""})
                 </span>
               </>
             ),

@@ -87,6 +87,8 @@ export const runAttempt = z.object({
   provider: z.string(),
   /** The provider's name for the model. */
   model: z.string(),
+  /** Where the provider processes calls. Null if its settings state no region. */
+  region: z.string().nullable(),
   status: count.nullable(),
   failure: z.enum(attemptFailures).nullable(),
   upstreamRequestId: z.string().nullable(),

@@ -239,6 +239,16 @@ export const studioStates = statesOf("AI studio", [
     },
   ],
   [
+    "Policy, without a selected region",
+    "studio/policy",
+    "user",
+    busy("/policy"),
+    async ({ page }) => {
+      await page.getByLabel("Only selected regions").check();
+      await refuse(page, "Save policy");
+    },
+  ],
+  [
     "Policy, saved",
     "studio/policy",
     "guest",

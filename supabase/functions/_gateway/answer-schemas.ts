@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { regions } from "../_shared/regions.ts";
 import { completionSchema } from "./chat/surface.ts";
 import { embeddingList } from "./embeddings/surface.ts";
 import { messageAnswer, tokenCount } from "./messages/surface.ts";
@@ -90,6 +91,8 @@ export const modelSchema = z.object({
     output_limit: count.nullable(),
     /** The output limit of calls that state none. Null if the platform's defaults apply. */
     default_output_limit: count.nullable(),
+    /** Where the model's providers process calls; `unknown` for a provider without a region. */
+    regions: z.array(z.enum([...regions, "unknown"])),
     /** Prices of the first route. Empty if the workspace hides what providers charge. */
     prices,
     /**

@@ -58,6 +58,7 @@ const callErrors = [
   "budget_exceeded",
   "insufficient_scope",
   "app_not_allowed",
+  "region_not_allowed",
   "model_not_found",
   "endpoint_not_served",
   "request_in_progress",

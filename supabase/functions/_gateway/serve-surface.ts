@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { readOrAuthenticate } from "./admission/credentials.ts";
-import { listProvidersWithEndpoint, refuseEndpoint } from "./admission/endpoints.ts";
+import { listProvidersWithEndpoint, listRegions, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
 import { readSessionLabel } from "./admission/session-label.ts";
 import { checkStrictMode } from "./admission/strict-mode.ts";
@@ -72,6 +72,7 @@ async function admitCall<Parsed extends ParsedRequest>(
     model: request.model,
     voice: request.voice,
     providers: listProvidersWithEndpoint(gateway.providers, surface.endpoint),
+    regions: listRegions(gateway.providers),
     input_bytes: request.inputBytes,
     // An embeddings request may have many inputs, each of which fits in the context window.
     input_reads: surface.kind === "chat" ? (request.inputReads ?? 1) : undefined,

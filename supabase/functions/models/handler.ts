@@ -1,5 +1,5 @@
 import { readOrAuthenticate } from "../_gateway/admission/credentials.ts";
-import { listProvidersWithEndpoint } from "../_gateway/admission/endpoints.ts";
+import { listProvidersWithEndpoint, listRegions } from "../_gateway/admission/endpoints.ts";
 import { readCaller, readLabels } from "../_gateway/admission/labels.ts";
 import type { Gateway } from "../_gateway/calls/gateway.ts";
 import type { ModelKind } from "../_gateway/database/database.ts";
@@ -39,6 +39,7 @@ function listModels(gateway: Gateway): Handler {
       ...caller,
       model: params.model,
       providers: [...providers.keys()],
+      regions: listRegions(providers),
       paths: paths.map(({ path, kind, endpoint }) => ({
         path,
         kind,

@@ -22,7 +22,7 @@ as $$
     -- Checks prices like a call does, but assumes that every provider is connected.
     'hasPrice', (
       select p.routes is not null
-      from ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id)) p
+      from ai.priced_routes(m.id, array(select r.provider_id from ai.model_routes r where r.model_id = m.id), null) p
     ),
     'hasGrant', exists (
       select

@@ -61,7 +61,7 @@ as $$
       case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
         then '{key,app,member,label,workspace}'::text[]
       end,
-      (i.key).entity_id, (i.key).name, (i.key).is_strict
+      (i.key).entity_id, (i.key).name, (i.key).is_strict, (w.policy).allowed_regions
     )::ai.caller as caller
     from (
       select

@@ -21,7 +21,9 @@ $$;
 -- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
 -- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
 -- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
--- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves.
+-- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves. regions has the
+-- regions of a model's providers, and unknown for a provider without one. Until 0.4.0: gateways of release 0.2.0
+-- state no regions.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -31,6 +33,10 @@ declare
   caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
+  usable_providers text[] := case
+    when caller.allowed_regions is null then request.providers
+    else ai.providers_in_regions(request.providers, request.regions, caller.allowed_regions)
+  end;
   -- The models as JSON text, because building one jsonb from all models would be slow.
   listed text;
   endpoints jsonb;
@@ -61,11 +67,13 @@ begin
         when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
         else jsonb '{}'
       end end as listed
-    from ai.open_routes(request.providers) p
+    from ai.open_routes(usable_providers) p
     where request.model is null or p.model_id = request.model
   ),
   served as (
-    select r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers
+    select
+      r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers,
+      jsonb_agg(distinct coalesce(request.regions ->> r.provider_id, 'unknown')) as regions
     from routes r
     group by r.model_id
   ),
@@ -89,6 +97,7 @@ begin
         'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
       )
       || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
+      || case when request.regions is null then jsonb '{}' else jsonb_build_object('regions', s.regions) end
       || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
       || case when shows_prices then jsonb_build_object('routes', s.routes) else jsonb '{}' end
     )::text, ', ' order by u.sorts_as),

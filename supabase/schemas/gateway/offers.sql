@@ -18,14 +18,18 @@ begin
         coalesce(
           (c.request).model, (select m.id from ai.models m where m.kind = (c.request).kind and m.is_default)
         ) as model_id,
-        least((c.caller).key_tokens_per_minute, (c.caller).workspace_tokens_per_minute) as token_limit
+        least((c.caller).key_tokens_per_minute, (c.caller).workspace_tokens_per_minute) as token_limit,
+        case
+          when (c.caller).allowed_regions is null then (c.request).providers
+          else ai.providers_in_regions((c.request).providers, (c.request).regions, (c.caller).allowed_regions)
+        end as providers
       from ai.find_callers(calls, people) c
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
-      select d.model_id, d.providers, p.routes
-      from (select distinct r.model_id, (r.request).providers from requests r) as d
-      cross join lateral ai.priced_routes(d.model_id, d.providers) as p
+      select d.model_id, d.providers, d.regions, p.routes
+      from (select distinct r.model_id, r.providers, (r.request).regions from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers, d.regions) as p
     )
     select coalesce(array_agg(row(
       ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
@@ -50,7 +54,8 @@ begin
       where m.id = r.model_id and m.kind = (r.request).kind
       offset 0
     ) as m on true
-    left join offers o on o.model_id = (m.model).id and o.providers = (r.request).providers
+    left join offers o on o.model_id = (m.model).id and o.providers = r.providers
+      and o.regions is not distinct from (r.request).regions
     cross join lateral (
       select
         i.image_tokens, i.audio_tokens,
@@ -125,7 +130,7 @@ as $$
       when (request).kind = 'chat' and (request).output_limit > (model).output_limit
         and (request).output_limit_assumed is not true
         then ai.refusal('invalid_request', jsonb_build_object('model_output_limit', (model).output_limit))
-      when routes is null then ai.refusal('model_not_found')
+      when routes is null then ai.route_refusal((model).id, request, (caller).allowed_regions)
       when (audio_tokens > 0 or (request).audio) and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.audio_input))')
         then ai.refusal('unsupported_parameter', '{"param": "messages"}')
       when (request).fee_requests > 0 and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.request_fee))')
@@ -156,6 +161,26 @@ as $$
     and (
       select true from ai.model_grants g where g.model_id = m.id and (g.plan_id = plan or g.workspace_id = workspace) limit 1
     )
+$$;
+
+-- Returns those of the given providers that are in an allowed region. A provider without a region is in none.
+create or replace function ai.providers_in_regions(providers text[], regions jsonb, allowed_regions text[]) returns text[]
+  language sql immutable security invoker parallel safe
+as $$
+  select array(select p.id from unnest(providers) as p (id) where regions ->> p.id = any (allowed_regions))
+$$;
+
+-- Returns the refusal of a call for a usable model that has no route. If the model has one outside the allowed regions,
+-- the refusal says so. Until 0.4.0: gateways of release 0.2.0 state no regions, and don't know that refusal.
+create or replace function ai.route_refusal(model text, request ai.run_request, allowed_regions text[]) returns jsonb
+  language sql stable security invoker
+as $$
+  select case
+    when allowed_regions is not null and (request).regions is not null
+      and exists (select from ai.open_routes((request).providers) r where r.model_id = model)
+      then ai.refusal('region_not_allowed', '{"param": "model"}')
+    else ai.refusal('model_not_found')
+  end
 $$;
 
 -- Returns the names that match no model id in the catalogue; null if every name matches. Disabled models count as
@@ -194,13 +219,14 @@ as $$
   where r.enabled and r.provider_id = any (providers)
 $$;
 
--- Returns a model's routes to the given providers in order, with their current prices, in the form in which runs store
--- them. Returns null if there is none.
-create or replace function ai.priced_routes(model text, providers text[]) returns table (routes jsonb)
+-- Returns a model's routes to the given providers in order, with their current prices and the providers' regions, in
+-- the form in which runs store them. Returns null if there is none. A run uses no other routes.
+create or replace function ai.priced_routes(model text, providers text[], regions jsonb) returns table (routes jsonb)
   language sql stable security invoker
 as $$
   select jsonb_agg(
     jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when regions ? r.provider_id then jsonb_build_object('region', regions -> r.provider_id) else jsonb '{}' end
     || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
     || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
     || case

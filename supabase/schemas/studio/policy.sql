@@ -14,11 +14,11 @@ end
 $$;
 
 -- Changes the given fields of a workspace's policy, for a member with manage_ai_policy: allowedModels, deniedModels,
--- requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd,
--- appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the policy that the member
--- saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy), changed_meanwhile (with
--- policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are already in either list
--- are never unknown. Each change adds an entry to the workspace's audit log.
+-- allowedRegions, requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays,
+-- monthlyBudgetUsd, appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the
+-- policy that the member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy),
+-- changed_meanwhile (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are
+-- already in either list are never unknown. Each change adds an entry to the workspace's audit log.
 -- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -65,6 +65,9 @@ begin
       when changes ? 'allowedModels' then ai.text_list(changes -> 'allowedModels') else p.allowed_models
     end,
     denied_models = coalesce(ai.text_list(changes -> 'deniedModels'), p.denied_models),
+    allowed_regions = case
+      when changes ? 'allowedRegions' then ai.text_list(changes -> 'allowedRegions') else p.allowed_regions
+    end,
     requests_per_minute = case
       when changes ? 'requestsPerMinute' then (changes ->> 'requestsPerMinute')::integer else p.requests_per_minute
     end,
@@ -103,6 +106,7 @@ as $$
   select jsonb_build_object(
     'allowedModels', to_jsonb(p.allowed_models),
     'deniedModels', coalesce(to_jsonb(p.denied_models), '[]'),
+    'allowedRegions', to_jsonb(p.allowed_regions),
     'requestsPerMinute', p.requests_per_minute,
     'tokensPerMinute', p.tokens_per_minute,
     'providerCostVisible', coalesce(p.provider_cost_visible, true),

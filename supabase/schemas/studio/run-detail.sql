@@ -49,6 +49,9 @@ as $$
         'route', a.route,
         'provider', a.provider,
         'model', a.model,
+        'region', jsonb_path_query_first(
+          (run).routes, '$[*] ? (@.position == $position).region', jsonb_build_object('position', a.route)
+        ),
         'status', a.status,
         'failure', a.failure,
         'upstreamRequestId', a.upstream_request_id,

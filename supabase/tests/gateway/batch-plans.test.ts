@@ -50,7 +50,7 @@ describe("functions that a batch's statement calls for each of its calls", () =>
       "usable_models",
       `${call}, ai.usable_models(c.run_id, c.label, c.budget_scopes, c.budget_scopes, c.budget_scopes)`,
     ],
-    ["priced_routes", `${call}, ai.priced_routes(c.label, c.budget_scopes)`],
+    ["priced_routes", `${call}, ai.priced_routes(c.label, c.budget_scopes, null)`],
     ["input_tokens", `${call}, ai.input_tokens(c.tokens, c.tokens, c.tokens)`],
     ["maximum_cost", `${call}, ai.maximum_cost(c.routes, 1, 1, 1, c.tokens, true, c.label, c.tokens, false)`],
     [

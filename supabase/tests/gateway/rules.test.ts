@@ -21,7 +21,7 @@ describe("the gateway's SQL rules are each defined once", () => {
     ["agent's login", "live_agent_logins", ["agent_key_statuses", "agent_login_end"]],
     ["agent's member", "agent_memberships", ["agent_key_statuses", "may_connect_agents"]],
     ["model access", "usable_models", ["list_models", "price_calls"]],
-    ["routes and prices", "open_routes", ["list_models", "priced_routes"]],
+    ["routes and prices", "open_routes", ["list_models", "priced_routes", "route_refusal"]],
     ["maximum cost", "maximum_cost", ["extend_run", "price_calls"]],
     ["credits", "usd_to_credits", ["extend_run", "price_calls", "settle_outcomes", "sweep_runs"]],
     ["reserved tokens", "reserved_tokens", ["extend_run", "price_calls"]],

@@ -21,6 +21,7 @@ const change = (db: Database, { ownerId, workspaceId }: Pick<Tenant, "ownerId" |
 const defaults = {
   allowedModels: null,
   deniedModels: [],
+  allowedRegions: null,
   requestsPerMinute: null,
   tokensPerMinute: null,
   providerCostVisible: true,
@@ -73,6 +74,15 @@ describe("a workspace's AI policy", () => {
     expect(policy).toMatchObject({ ...defaults, allowedModels: [tenant.model], ...standing });
     const lifted = await change(db, tenant, { allowedModels: null, requestsPerMinute: null });
     expect(lifted.policy).toMatchObject({ ...defaults, ...standing, requestsPerMinute: null });
+  });
+
+  test("sets and removes allowed regions, which a change of other fields keeps", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await change(db, tenant, { allowedRegions: ["eu", "ch"] });
+    const { policy } = await change(db, tenant, { requestsPerMinute: 5 });
+    expect(policy).toMatchObject({ allowedRegions: ["eu", "ch"], requestsPerMinute: 5 });
+    expect((await change(db, tenant, { allowedRegions: null })).policy).toMatchObject({ allowedRegions: null });
+    await expect(change(db, tenant, { allowedRegions: [] })).rejects.toThrow("allowed_regions");
   });
 
   test("refuses a policy change that is based on an outdated version", async ({ db }) => {

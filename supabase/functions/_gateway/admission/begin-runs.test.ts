@@ -10,6 +10,7 @@ const call = {
   feature: "chat",
   kind: "chat" as const,
   providers: ["demo"],
+  regions: {},
   input_bytes: 3,
   output_limit: 1,
 };

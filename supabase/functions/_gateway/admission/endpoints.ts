@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { Region } from "../../_shared/regions.ts";
 import type { Caller, GatewayDatabase, ModelKind } from "../database/database.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { Endpoint } from "../providers/kinds/kind.ts";
@@ -9,6 +10,11 @@ type Providers = ReadonlyMap<string, Provider>;
 /** Returns the ids of the providers that have an endpoint. */
 export function listProvidersWithEndpoint(providers: Providers, endpoint: Endpoint): string[] {
   return [...providers].flatMap(([id, { kind }]) => (kind.endpoints[endpoint] ? id : []));
+}
+
+/** Returns the regions of the providers that have one, by the provider's id. */
+export function listRegions(providers: Providers): Record<string, Region> {
+  return Object.fromEntries([...providers].flatMap(([id, { region }]) => (region ? [[id, region]] : [])));
 }
 
 const listing = z.object({ platform: z.object({ kind: z.string(), default: z.boolean().optional() }) });
@@ -32,6 +38,7 @@ export async function refuseEndpoint(
       ...caller,
       model,
       providers: [...providers.keys()],
+      regions: listRegions(providers),
       paths: [],
     });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);

@@ -35,6 +35,7 @@ function request(of: Pick<Tenant, "keyHash" | "model"> = tenant): RunRequest {
     streamed: false,
     model: of.model,
     providers: ["demo"],
+    regions: {},
     input_bytes: 300,
     images: 0,
     audio: false,
@@ -85,7 +86,7 @@ describe("the gateway's database", () => {
       for (const ask of [
         () => database.beginRun({ ...request(), ...caller }),
         () => database.checkCredential(caller),
-        () => database.listModels({ ...caller, providers: [], paths: [] }),
+        () => database.listModels({ ...caller, providers: [], regions: {}, paths: [] }),
         () => database.describeCredential(caller),
         () => database.checkAppCaller(caller),
         () => database.importCosts({ ...caller, records: [] }),

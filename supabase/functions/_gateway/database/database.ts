@@ -100,6 +100,8 @@ export type RunRequest = Caller & {
   model?: string;
   voice?: string;
   providers: string[];
+  /** The regions of providers, by id. A workspace's policy may allow only some regions. */
+  regions: Record<string, string>;
   input_bytes: number;
   /** How often the model may read the input. No reading exceeds the context window. */
   input_reads?: number;
@@ -246,6 +248,7 @@ export function createDatabase(options: { url: string; connections?: number; wai
       request: Caller & {
         model?: string;
         providers: string[];
+        regions: Record<string, string>;
         paths: readonly { path: string; kind: ModelKind; providers: string[] }[];
       },
     ): Promise<z.infer<typeof modelListing>> {

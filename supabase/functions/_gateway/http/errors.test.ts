@@ -25,6 +25,7 @@ const canSucceed: Record<ErrorCode, boolean> = {
   app_not_allowed: false,
   workspace_mismatch: false,
   credential_not_bound: false,
+  region_not_allowed: false,
   MFA_REQUIRED: false,
   model_not_found: false,
   endpoint_not_served: false,

@@ -53,6 +53,11 @@ const catalogue = {
   app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
   workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],
   credential_not_bound: [403, "permission_error", "This requires a credential that is bound to a registered app."],
+  region_not_allowed: [
+    403,
+    "permission_error",
+    "The workspace's AI policy does not allow the regions of this model's providers. GET /v1/models lists the models that it allows.",
+  ],
   MFA_REQUIRED: [
     403,
     "permission_error",

@@ -15,6 +15,7 @@ describe("Settings of a provider", () => {
       OPENAI_API_KEY: "k",
       OPENAI_BILLING_NAME: "openai",
       OPENAI_ACCOUNT: "org-1",
+      OPENAI_REGION: "eu",
       OWN_LLM_BASE_URL: "https://llm.example.com/v1/",
       OWN_LLM_ON_LEAVE: "drain",
     });
@@ -25,12 +26,14 @@ describe("Settings of a provider", () => {
       kind: kinds.openai,
       billingName: "openai",
       account: "org-1",
+      region: "eu",
       allowPrivate: false,
       drains: false,
     });
     expect(providers.get("own_llm")).toMatchObject({
       baseUrl: "https://llm.example.com/v1",
       apiKey: undefined,
+      region: undefined,
       kind: kinds["openai-compatible"],
       drains: true,
     });
@@ -66,6 +69,7 @@ describe("Settings of a provider", () => {
     ["a setting without a provider id", { KIND: "openai" }, ["AI_PROVIDER_KIND"]],
     ["an id that begins with a digit", { "1_KIND": "openai" }, ["AI_PROVIDER_1_KIND"]],
     ["an unknown kind", { ...own, X_KIND: "opnai" }, ["AI_PROVIDER_X_KIND must be one of", "openai-compatible"]],
+    ["an unknown region", { ...own, X_REGION: "eu-west-1" }, ["AI_PROVIDER_X_REGION must be one of eu, "]],
     ["a kind named like a built-in property", { ...own, X_KIND: "toString" }, ["AI_PROVIDER_X_KIND must be one of"]],
     ["a kind that needs an address but has none", { X_KIND: "vllm" }, ["AI_PROVIDER_X_BASE_URL is missing", "vllm"]],
     [

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { externalIdPattern, labelPattern } from "../../_shared/labels.ts";
 import { maxCallSeconds } from "../../_shared/longest-call.ts";
 import { isPrivateHost } from "../../_shared/private-addresses.ts";
+import { type Region, regions } from "../../_shared/regions.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
 import type { OwnLimits } from "./limits.ts";
@@ -20,6 +21,8 @@ export type Provider = {
   /** The provider's name in imported costs and invoices, and the provider account that is billed for the API key. */
   billingName?: string;
   account?: string;
+  /** Where the provider processes calls, as the operator states it. */
+  region?: Region;
   /** Whether the provider may have a private address or use HTTP without TLS. */
   allowPrivate: boolean;
   timeLimits?: OwnLimits;
@@ -65,6 +68,7 @@ const settings = z.object({
     .optional(),
   BILLING_NAME: label.optional(),
   ACCOUNT: externalId.optional(),
+  REGION: z.enum(regions, `must be one of ${regions.join(", ")}`).optional(),
   ALLOW_PRIVATE: onOff.optional(),
   ON_LEAVE: z.enum(["cancel", "drain"], "must be cancel or drain").optional(),
   ENDPOINTS: z.string().optional(),
@@ -147,6 +151,7 @@ function readProvider(id: string, texts: Record<string, string>, local: boolean)
     apiVersion: data.API_VERSION,
     billingName: data.BILLING_NAME,
     account: data.ACCOUNT,
+    region: data.REGION,
     allowPrivate,
     timeLimits: {
       ...(data.FIRST_BYTE_SECONDS ? { firstByteMs: data.FIRST_BYTE_SECONDS * 1_000 } : {}),

@@ -37,7 +37,9 @@ beforeEach(async () => {
     AI_PROVIDER_FIRST_BASE_URL: first.url,
     AI_PROVIDER_FIRST_FIRST_BYTE_SECONDS: "1",
     AI_PROVIDER_FIRST_TOTAL_SECONDS: "1",
+    AI_PROVIDER_FIRST_REGION: "eu",
     AI_PROVIDER_SECOND_BASE_URL: second.url,
+    AI_PROVIDER_SECOND_REGION: "us",
   });
   return gateway.close;
 });
@@ -219,4 +221,34 @@ test("sends providers the run's id as x-request-id, never the client's id", asyn
   expect(run).toMatchObject({ id: platform.run_id });
   expect(told).toMatchObject([{ "x-request-id": platform.run_id }, { "x-request-id": platform.run_id }]);
   expect(JSON.stringify([told, first.bodies, second.bodies])).not.toContain(requestId);
+});
+
+test("fails rather than fall back to a provider outside the allowed regions, and lists each model's regions", async () => {
+  const allow = (regions: string[] | null) =>
+    tenant.db.query(
+      `insert into ai.workspace_policies (workspace_id, allowed_regions) values ($1, $2)
+       on conflict (workspace_id) do update set allowed_regions = excluded.allowed_regions`,
+      [tenant.workspaceId, regions],
+    );
+  const regionsOf = async () => {
+    const listed = await gateway.clientOf(tenant.key).models.retrieve(model);
+    return (listed as unknown as { platform: { regions: string[] } }).platform.regions;
+  };
+  const messages = [{ role: "user" as const, content: "hello" }];
+  first.script = answerError(500);
+  expect(await regionsOf()).toEqual(["eu", "us"]);
+  await allow(["eu"]);
+  try {
+    const received = second.bodies.length;
+    const { outcome, run } = await ask(model);
+    expect(outcome).toMatchObject({ status: 502, code: "provider_error" });
+    expect(run.attempts).toMatchObject([{ route: 1, provider: "first", failure: "server_error" }]);
+    expect(second.bodies).toHaveLength(received);
+    expect(await regionsOf()).toEqual(["eu"]);
+    await allow(["ch"]);
+    const refused = gateway.clientOf(tenant.key).chat.completions.create({ model: alone, messages });
+    await expect(refused).rejects.toMatchObject({ status: 403, code: "region_not_allowed", param: "model" });
+  } finally {
+    await allow(null);
+  }
 });

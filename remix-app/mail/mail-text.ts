@@ -34,7 +34,7 @@ export type ParsedPart =
   | { kind: "button"; label: string; url: string }
   | { kind: "code"; code: string };
 
-/** Parses text that `mailText` has written. Until 0.3.0: texts from release 0.1.0 become paragraphs. */
+/** Parses text that `mailText` has written. */
 export function parseMailText(text: string): { parts: ParsedPart[]; footer: string[] } {
   const [body = "", ...rest] = text.trim().split(`\n\n${signatureDelimiter}\n`);
   const paragraphs = (words: string) => words.split(/\n{2,}/).filter((paragraph) => paragraph !== "");

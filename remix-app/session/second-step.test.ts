@@ -41,17 +41,17 @@ test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])(
 
 test.each([
   {
-    policy: { state: "optional", required: false, satisfied: true, byApproval: false },
+    policy: { state: "optional", required: false, satisfied: true },
     enrolled: false,
     required: false,
   },
   {
-    policy: { state: "optional", required: false, satisfied: false, byApproval: false },
+    policy: { state: "optional", required: false, satisfied: false },
     enrolled: true,
     required: true,
   },
   {
-    policy: { state: "required", required: true, satisfied: false, byApproval: false },
+    policy: { state: "required", required: true, satisfied: false },
     enrolled: false,
     required: true,
   },

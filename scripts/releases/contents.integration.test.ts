@@ -249,9 +249,9 @@ const changes: [what: string, sql: string, says: string[]][] = [
   [
     "revoked grants",
     `revoke select on public.profiles from authenticated; revoke insert on public.profiles from service_role;
-     revoke execute on function ai.begin_run(jsonb) from gateway`,
+     revoke execute on function ai.begin_runs(jsonb) from gateway`,
     [
-      "fail dropped: grant execute on function ai.begin_run(jsonb) to gateway",
+      "fail dropped: grant execute on function ai.begin_runs(jsonb) to gateway",
       "fail dropped: grant insert on table public.profiles to service_role",
       "fail dropped: grant select on table public.profiles to authenticated",
     ],

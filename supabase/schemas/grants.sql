@@ -72,7 +72,6 @@ grant usage on schema ai to gateway;
 
 -- Functions of gateway/.
 grant execute on function
-  ai.begin_run(jsonb),
   ai.begin_runs(jsonb),
   ai.release_orphaned_runs(jsonb),
   ai.extend_run(jsonb),
@@ -141,8 +140,6 @@ revoke insert, update, delete on
   ai.usage_changes,
   ai.usage_progress,
   ai.totals,
-  ai.usage_changed_days,
-  ai.usage_sealed_days,
   ai.budget_alerts,
   ai.credit_references,
   ai.credit_alerts
@@ -179,8 +176,7 @@ grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
   private.delete_expired_attempts(integer),
-  private.active_recovery_override(text),
-  private.active_login_override(text)
+  private.active_recovery_override(text)
 to service_role;
 
 -- Functions of activity/.
@@ -188,8 +184,7 @@ grant execute on function
   private.record_security_event(jsonb),
   private.announce_addition(uuid, text),
   private.claim_due_mails(integer),
-  private.discard_session(uuid, uuid),
-  private.claim_outgoing_mails(integer)
+  private.discard_session(uuid, uuid)
 to service_role;
 
 -- Functions of apps/.
@@ -394,7 +389,7 @@ grant execute on function
   private.change_required_mfa(jsonb),
   private.required_mfa_of(uuid),
   private.account_authenticators(uuid),
-  private.delete_authenticator(uuid, uuid, uuid, jsonb, jsonb),
+  private.delete_authenticator(uuid, uuid, uuid, jsonb),
   private.claim_mfa_code(text, uuid),
   private.release_mfa_code(text, uuid, boolean),
   private.replace_mfa_recovery_codes(uuid, text[]),
@@ -464,15 +459,12 @@ grant execute on function
   private.preview_costs_as_operator(uuid, uuid, jsonb),
   private.import_costs_as_operator(uuid, uuid, jsonb, text),
   ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean, bytea),
-  private.list_provider_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, jsonb, integer),
   ai.record_provider_invoice(uuid, uuid, uuid, jsonb, jsonb),
   ai.review_provider_invoice(uuid, uuid, uuid, jsonb),
   ai.read_provider_invoice(uuid, uuid, uuid),
   ai.list_linked_apps(uuid, uuid),
   ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb, bytea),
-  private.list_provider_invoices_by_app_session(bytea, uuid, jsonb, integer),
   ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer, bytea),
-  private.reconcile_costs_by_app_session(bytea, uuid, timestamptz, timestamptz, text[], integer),
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer),
   private.explain_platform_month(date, text)
 to service_role;

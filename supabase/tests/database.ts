@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { createHmac, randomBytes, randomUUID } from "node:crypto";
 import { Client, type QueryResultRow } from "pg";
 import { test as base } from "vitest";
 import { readStack } from "../../scripts/test/stack.ts";
@@ -10,6 +10,8 @@ export type Claims = {
   role: "authenticated";
   aal: string;
   amr: { method: string; timestamp: number }[];
+  /** The proof of a mobile approval, which our server adds. The Data API takes it only from a header. */
+  approval_proof?: string;
 };
 
 /** One transaction on the stack's database, rolled back by its test. */
@@ -17,8 +19,8 @@ export type Database = {
   /** Runs one statement as the current role, which is `postgres` outside `asUser` and `asRole`. */
   query<Row extends QueryResultRow = QueryResultRow>(sql: string, values?: unknown[]): Promise<Row[]>;
   /**
-   * Runs `work` with the role, claims and headers that the Data API would set for this token. An error undoes what
-   * `work` did.
+   * Runs `work` with the role, claims and headers that the Data API would set for this token. The headers default to
+   * the approval's proof. An error undoes what `work` did.
    */
   asUser<Result>(
     claims: Claims,
@@ -76,7 +78,11 @@ function databaseOn(client: Client): Database {
       return rows;
     },
     asRole,
-    asUser: (claims, work, { headers = {} } = {}) =>
+    asUser: (
+      claims,
+      work,
+      { headers = claims.approval_proof ? { "x-mfa-approval": claims.approval_proof } : {} } = {},
+    ) =>
       asRole("authenticated", async () => {
         await client.query(
           "select set_config('request.jwt.claims', $1, true), set_config('request.headers', $2, true)",
@@ -165,19 +171,24 @@ export async function join(
   );
 }
 
-/**
- * Inserts a mobile approval bound to a session. Times are in seconds since 1970.
- * @param options.proofKey if given, the approval requires a proof made with this key
- */
+/** Adds the proof of a mobile approval to a session's claims, as our server does for a browser with its cookie. */
+export function proveApproval(claims: Claims, proofKey: Uint8Array): void {
+  const second = Math.floor(Date.now() / 1_000);
+  const proof = createHmac("sha256", proofKey).update(`${claims.session_id} ${second}`).digest("hex");
+  claims.approval_proof = `${second}.${proof}`;
+}
+
+/** Inserts a mobile approval bound to a session, and adds its proof to the claims. Times are in seconds since 1970. */
 export async function bindApproval(
   db: Database,
   {
     claims,
     factorId,
     secondFactorAt,
-    proofKey,
+    proofKey = randomBytes(32),
   }: { claims: Claims; factorId: string; secondFactorAt: number; proofKey?: Uint8Array },
 ): Promise<string> {
+  proveApproval(claims, proofKey);
   const now = await currentSecond(db);
   const row = await one<{ id: string }>(db, {
     sql: `insert into private.login_challenges (
@@ -197,7 +208,7 @@ export async function bindApproval(
       factorId,
       now,
       now + 3600,
-      proofKey ? Buffer.from(proofKey) : null,
+      Buffer.from(proofKey),
     ],
   });
   return row.id;

@@ -190,9 +190,8 @@ test("an approval proof is refused once the phone's authenticator is removed", a
   expect(await call(accessTokenOf(browser), proof)).toBe("refused");
 });
 
-test("an approval stored by release 0.1.0, without a proof key, opens pages only with its cookie", async () => {
-  const { browser, sessionId } = await approvedMember();
-  await query("update private.login_challenges set proof_key = null where bound_session_id = $1", [sessionId]);
+test("an approval opens pages only with its cookie", async () => {
+  const { browser } = await approvedMember();
   const path = "/api/v1/workspaces";
   expect((await browser.get(path)).status).toBe(200);
   const headers = { authorization: `Bearer ${accessTokenOf(browser)}`, "x-forwarded-for": newAddress() };

@@ -59,8 +59,7 @@ begin
   if (attempt ->> 'allowOverride')::boolean then
     override_id := private.active_login_override(attempt ->> 'email');
   end if;
-  -- Until 0.3.0: servers of release 0.1.0 look up the override themselves and pass overridden.
-  overridden := override_id is not null or coalesce((attempt ->> 'overridden')::boolean, false);
+  overridden := override_id is not null;
   proven := exists (select from private.verified_addresses p where p.pair = account_pair and p.verified_until > now());
   if mail is not null then
     mail_wait := private.mail_wait(mail, lower(attempt ->> 'email'), (attempt ->> 'userId')::uuid);

@@ -11,8 +11,7 @@ as $$
   limit 1
 $$;
 
--- Returns the override that currently lifts the limits on sign-ins with an email; null if there is none. Granted to the
--- service role until 0.3.0: servers of release 0.1.0 call it before begin_attempt.
+-- Returns the override that currently lifts the limits on sign-ins with an email; null if there is none.
 -- Definer: account emails are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.active_login_override(of_email text) returns uuid
   language sql stable security definer set search_path = ''

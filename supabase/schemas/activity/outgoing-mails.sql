@@ -48,30 +48,6 @@ as $$
   left join public.security_events e on e.id = c.event_id
 $$;
 
--- Claims the emails that are due for an attempt, so that no other caller sends them. After twelve attempts, an email is
--- kept as a record for a week.
--- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it and support only emails that have a text.
-create or replace function private.claim_outgoing_mails(max_mails integer)
-  returns table (id uuid, recipient text, subject text, body text, attempts smallint)
-  language sql volatile security invoker set search_path = ''
-as $$
-  with expired as (
-    delete from private.outgoing_mails m where m.created_at < now() - interval '7 days'
-  )
-  update private.outgoing_mails m
-  -- Retries after 4, 16, 64 and 256 minutes, then every 12 hours. The last attempt is about three days after the first.
-  set attempts = m.attempts + 1, next_attempt_at = now() + interval '1 minute' * least(power(4, m.attempts), 720)
-  where m.id = any (array(
-    select due.id
-    from private.outgoing_mails due
-    where due.event_id is null and due.next_attempt_at <= now() and due.attempts < 12 and due.created_at >= now() - interval '7 days'
-    order by due.next_attempt_at
-    limit max_mails
-    for update skip locked
-  ))
-  returning m.id, m.recipient, m.subject, m.body, m.attempts
-$$;
-
 -- Returns whether an account is active and has an email address.
 create or replace function ai.can_be_emailed(account auth.users) returns boolean
   language sql stable security invoker set search_path = ''

@@ -81,12 +81,6 @@ begin
   -- The event is complete, so its emails can be sent.
   update private.outgoing_mails m set next_attempt_at = now() where m.event_id = recorded.id and m.attempts = 1;
 
-  return jsonb_build_object(
-    'id', recorded.id,
-    'createdAt', recorded.created_at,
-    -- Until 0.3.0: null keeps servers of release 0.1.0 from sending a second email.
-    'email', null,
-    'newPlace', false
-  );
+  return jsonb_build_object('id', recorded.id, 'createdAt', recorded.created_at);
 end
 $$;

@@ -76,10 +76,7 @@ begin
       set
         display_name = change ->> 'displayName',
         scopes = array(select jsonb_array_elements_text(change -> 'scopes')),
-        -- Until 0.3.0: servers of 0.1.0 send no logoutUrl.
-        backchannel_logout_uri = case
-          when change ? 'logoutUrl' then change ->> 'logoutUrl' else a.backchannel_logout_uri
-        end
+        backchannel_logout_uri = change ->> 'logoutUrl'
       where a.id = app.id;
       delete from private.app_origins o
       where o.app_id = app.id and o.origin not in (select jsonb_array_elements_text(change -> 'origins'));

@@ -192,12 +192,7 @@ begin
         studio_default = (change ->> 'studioDefault')::boolean,
         context_window = (change ->> 'contextWindow')::integer,
         output_limit = (change ->> 'outputLimit')::integer,
-        -- Until 0.3.0: servers of release 0.1.0 omit it, and may lower the output limit below it.
-        default_output_limit = case
-          when change ? 'defaultOutputLimit' then (change ->> 'defaultOutputLimit')::integer
-          when m.default_output_limit is not null then
-            least(m.default_output_limit, (change ->> 'outputLimit')::integer)
-        end,
+        default_output_limit = (change ->> 'defaultOutputLimit')::integer,
         voices = all_voices,
         is_default = (change ->> 'isDefault')::boolean
       where m.id = model.id

@@ -32,17 +32,6 @@ begin
 end
 $$;
 
--- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
--- Definer: see ai.list_provider_costs.
-create or replace function private.list_provider_costs_by_app_session(
-  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
-  before jsonb default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.list_provider_costs(null, workspace_id, given_from, given_to, before, page_size, token_hash => token_hash)
-$$;
-
 -- Returns a page of imported costs of a half-open range, newest first. Each cost has its file and its amount before
 -- currency conversion. replacedBy is the externalRunId of the record that counts instead, or null. replaces is the
 -- number and amount of the records that a daily total replaces. The filter may have provider and accountId. A null

@@ -44,16 +44,6 @@ as $$
   ))
 $$;
 
--- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
--- Definer: see ai.list_provider_invoices.
-create or replace function private.list_provider_invoices_by_app_session(
-  token_hash bytea, workspace_id uuid, before jsonb default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.list_provider_invoices(null, workspace_id, before, page_size, token_hash => token_hash)
-$$;
-
 -- Returns an invoice as JSON. In the platform's book, appId is ai.platform_book() and appName is null.
 create or replace function ai.invoice_summary(invoice ai.invoice_book_entries) returns jsonb
   language sql stable security invoker set search_path = ''

@@ -104,17 +104,6 @@ begin
 end
 $$;
 
--- Unused since 0.2.0, goes in 0.3.0. Servers of release 0.1.0 call it for satellites.
--- Definer: see ai.reconcile_costs.
-create or replace function private.reconcile_costs_by_app_session(
-  token_hash bytea, workspace_id uuid, given_from timestamptz default null, given_to timestamptz default null,
-  after text[] default null, page_size integer default 50
-) returns jsonb
-  language sql stable security definer set search_path = ''
-as $$
-  select ai.reconcile_costs(null, workspace_id, given_from, given_to, after, page_size, token_hash)
-$$;
-
 -- Returns a page of a book's providers by name, or only one provider, each with its metered and imported cost in a
 -- range, and the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if
 -- the workspace hides provider cost. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.

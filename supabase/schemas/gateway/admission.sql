@@ -1,40 +1,23 @@
 -- Admits or refuses calls, reserves their maximum cost and opens their runs. Refusals are returned and never raised.
 
--- Admits or refuses a call. Reserves the maximum cost of an admitted call and opens its run. Returns the run with its
--- routes and prices, or {refused: code, …}, as JSON text. Until 0.3.0: only gateways of release 0.1.0
--- call it.
--- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
--- call.
-create or replace function ai.begin_run(call jsonb) returns text
-  language plpgsql volatile security definer set search_path = ''
-  set lock_timeout = '1s'
-as $$
-begin
-  return (ai.begin_calls(jsonb_build_array(call), interval '1.2 seconds'))[1];
-end
-$$;
-
--- Admits or refuses several calls independently. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
+-- Admits or refuses calls independently. Reserves the maximum cost of each admitted call and opens its run. Takes {"calls": [call], "wait_ms": number, "lock_wait_ms": number}.
 -- wait_ms is how long the gateway waits for the result. lock_wait_ms limits the wait for each lock; without it, the
--- limit of the role applies. Returns a JSON array with the result of begin_run for each call, in the order of the calls.
+-- limit of the role applies. Returns a JSON array in the order of the calls: each run with its routes and prices, or
+-- {refused: code, …}.
 -- Atomic: if the function raises an error, it reserves nothing and opens no run. Raises cardinality_violation if two
 -- calls that fit have the same idempotency key; the gateway then sends them apart.
--- Until 0.3.0: gateways of release 0.1.0 pass only the array of calls, and wait for 1.5 s.
--- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential, never from an id in the
+-- call.
 create or replace function ai.begin_runs(calls jsonb) returns text
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  batch jsonb := case jsonb_typeof(calls)
-    when 'array' then jsonb_build_object('calls', calls, 'wait_ms', 1200, 'lock_wait_ms', 100)
-    else calls
-  end;
   lock_limit text := set_config(
-    'lock_timeout', coalesce(batch ->> 'lock_wait_ms', current_setting('lock_timeout')), true
+    'lock_timeout', coalesce(calls ->> 'lock_wait_ms', current_setting('lock_timeout')), true
   );
 begin
   return '[' || array_to_string(
-    ai.begin_calls(batch -> 'calls', (batch ->> 'wait_ms')::integer * interval '1 millisecond'), ','
+    ai.begin_calls(calls -> 'calls', (calls ->> 'wait_ms')::integer * interval '1 millisecond'), ','
   ) || ']';
 end
 $$;
@@ -65,8 +48,8 @@ begin
 end
 $$;
 
--- Prices the calls, reserves their maximum costs and opens the runs of those that fit. Returns the result of
--- ai.begin_run for each call, in the order of the calls.
+-- Prices the calls, reserves their maximum costs and opens the runs of those that fit. Returns the results of
+-- ai.begin_runs, in the order of the calls.
 create or replace function ai.admit_calls(calls jsonb) returns text[]
   language plpgsql volatile security invoker
   -- Every query finds its rows by key. These settings force index lookups in a generic plan, so that wrong statistics

@@ -4,7 +4,7 @@
 -- its app's registration is still valid, and that rate limits, budgets and balance have room. A key that expires
 -- meanwhile does not end a run, which ends with the longest call at the latest. Returns everything that is reserved for
 -- the run, or {refused: code, …}.
--- Definer: gateway has no grant on any table. A run is identified by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. A run is identified by the id that begin_runs returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
   -- A generic plan fits every call.

@@ -252,8 +252,7 @@ $$;
 
 -- Returns the highest cost that a provider call can have, over all routes and all price tiers that the input can reach.
 -- Assumes the whole output limit, no cached input, the higher of the input and cache-write prices, and all request fees
--- that the call may cause. Until 0.3.0: servers of release 0.1.0 don't say whether a request caches for an hour
--- (hour_writes).
+-- that the call may cause. hour_writes is whether the request caches its input for an hour.
 create or replace function ai.maximum_cost(
   routes jsonb, text_tokens bigint, image_tokens bigint, audio_tokens bigint, output_tokens bigint, hour_writes boolean,
   service_tier text, fee_requests bigint, is_speech boolean
@@ -265,7 +264,7 @@ as $$
       (
         text_tokens * greatest(
           (tier ->> 'input')::numeric, (tier ->> 'cache_write')::numeric,
-          case when hour_writes is not false then (tier ->> 'cache_write_1h')::numeric end
+          case when hour_writes then (tier ->> 'cache_write_1h')::numeric end
         )
         + image_tokens * greatest((tier ->> 'input')::numeric, (tier ->> 'image_input')::numeric)
         + audio_tokens * coalesce(tier ->> 'audio_input', tier ->> 'input')::numeric

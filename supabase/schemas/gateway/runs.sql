@@ -19,7 +19,7 @@ as $$
 $$;
 
 -- Returns a UUID version 7 for a run that begins now. The gateway chooses the random part, so that it can find the run
--- if the response from ai.begin_run is lost. The time in milliseconds has eleven hexadecimal digits until the year
+-- if the response from ai.begin_runs is lost. The time in milliseconds has eleven hexadecimal digits until the year
 -- 2527.
 create or replace function ai.new_run_id(run_id_suffix text) returns uuid
   language sql volatile security invoker

@@ -2,7 +2,7 @@
 
 -- Settles a batch of runs at their actual cost. Reporting a run again has no effect, unless the sweep had closed the
 -- run at an estimate. In that case, one ledger entry corrects the charge to the actual cost.
--- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_runs returned.
 create or replace function ai.settle_runs(runs jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$

@@ -1,7 +1,7 @@
 -- Records heartbeats of open runs, closes abandoned runs and deletes expired rows.
 
 -- Records a heartbeat of each open run, with its token counts and its cost so far.
--- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_runs returned.
 create or replace function ai.heartbeat_runs(runs jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
 as $$

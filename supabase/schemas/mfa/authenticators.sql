@@ -23,11 +23,7 @@ $$;
 -- account must keep one) | insufficient_aal (the session is not at AAL2) | not_found }.
 -- Definer: factors and sessions are in Supabase Auth's tables, which the service role cannot write.
 create or replace function private.delete_authenticator(
-  subject_id uuid,
-  actor_session_id uuid,
-  target_id uuid,
-  event jsonb,
-  mail jsonb default null
+  subject_id uuid, actor_session_id uuid, target_id uuid, event jsonb
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -61,10 +57,8 @@ begin
   if last then
     delete from private.mfa_recovery_codes c where c.user_id = subject_id;
   end if;
-  -- Until 0.3.0: servers of release 0.1.0 pass an email in the argument mail, which is ignored, and read mailId from the
-  -- result.
   perform private.record_security_event(event);
-  return '{"outcome": "deleted", "mailId": null, "recipient": null}';
+  return '{"outcome": "deleted"}';
 end
 $$;
 

@@ -3,9 +3,8 @@
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
 -- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
 -- deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.
--- policy.state is optional, required, recovery_in_progress or malformed. policy.byApproval is true if the session
--- satisfies the policy only because of a mobile approval. Until 0.3.0: for an approval by release 0.1.0, the server must
--- also check the cookie.
+-- policy.state is optional, required, recovery_in_progress or malformed. Until 0.4.0: servers of release 0.2.0
+-- require policy.byApproval.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
@@ -34,7 +33,7 @@ begin
         'state', m.state,
         'required', m.state <> 'optional',
         'satisfied', not f.banned and not f.deleted and v.satisfied,
-        'byApproval', v.satisfied and not v.alone
+        'byApproval', false
       ),
       'mustReplacePassword', exists (
         select from private.password_replacements r where r.session_id = f.session_id
@@ -43,16 +42,10 @@ begin
     )
     from private.session_facts(claims) f
     cross join lateral private.required_mfa_state(f.app_metadata) as m (state)
-    cross join lateral (
-      select
-        private.satisfies_required_mfa(
-          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second, s.now
-        ),
-        private.satisfies_required_mfa(
-          f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, null, s.now
-        )
-      from (select floor(extract(epoch from now()))::bigint) as s (now)
-    ) as v (satisfied, alone)
+    cross join lateral private.satisfies_required_mfa(
+      f.app_metadata, claims, f.has_verified_factor, f.session_factor_verified, f.approval_second,
+      floor(extract(epoch from now()))::bigint
+    ) as v (satisfied)
     left join public.profiles p on p.id = f.user_id
   ), jsonb_build_object('alive', false));
 end

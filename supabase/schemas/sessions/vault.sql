@@ -33,96 +33,26 @@ as $$
     and d.previous_until is null
 $$;
 
--- Adds a sign-in to a browser's accounts and makes the account active. Takes { deviceId, secret, nextHash,
--- secondNextHash (hex), userId, sessionId, sealed, keyId, tag, inPlaceOf }. Creates the device if secret is null, and
--- otherwise gives the device a new secret. If the browser already has the account, replaces its session and ends the
--- old session. If inPlaceOf is given, the new session continues that session. The account then does not become active
--- if the browser has switched to another account. Returns { status: kept | unknown | full | over, successor }. The
--- status over means that the browser no longer has session inPlaceOf. successor is 1 if nextHash is now the hash of the
--- device's secret, or 2 if secondNextHash is.
--- Our servers use this function to register new devices. Until 0.3.0: servers of release 0.1.0 also use it to add
--- accounts to known devices.
---
--- Definer: the replaced session is in Supabase Auth's tables, and is ended by deleting its row.
+-- Registers a browser's device with its first account, which becomes active. Takes { deviceId, nextHash (the hex hash of
+-- its secret), userId, sessionId, sealed, keyId, tag }. Returns { status: kept }. A known device uses
+-- private.add_account.
 create or replace function private.sign_in_account(sign_in jsonb) returns jsonb
-  language plpgsql volatile security definer set search_path = ''
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  device private.account_devices;
-  secret_status text;
-  subject_id uuid := (sign_in ->> 'userId')::uuid;
-  replaced_id uuid;
-  successor smallint := 1;
-  stays_active boolean;
+  subject_id constant uuid := (sign_in ->> 'userId')::uuid;
 begin
   perform private.lock_accounts(array[subject_id]);
-  if sign_in ->> 'secret' is null then
-    insert into private.account_devices (id, secret_hash)
-    values ((sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'))
-    returning * into device;
-  else
-    select d.* into device from private.account_devices d where d.id = (sign_in ->> 'deviceId')::uuid for update;
-    if not found then
-      return jsonb_build_object('status', 'unknown');
-    end if;
-    secret_status := private.device_secret_status(device, sign_in ->> 'secret');
-    if secret_status = 'unknown' or (secret_status = 'spent' and device.active_user_id is distinct from subject_id) then
-      return jsonb_build_object('status', 'unknown');
-    end if;
-  end if;
-
-  select e.session_id into replaced_id
-  from private.account_vault_entries e
-  where e.device_id = device.id and e.user_id = subject_id;
-  if not found and (select count(*) from private.account_vault_entries e where e.device_id = device.id) >= 10 then
-    return jsonb_build_object('status', 'full');
-  end if;
-  -- If an earlier response was lost, the vault may already store the new session.
-  if sign_in ->> 'inPlaceOf' is not null
-    and replaced_id is distinct from (sign_in ->> 'inPlaceOf')::uuid
-    and replaced_id is distinct from (sign_in ->> 'sessionId')::uuid then
-    return jsonb_build_object('status', 'over');
-  end if;
-
-  insert into private.account_vault_entries as e (device_id, user_id, session_id, sealed, key_id, token_tag)
+  insert into private.account_devices (id, secret_hash, active_user_id, active_session_id)
   values (
-    device.id, subject_id, (sign_in ->> 'sessionId')::uuid,
+    (sign_in ->> 'deviceId')::uuid, decode(sign_in ->> 'nextHash', 'hex'), subject_id, (sign_in ->> 'sessionId')::uuid
+  );
+  insert into private.account_vault_entries (device_id, user_id, session_id, sealed, key_id, token_tag)
+  values (
+    (sign_in ->> 'deviceId')::uuid, subject_id, (sign_in ->> 'sessionId')::uuid,
     sign_in ->> 'sealed', sign_in ->> 'keyId', sign_in ->> 'tag'
-  )
-  on conflict (device_id, user_id) do update
-    set session_id = excluded.session_id, sealed = excluded.sealed, key_id = excluded.key_id,
-        token_tag = excluded.token_tag, last_active_at = now();
-  if replaced_id <> (sign_in ->> 'sessionId')::uuid then
-    perform private.end_account_session(subject_id, replaced_id);
-  end if;
-
-  if secret_status = 'previous' then
-    successor := 2;
-  end if;
-  -- A session that continues an earlier session is not a new sign-in, so it does not replace the active account.
-  stays_active := sign_in ->> 'inPlaceOf' is not null and coalesce(device.active_user_id <> subject_id, false);
-  update private.account_devices d
-  set secret_hash = case
-        when secret_status = 'current' then decode(sign_in ->> 'nextHash', 'hex')
-        when secret_status = 'previous' then decode(sign_in ->> 'secondNextHash', 'hex')
-        else d.secret_hash
-      end,
-      -- Marks the current secret as spent, so that it gives no access after the sign-in.
-      previous_hash = case when secret_status in ('current', 'previous') then d.secret_hash else d.previous_hash end,
-      previous_for = case when secret_status in ('current', 'previous') then 'sign_in' else d.previous_for end,
-      previous_until = case
-        when secret_status in ('current', 'previous') then now() + interval '60 seconds' else d.previous_until
-      end,
-      rotated_at = case when secret_status in ('current', 'previous') then now() else d.rotated_at end,
-      active_user_id = case when stays_active then d.active_user_id else subject_id end,
-      active_session_id = case when stays_active then d.active_session_id else (sign_in ->> 'sessionId')::uuid end,
-      -- A switch that began before this sign-in must not replace the active account.
-      lease_id = null,
-      lease_expires_at = null,
-      last_seen_at = now(),
-      expires_at = now() + interval '90 days'
-  where d.id = device.id;
-  return jsonb_build_object('status', 'kept', 'successor', successor);
+  );
+  return '{"status": "kept"}';
 end
 $$;
 

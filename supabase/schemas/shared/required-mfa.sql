@@ -94,8 +94,6 @@ create or replace function private.is_approval_proven(approval private.login_cha
   language sql stable security invoker
 as $$
   select case
-    -- Until 0.3.0: release 0.1.0 binds approvals without a key, and its servers check the cookie themselves.
-    when (approval).proof_key is null then true
     when proof ~ '^[0-9]{10}[.][0-9a-f]{64}$' then
       left(proof, 10)::bigint
         between floor(extract(epoch from now()))::bigint - 60 and floor(extract(epoch from now()))::bigint + 60

@@ -8,9 +8,7 @@
 -- ai.budget_refuses_calls is true. enforced: the budget can refuse calls.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
-  member_id uuid, workspace uuid, after text[] default null, page_size integer default 50,
-  -- Until 0.3.0: servers of release 0.1.0 omit this argument and reject budgets with a scope that is not in the default.
-  scopes text[] default '{workspace,app,key}'
+  member_id uuid, workspace uuid, after text[], page_size integer, scopes text[]
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$

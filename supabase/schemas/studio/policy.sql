@@ -1,4 +1,4 @@
--- A workspace's AI policy: models, limits and content retention. ai.begin_run reads the policy on each call.
+-- A workspace's AI policy: models, limits and content retention. ai.begin_runs reads the policy on each call.
 
 -- Returns a workspace's policy for a member with use_ai_studio: { outcome: read, policy } or { outcome: not_allowed }.
 -- Definer: checks what a member may do, which the service role can't check itself.

@@ -3,7 +3,7 @@
 
 -- Stores a run's content {created_at, id, prompt?, tools?, answer?} if the workspace's policy captures content. Keeps
 -- parts that are already stored and adds missing ones.
--- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_run returned.
+-- Definer: gateway has no grant on any table. Callers identify a run by the id that begin_runs returned.
 create or replace function ai.store_run_content(content jsonb) returns void
   language sql volatile security definer set search_path = ''
 as $$

@@ -4,16 +4,10 @@
 -- unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature,
 -- status, keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not
 -- exist. With scan_limit, a filter without an index examines at most that many runs. In this case continueBefore is the
--- position to continue from, or null if no older run can match. Until 0.3.0: servers of release 0.1.0 omit scan_limit,
--- and take a short page for the last one.
+-- position to continue from, or null if no older run can match.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.list_runs(
-  member_id uuid,
-  workspace uuid,
-  filter jsonb default '{}',
-  before jsonb default null,
-  page_size integer default 50,
-  scan_limit integer default null
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$

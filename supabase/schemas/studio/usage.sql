@@ -37,8 +37,7 @@ begin
           case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
           case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
           case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
-        -- Until 0.3.0: servers of release 0.1.0 expect a key of seven parts, so the member is added only when grouping
-        -- by member.
+        -- A key has an eighth part only when grouping by member or label.
         ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,

@@ -55,14 +55,7 @@ declare
   snapshot pg_snapshot := pg_current_snapshot();
   progress ai.usage_progress;
 begin
-  -- Until 0.3.0: release 0.1.0 summed whole days and kept a list of changed days.
-  insert into ai.usage_progress (summed_until, detailed_from)
-  select
-    coalesce(d.day::timestamp at time zone 'UTC', '-infinity'), coalesce(d.day, '-infinity')
-  from (
-    select least((select s.before from ai.usage_sealed_days s), (select min(c.day) from ai.usage_changed_days c)) as day
-  ) d
-  on conflict do nothing;
+  insert into ai.usage_progress (summed_until, detailed_from) values ('-infinity', '-infinity') on conflict do nothing;
   select * into strict progress from ai.usage_progress;
   -- The clock was set back since the last fence, so runs before the mark may have changed without a record. Another
   -- roll-up whose transaction began later may be a few seconds ahead.

@@ -9,8 +9,6 @@ export type Attempt = {
   challenged?: boolean;
   /** Whether a recovery override of the email applies. */
   allowOverride?: boolean;
-  /** Passed instead by servers of release 0.1.0. */
-  overridden?: boolean;
   mail?: string;
   code?: string;
 };

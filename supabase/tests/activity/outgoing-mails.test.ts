@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "../actors.ts";
-import { createUser, type Database, one, test } from "../database.ts";
+import { type Database, one, test } from "../database.ts";
 
 async function keep(
   db: Database,
@@ -116,21 +116,3 @@ test.for(["subject = E'a\\nBcc: x@y.z'", "subject = ''", "recipient = ''", "body
     expect((await failureOf(() => db.asRole("service_role", change))).code).toBe("23514");
   },
 );
-
-test("servers of release 0.1.0 can't claim emails that have no finished text", async ({ db }) => {
-  const user = await createUser(db);
-  await db.query(
-    `with event as (insert into public.security_events (user_id, kind) values ($1, 'password_changed') returning id)
-     insert into private.outgoing_mails (recipient, event_id, next_attempt_at)
-     select $2, event.id, now() - interval '1 second' from event`,
-    [user.id, user.email],
-  );
-  const claimed = async (sql: string) => {
-    const rows = await db.asRole("service_role", () => db.query<{ recipient: string }>(sql));
-    return rows.filter(({ recipient }) => recipient === user.email);
-  };
-  expect(await claimed("select * from private.claim_outgoing_mails(1000)")).toEqual([]);
-  expect(await claimed("select * from private.claim_due_mails(1000)")).toMatchObject([
-    { subject: null, event: { kind: "password_changed", unconfirmed: false } },
-  ]);
-});

@@ -116,13 +116,6 @@ describe("record_security_event", () => {
     expect(await recipientsOf(db, await record(db, { userId, userAgent: firefox }))).toHaveLength(1);
   });
 
-  test("returns no email address to servers of release 0.1.0, so that they don't send a second email", async ({
-    db,
-  }) => {
-    const { id: userId } = await createUser(db);
-    expect(await record(db, { userId, kind: "password_changed" })).toMatchObject({ email: null, newPlace: false });
-  });
-
   test("record_security_event returns null for an account that does not exist", async ({ db }) => {
     expect(await record(db, { userId: "6f1c1b52-6e64-4b0a-9a39-0c5f3b8f7f11" })).toBe(null);
   });

@@ -158,25 +158,6 @@ describe("adding, changing and deleting a model", () => {
     await addModel(admin, { kind: "speech", voices: ["alloy"] });
   });
 
-  test("a server of 0.1.0 can lower the output limit below the default output limit, which it does not know", async ({
-    db,
-  }) => {
-    const admin = await createAdmin(db);
-    const model = await addModel(admin, { outputLimit: 64_000, defaultOutputLimit: 32_768 });
-    const limitsAfter = async (outputLimit: number | null, more: object = {}) => {
-      expect(await edit(db, { ask: admin.ask, model, outputLimit, ...more })).toEqual({});
-      const { defaultOutputLimit } = await read(db, model);
-      return defaultOutputLimit;
-    };
-    expect(await limitsAfter(40_000)).toBe(32_768);
-    expect(await limitsAfter(4_096)).toBe(4_096);
-    expect(await limitsAfter(null)).toBe(4_096);
-    expect(await limitsAfter(64_000, { defaultOutputLimit: null })).toBeNull();
-    expect(await limitsAfter(2_000)).toBeNull();
-    const above = { outputLimit: 4_096, defaultOutputLimit: 4_097 };
-    expect(await edit(db, { ask: admin.ask, model, ...above })).toEqual({ refused: "invalid" });
-  });
-
   test("a model is not changed if someone else changed it first", async ({ db }) => {
     const admin = await createAdmin(db);
     const { ask, email } = admin;

@@ -4,7 +4,7 @@ import { createActor } from "../actors.ts";
 import { one } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { openLine, untilItWaits } from "../race-fixtures.ts";
-import { createTenant, type Tenant } from "./fixtures.ts";
+import { batchOf, createTenant, type Tenant } from "./fixtures.ts";
 
 type Line = Awaited<ReturnType<typeof openLine>>;
 
@@ -89,8 +89,8 @@ test("a call can begin while the creator of its API key deletes their account, a
   };
   await working.client.query("set role postgres");
   const begun = one<{ began: boolean }>(working.db, {
-    sql: "select ai.begin_run($1)::jsonb ? 'run_id' as began",
-    values: [JSON.stringify(call)],
+    sql: "select ai.begin_runs($1)::jsonb -> 0 ? 'run_id' as began",
+    values: [batchOf([call])],
   });
   expect(await deleteAccountBeside(begun)).toEqual([{ began: true }, { deleted: true }]);
 });

@@ -1,6 +1,6 @@
 import { describe, expect } from "vitest";
 import { type Database, test } from "../database.ts";
-import { admitAll, chatCall, createTenant, outcome, settle } from "./fixtures.ts";
+import { admitAll, batchOf, chatCall, createTenant, outcome, settle } from "./fixtures.ts";
 
 /** The number of other callers' rate windows, as on a medium-sized platform. */
 const others = 2_000;
@@ -22,7 +22,7 @@ describe("a batch of calls", () => {
       plan: { requestsPerMinute: 1_000 },
       key: { requestsPerMinute: 1_000 },
     });
-    const calls = JSON.stringify([1, 2, 3, 4].map(() => chatCall(tenant)));
+    const calls = batchOf([1, 2, 3, 4].map(() => chatCall(tenant)));
     const begin = () => db.query("select ai.begin_runs($1)", [calls]);
     // The statistics may date from when the table was empty.
     await db.query("analyze ai.rate_windows");

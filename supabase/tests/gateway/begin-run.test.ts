@@ -179,7 +179,7 @@ describe("the reservation of a call", () => {
     {
       what: "the cost of writing all input to a cache",
       price: "cache_write_1h_usd_per_million = 4",
-      call: {},
+      call: { hour_writes: true },
       credits: "6.00000000",
     },
     {
@@ -382,7 +382,7 @@ describe("the gateway's role", () => {
 
   test("anon and authenticated users can't call the gateway's functions", async ({ db }) => {
     for (const role of ["anon", "authenticated"] as const) {
-      await expect(db.asRole(role, () => db.query("select ai.begin_run('{}')"))).rejects.toThrow("permission denied");
+      await expect(db.asRole(role, () => db.query("select ai.begin_runs('{}')"))).rejects.toThrow("permission denied");
     }
   });
 

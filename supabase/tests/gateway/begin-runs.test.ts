@@ -4,7 +4,18 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Database } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { openLine, untilItWaits } from "../race-fixtures.ts";
-import { addKey, admitAll, begin, books, chatCall, createTenant, type OpenedRun, outcome, settle } from "./fixtures.ts";
+import {
+  addKey,
+  admitAll,
+  batchOf,
+  begin,
+  books,
+  chatCall,
+  createTenant,
+  type OpenedRun,
+  outcome,
+  settle,
+} from "./fixtures.ts";
 
 let db: Database;
 let close: () => Promise<void>;
@@ -14,9 +25,7 @@ beforeAll(() => {
 afterAll(() => close());
 
 async function beginAll(calls: readonly object[]): Promise<OpenedRun[]> {
-  const [row] = await db.query<{ answer: OpenedRun[] }>("select ai.begin_runs($1)::json as answer", [
-    JSON.stringify(calls),
-  ]);
+  const [row] = await db.query<{ answer: OpenedRun[] }>("select ai.begin_runs($1)::json as answer", [batchOf(calls)]);
   return row?.answer ?? [];
 }
 
@@ -64,7 +73,7 @@ describe("ai.begin_runs", () => {
     }
   });
 
-  test("ai.begin_runs answers each call as ai.begin_run does, with rate-limit counts that include the batch's earlier calls", async () => {
+  test("a batch answers each call like a call alone, with rate-limit counts that include the batch's earlier calls", async () => {
     const tenant = await createTenant(db, {
       credits: "100",
       key: { requestsPerMinute: 100 },
@@ -210,7 +219,7 @@ describe("ai.begin_runs", () => {
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
   });
 
-  test("ai.begin_runs waits no longer than 100 ms for a lock", async () => {
+  test("a batch that waits too long for a lock begins none of its runs", async () => {
     const [held, free] = [await createTenant(db, { credits: "10" }), await createTenant(db, { credits: "10" })];
     const holder = db.query(
       `do $$ begin
@@ -225,7 +234,9 @@ describe("ai.begin_runs", () => {
           .catch(({ code }) => code),
       )
       .toBe("55P03");
-    await expect(beginAll([chatCall(free), chatCall(held)])).rejects.toMatchObject({ code: "55P03" });
+    const hurried = JSON.stringify({ calls: [chatCall(free), chatCall(held)], wait_ms: 1_200, lock_wait_ms: 50 });
+    await expect(db.query("select ai.begin_runs($1)", [hurried])).rejects.toMatchObject({ code: "55P03" });
+    expect(await books(db, free)).toMatchObject({ open: 0 });
     expect((await begin(db, chatCall(free))).refused).toBeUndefined();
     await holder;
     expect((await beginAll([chatCall(free), chatCall(held)])).map(({ refused }) => refused)).toEqual([
@@ -300,13 +311,9 @@ describe("ai.begin_runs", () => {
     await batch;
   });
 
-  test.for([
-    ["alone", (call: object) => begin(db, call)],
-    ["together", (call: object) => beginAll([call])],
-  ] as const)("a call that has waited 1.2 seconds in total begins no run: %s", async ([way, ask]) => {
+  test("a call that has waited longer in total than the gateway waits begins no run", async () => {
     const tenant = await createTenant(db, { credits: "10", key: { monthlyBudgetUsd: "100" } });
-    // Makes a call wait for the key's budget and then for the balance. Each wait is shorter than begin_run's lock
-    // timeout.
+    // Makes a call wait for the key's budget and then for the balance. Each wait is shorter than the lock timeout.
     const hold = (table: string, seconds: number) =>
       db.query(
         `do $$ begin
@@ -314,19 +321,13 @@ describe("ai.begin_runs", () => {
            perform pg_sleep(${seconds});
          end $$`,
       );
-    // begin_runs never waits long for locks, so the sleep simulates a slow disk or machine.
-    if (way === "together") {
-      const late = "select ai.begin_runs($1)::json as answer from (select pg_sleep(1.25)) as slow";
-      await expect(db.query(late, [JSON.stringify([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
-    } else {
-      const holders = [hold("budgets", 0.75), hold("credit_accounts", 1.5)];
-      await new Promise((resolve) => setTimeout(resolve, 50));
-      const once = "select ai.begin_run($1)::json as answer";
-      await expect(db.query(once, [JSON.stringify(chatCall(tenant))])).rejects.toMatchObject({ code: "57014" });
-      await Promise.all(holders);
-    }
+    const holders = [hold("budgets", 0.75), hold("credit_accounts", 1.5)];
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const once = "select ai.begin_runs($1)::json as answer";
+    await expect(db.query(once, [batchOf([chatCall(tenant)])])).rejects.toMatchObject({ code: "57014" });
+    await Promise.all(holders);
     expect(await books(db, tenant)).toMatchObject({ reserved: "0.00000000", open: 0 });
-    await ask(chatCall(tenant));
+    await begin(db, chatCall(tenant));
     expect(await books(db, tenant)).toMatchObject({ open: 1 });
   });
 

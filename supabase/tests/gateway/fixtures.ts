@@ -122,7 +122,12 @@ export async function addKey(
   return { id: row.id, hash: hash.toString("hex") };
 }
 
-/** Returns what the gateway passes to `ai.begin_run` for a chat call: by default 300 bytes and 100 output tokens. */
+/** Returns the argument of `ai.begin_runs`, with the shortest waits. */
+export function batchOf(calls: readonly object[]): string {
+  return JSON.stringify({ calls, wait_ms: 1_200, lock_wait_ms: 1_000 });
+}
+
+/** Returns what the gateway passes to `ai.begin_runs` for a chat call: by default 300 bytes and 100 output tokens. */
 export function chatCall(tenant: Pick<Tenant, "keyHash" | "model">, changes: object = {}): object {
   return {
     credential: { source: "key", hash: tenant.keyHash },
@@ -152,13 +157,13 @@ export function limitsOf({ limits, at, created_at }: OpenedRun) {
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
-/** Calls `ai.begin_run`, and retries a call that a busy machine delayed for too long, as a client does after a 503. */
+/** Calls `ai.begin_runs` with one call, and retries a call that a busy machine delayed for too long, as a client does after a 503. */
 export async function begin(db: Database, call: object): Promise<OpenedRun> {
   for (let retries = 3; ; retries -= 1) {
     try {
-      const sql = "select ai.begin_run($1)::json as answer";
-      const [row] = await db.query<{ answer: OpenedRun }>(sql, [JSON.stringify(call)]);
-      if (!row) throw new Error("begin_run answered nothing");
+      const sql = "select ai.begin_runs($1)::json -> 0 as answer";
+      const [row] = await db.query<{ answer: OpenedRun }>(sql, [batchOf([call])]);
+      if (!row) throw new Error("begin_runs answered nothing");
       return row.answer;
     } catch (error) {
       if (retries === 0 || !(error instanceof Error && error.message.startsWith("too late"))) throw error;

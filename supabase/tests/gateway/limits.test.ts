@@ -6,6 +6,7 @@ import { openPool } from "../pools.ts";
 import { sessionCall } from "./call-fixtures.ts";
 import {
   addKey,
+  batchOf,
   begin,
   books,
   chatCall,
@@ -106,7 +107,7 @@ describe("enforcing budgets", () => {
     const calls = [chatCall(shut), chatCall(open), chatCall(shut), chatCall(open)];
     const { answers } = await one<{ answers: object[] }>(db, {
       sql: "select ai.begin_runs($1)::json as answers",
-      values: [JSON.stringify(calls)],
+      values: [batchOf(calls)],
     });
     const run = expect.objectContaining({ run_id: expect.any(String) });
     expect(answers).toEqual([refused, run, refused, run]);

@@ -26,8 +26,6 @@ describe("the reservation of a call", () => {
     const tenant = await createWindowed(db);
     expect(await reserved(db, chatCall(tenant, { hour_writes: false }))).toBeCloseTo(100 * 3.75e-6 + rest, 10);
     expect(await reserved(db, chatCall(tenant, { hour_writes: true }))).toBeCloseTo(100 * 6e-6 + rest, 10);
-    // A server of 0.1.0 doesn't say so.
-    expect(await reserved(db, chatCall(tenant))).toBeCloseTo(100 * 6e-6 + rest, 10);
   });
 
   test.for<[number, number, number]>([

@@ -218,8 +218,7 @@ async function readWorld(db: Database, { world, ids }: { world: World; ids: stri
       ${read("select b.*, period_start::timestamp at time zone 'UTC' as begins from ai.budgets b where workspace_id = any ($3)", "x.scope, x.subject_id, x.workspace_id")} as budgets,
       ${read("select * from ai.rate_windows where subject_id = any ($4)", "x.scope, x.subject_id")} as windows,
       ${read("select run_id, state from ai.idempotency_keys where run_id = any ($1)", "x.run_id")} as keys,
-      ${read("select run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure, upstream_request_id from ai.failed_attempts where run_id = any ($1)", "x.run_id, x.failure")} as failures,
-      ${read("select distinct workspace_id, day from ai.usage_changed_days where workspace_id = any ($3)", "x.workspace_id, x.day")} as days`,
+      ${read("select run_id, request_id, workspace_id, model_id, provider_id, provider_model, route, status, failure, upstream_request_id from ai.failed_attempts where run_id = any ($1)", "x.run_id, x.failure")} as failures`,
     values: [ids, world.accounts, world.workspaces, [...world.workspaces, ...world.lineages]],
   });
 }

@@ -124,7 +124,7 @@ async function count<Answer>(sql: string, argument: object) {
 
 async function beginAndSettle(calls: readonly object[]) {
   const requests = calls.map((call) => ({ ...call, request_id: randomUUID() }));
-  const begin = await count<OpenedRun[]>("select ai.begin_runs($1)::json", requests);
+  const begin = await count<OpenedRun[]>("select ai.begin_runs($1)::json", { calls: requests });
   expect(begin.answer.map(({ refused }) => refused)).toEqual(calls.map(() => undefined));
   const settle = await count<object[]>(
     "select ai.settle_runs($1)",

@@ -22,7 +22,7 @@ const edgesSql = `
 
 type Spec = { edge: number; model: string; feature: string; app: boolean; member?: string; label?: string | null };
 
-/** Inserts an open run that began at the time `at`, with the columns that `ai.begin_run` would set. */
+/** Inserts an open run that began at the time `at`, with the columns that `ai.begin_runs` would set. */
 async function insertRun(
   db: Database,
   { at, tenant, spec, appId }: { at: string; tenant: Tenant; spec: Spec; appId: string },

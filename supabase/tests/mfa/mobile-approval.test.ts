@@ -1,9 +1,19 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { Pool } from "pg";
 import { describe, expect } from "vitest";
 import { readStack } from "../../../scripts/test/stack.ts";
 import { createActor, failureOf } from "../actors.ts";
-import { type Claims, createUser, currentSecond, type Database, enrollFactor, one, signIn, test } from "../database.ts";
+import {
+  type Claims,
+  createUser,
+  currentSecond,
+  type Database,
+  enrollFactor,
+  one,
+  proveApproval,
+  signIn,
+  test,
+} from "../database.ts";
 import {
   beginChallenge,
   call,
@@ -16,8 +26,13 @@ import {
 } from "../sign-in/login-challenge-fixtures.ts";
 
 const kind = "mfa_mobile";
-const bind = (db: Parameters<typeof poll>[0], options: { begun: NewChallenge; claims: Claims }) =>
-  poll<{ status: string; validUntil: string | null } | null>(db, "bind_mobile_approval", options);
+/** Binds an approval to a session, and adds its proof to the claims. */
+function bind(db: Parameters<typeof poll>[0], { begun, claims }: { begun: NewChallenge; claims: Claims }) {
+  const proofKey = randomBytes(32);
+  proveApproval(claims, proofKey);
+  const options = { begun, claims, proofKey };
+  return poll<{ status: string; validUntil: string | null } | null>(db, "bind_mobile_approval", options);
+}
 
 /** Signs one account in to a browser at AAL1 and a phone at AAL2, and begins the browser's request for approval. */
 async function setUp(db: Database) {
@@ -29,11 +44,10 @@ async function setUp(db: Database) {
   return { user, factorId, browser, phone, begun };
 }
 
-const policyOf = (db: Database, claims: Claims) =>
+const isSatisfied = (db: Database, claims: Claims) =>
   db.asUser(claims, async () => {
     const { state } = await one(db, { sql: "select public.session_state() as state" });
-    const { satisfied, byApproval } = state.policy as { satisfied: boolean; byApproval: boolean };
-    return { satisfied, byApproval };
+    return (state.policy as { satisfied: boolean }).satisfied;
   });
 
 describe("a request for approval on the phone", () => {
@@ -56,13 +70,13 @@ describe("a request for approval on the phone", () => {
     db,
   }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
-    expect(await policyOf(db, browser)).toEqual({ satisfied: false, byApproval: false });
+    expect(await isSatisfied(db, browser)).toBe(false);
     expect(await bind(db, { begun, claims: browser })).toBeNull();
     expect(await decideMobile(db, { begun, claims: phone })).toEqual({ outcome: "approved" });
-    expect(await policyOf(db, browser)).toEqual({ satisfied: false, byApproval: false });
+    expect(await isSatisfied(db, browser)).toBe(false);
     expect(await bind(db, { begun, claims: browser })).toMatchObject({ status: "bound" });
+    expect(await isSatisfied(db, browser)).toBe(true);
     expect(await bind(db, { begun, claims: browser })).toBeNull();
-    expect(await policyOf(db, browser)).toEqual({ satisfied: true, byApproval: true });
     const second = await currentSecond(db);
     const row = await one(db, {
       sql: `select approver_factor_id, extract(epoch from second_factor_at)::int as second,
@@ -79,7 +93,7 @@ describe("a request for approval on the phone", () => {
     });
   });
 
-  test("distinguishes a session's own second factor from an approval", async ({ db }) => {
+  test("a session's own second factor satisfies the policy, also with an approval", async ({ db }) => {
     const { browser, phone, factorId, begun } = await setUp(db);
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
@@ -88,7 +102,7 @@ describe("a request for approval on the phone", () => {
       factorId,
     ]);
     const raised = { ...browser, aal: "aal2", amr: [{ method: "totp", timestamp: await currentSecond(db) }] };
-    expect(await policyOf(db, raised)).toEqual({ satisfied: true, byApproval: false });
+    expect(await isSatisfied(db, raised)).toBe(true);
   });
 
   test.for([
@@ -142,9 +156,9 @@ describe("a request for approval on the phone", () => {
     await setBoundary(db, { userId: user.id, boundary: second - 2 });
     await decideMobile(db, { begun, claims: phone });
     await bind(db, { begun, claims: browser });
-    expect(await policyOf(db, browser)).toMatchObject({ satisfied: true });
+    expect(await isSatisfied(db, browser)).toBe(true);
     await setBoundary(db, { userId: user.id, boundary: second - 1 });
-    expect(await policyOf(db, browser)).toMatchObject({ satisfied: false });
+    expect(await isSatisfied(db, browser)).toBe(false);
   });
 
   test("an approval is rejected if the session would still not satisfy the MFA policy", async ({ db }) => {

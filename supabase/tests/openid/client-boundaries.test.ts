@@ -261,24 +261,10 @@ describe("changing an OpenID client in the console", () => {
       refused: "not_found",
     });
   });
-
-  test("keeps an app's logout URL when a server of release 0.1.0 edits the app", async ({ db }) => {
-    const { ask } = await begins(db);
-    const app = await registerApp(db);
-    const logout_url = "https://notes.example/logout";
-    expect(await call(db, "set_app_logout_url", { app_name: app.name, logout_url, reason: "test" })).toBe(true);
-    const { version } = await call(db, "read_app", { app_name: app.name });
-    const edit = { name: app.name, version, step: "edit", displayName: "Notes 2", scopes: [], origins: [] };
-    expect(await ask("change_app", edit)).toEqual({});
-    const edited = await call(db, "read_app", { app_name: app.name });
-    expect(edited).toMatchObject({ displayName: "Notes 2", logoutUrl: logout_url });
-    expect(await ask("change_app", { ...edit, version: edited.version, logoutUrl: null })).toEqual({});
-    expect(await call(db, "read_app", { app_name: app.name })).toMatchObject({ logoutUrl: null });
-  });
 });
 
 describe("calling the functions for other kinds of apps with an OpenID client", () => {
-  test("list_apps and read_app, which servers of release 0.1.0 call, return no OpenID client", async ({ db }) => {
+  test("list_apps and read_app return no OpenID client", async ({ db }) => {
     const client = await registerClient(db);
     expect(await call(db, "list_apps", { term: client.name })).toEqual([]);
     expect(await call(db, "read_app", { app_name: client.name })).toBeNull();

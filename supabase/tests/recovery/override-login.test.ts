@@ -111,7 +111,7 @@ describe("signing in with a password under a recovery override", () => {
 });
 
 describe("rate limits for an attempt under a recovery override", () => {
-  const begin = (db: Database, attempt: { email: string; allowOverride?: boolean; overridden?: boolean }) =>
+  const begin = (db: Database, attempt: { email: string; allowOverride?: boolean }) =>
     beginAttempt(db, { action: "password", address: "192.0.2.8", ...attempt });
 
   async function exhaust(db: Database, email: string): Promise<void> {
@@ -158,11 +158,5 @@ describe("rate limits for an attempt under a recovery override", () => {
       "insert into private.address_blocks (address, action, level, blocked_until) values ('192.0.2.8', 'password', 1, now() + interval '1 minute')",
     );
     expect(await begin(db, { email, allowOverride: true })).toMatchObject({ allowed: false, reason: "blocked" });
-  });
-
-  test("a server of release 0.1.0 looks up the override itself and passes overridden", async ({ db }) => {
-    const { email } = await setting(db);
-    await exhaust(db, email);
-    expect(await begin(db, { email, overridden: true })).toMatchObject({ allowed: true, overrideId: null });
   });
 });

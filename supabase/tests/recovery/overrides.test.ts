@@ -174,7 +174,7 @@ test("only the service role can call the recovery functions", async ({ db }) => 
     ...["consume_recovery_credential", "verify_override_password"].map(
       (name) => () => ask(db, name, { email: "a@example.test", password: "x", codeHash: "00", tokenHash: "00" }),
     ),
-    ...["recovery_overview", "recovery_code_salt", "active_login_override"].map(
+    ...["recovery_overview", "recovery_code_salt"].map(
       (name) => () => db.query(`select private.${name}('a@example.test')`),
     ),
     () => db.query("select private.find_recovery_link_email('\\x00')"),

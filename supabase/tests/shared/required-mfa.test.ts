@@ -128,8 +128,8 @@ describe("the MFA rule in a row-level security policy", () => {
     if (vector.approvalSecond !== null && factorId !== undefined)
       await bindApproval(db, { claims: session, factorId, secondFactorAt: vector.approvalSecond + shift });
 
-    const { sub, session_id, role } = session;
-    const claims = { ...shifted(vector, shift).claims, sub, session_id, role } as Claims;
+    const { sub, session_id, role, approval_proof } = session;
+    const claims = { ...shifted(vector, shift).claims, sub, session_id, role, approval_proof } as Claims;
     expect(await seesOwnProfile(db, claims)).toBe(vector.satisfied);
   });
 });

@@ -79,9 +79,10 @@ export function decideMobile(
 export function poll<Answer>(
   db: Runner,
   name: "claim_qr_challenge" | "bind_mobile_approval",
-  { begun, claims }: { begun: NewChallenge; claims: Claims },
+  { begun, claims, proofKey }: { begun: NewChallenge; claims: Claims; proofKey?: Buffer },
 ): Promise<Answer> {
-  return call(db, name, { id: begun.id, secretHash: bytea(begun.secret), claims });
+  const key = proofKey && { proofKey: `\\x${proofKey.toString("hex")}` };
+  return call(db, name, { id: begun.id, secretHash: bytea(begun.secret), claims, ...key });
 }
 
 /** Returns a challenge's status for the session with these claims. */

@@ -3,6 +3,7 @@ import { type Database, one, test } from "../database.ts";
 import {
   addKey,
   admitAll,
+  batchOf,
   begin,
   books,
   chatCall,
@@ -76,7 +77,7 @@ describe("recording a budget's refusals", () => {
 
   test("a budget refusal is recorded for calls in a batch and for later steps of a run", async ({ db }) => {
     const tenant = await tenantWith(db, "0.0002");
-    const calls = JSON.stringify([chatCall(tenant), chatCall(tenant)]);
+    const calls = batchOf([chatCall(tenant), chatCall(tenant)]);
     const { answers } = await one<{ answers: OpenedRun[] }>(db, {
       sql: "select ai.begin_runs($1)::json as answers",
       values: [calls],
@@ -111,11 +112,11 @@ describe("recording a budget's refusals", () => {
       // `updated` counts only the updates of that call.
       await Promise.all(Array.from({ length: 20 }, () => callers.db.query("select pg_sleep(0.2)")));
       const sql = `select r.answer, pg_stat_get_xact_tuples_updated('ai.budgets'::regclass)::int as updated
-        from (select ai.begin_run($1)::json as answer offset 0) r`;
+        from (select ai.begin_runs($1)::json -> 0 as answer offset 0) r`;
       const answers = await Promise.all(
         Array.from({ length: 20 }, async () => {
           const [row] = await callers.db.query<{ answer: OpenedRun; updated: number }>(sql, [
-            JSON.stringify(chatCall(tenant)),
+            batchOf([chatCall(tenant)]),
           ]);
           return row;
         }),

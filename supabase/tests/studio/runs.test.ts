@@ -23,7 +23,7 @@ const call = (db: Database, sql: string, values: unknown[]) =>
   );
 
 const list = (db: Database, tenant: Pick<Tenant, "ownerId" | "workspaceId">, filter: object = {}) =>
-  call(db, "ai.list_runs($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, filter]);
+  call(db, "ai.list_runs($1, $2, $3, null, 50, null)", [tenant.ownerId, tenant.workspaceId, filter]);
 const read = (db: Database, tenant: Pick<Tenant, "ownerId" | "workspaceId">, runId: unknown) =>
   call(db, "ai.read_run($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, runId]);
 

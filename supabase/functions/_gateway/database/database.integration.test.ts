@@ -246,7 +246,7 @@ describe("the gateway's database", () => {
     expect(await owner.db.query(may)).toEqual([{ may: false }]);
   });
 
-  test("each code with which begin_run refuses a call has a gateway error", async () => {
+  test("each code with which begin_runs refuses a call has a gateway error", async () => {
     const stranger = { ...request(), credential: { source: "key" as const, hash: "00".repeat(32) } };
     await expect(database.beginRun(stranger)).rejects.toMatchObject({ code: "invalid_api_key", status: 401 });
     await expect(database.checkCredential(stranger)).rejects.toMatchObject({ code: "invalid_api_key" });

@@ -28,7 +28,8 @@ test("package.json has sixteen scripts", () => {
 test("npm run gatehouse knows the users' verbs, the operators' and the mobile app", () => {
   expect(verbs).toEqual([
     ...["login", "connect", "status", "token", "disconnect", "logout"],
-    ...["admin", "app", "compose", "doctor", "email-templates", "import-costs", "import-users", "prices", "setup"],
+    ...["admin", "app", "backup", "compose", "doctor", "email-templates", "import-costs", "import-users", "prices"],
+    ...["restore", "setup"],
     "mobile",
   ]);
 });

@@ -7,6 +7,7 @@ import { usage } from "../packages/cli/src/arguments.ts";
 const commands: Record<string, () => Promise<unknown>> = {
   admin: () => import("./operator/admin.ts"),
   app: () => import("./operator/app.ts"),
+  backup: async () => (await import("../deploy/backup/command.ts")).runBackup(),
   compose: () => import("../deploy/compose/main.ts"),
   doctor: () => import("./operator/doctor.ts"),
   "email-templates": () => import("./operator/email-templates.ts"),
@@ -14,6 +15,7 @@ const commands: Record<string, () => Promise<unknown>> = {
   "import-users": () => import("../deploy/import-users/main.ts"),
   mobile: () => import("./mobile/main.ts"),
   prices: () => import("./operator/prices.ts"),
+  restore: async () => (await import("../deploy/backup/command.ts")).runRestore(),
   setup: () => import("../deploy/hosted/main.ts"),
 };
 
@@ -21,12 +23,14 @@ const checkoutUsage = `For operators, in the project that the environment or .en
 
 admin            Grants and revokes access to the admin console.
 app              Registers and manages apps.
+backup           Writes the database's data to an archive.
 compose          Writes the settings of Gatehouse on one machine.
 doctor           Checks a deployment.
 email-templates  Writes the identity backend's emails with your brand.
 import-costs     Imports a provider's costs.
 import-users     Imports users with their passwords.
 prices           Compares the price book with public price files.
+restore          Loads an archive into an empty database.
 setup            Sets up a project of hosted Supabase.
 
 For developers of mobile apps:

@@ -559,11 +559,12 @@ describe("database differences, reported by the doctor and when the stack starts
       SUPABASE_PUBLISHABLE_KEY: supabase.publishableKey,
       SUPABASE_SECRET_KEY: supabase.secretKey,
     };
-    const env = settings as Parameters<typeof checkDatabase>[0];
     const withoutTriggers = (findings: Finding[]) => findings.filter(({ about }) => about === "database");
-    const found = withoutTriggers(await checkDatabase(env, dbUrl));
+    const found = withoutTriggers(await checkDatabase({ dbUrl }));
     expect(found.map(({ level, says }) => `${level} ${says.replace(/\. .*/, "")}`)).toEqual(threeNamed);
-    expect(withoutTriggers(await checkDatabase(env, migrated))).toMatchObject([{ level: "ok", about: "database" }]);
+    expect(withoutTriggers(await checkDatabase({ dbUrl: migrated }))).toMatchObject([
+      { level: "ok", about: "database" },
+    ]);
 
     const start = (url: string) =>
       planHosted(

@@ -46,7 +46,7 @@ describe("the parts of the repository that npm test verifies once", () => {
   test.for([
     ["packages/local-stack/services/identity/core/pkce.ts", ["identity server"]],
     ["packages/local-stack/services/gateway/app.ts", ["local stack"]],
-    ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback"]],
+    ["supabase/migrations/20270101000000_more.sql", ["migrations", "upgrade and rollback", "backup"]],
     ["scripts/bench/main.ts", ["bench"]],
     ["packages/local-stack/services/functions/response-loops.ts", ["local stack", "hosted Deno"]],
     ["remix-app/routes/home.tsx", []],

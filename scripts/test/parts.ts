@@ -145,6 +145,18 @@ export const parts: readonly Part[] = [
     tests: ["deploy/helm/*.test.ts"],
   },
   {
+    name: "backup",
+    files: [
+      "deploy/backup/*.ts",
+      "packages/local-stack/services/postgres/bootstrap.sql",
+      "scripts/database/{migrations,scratch-cluster}.ts",
+      "scripts/database/contents/*.ts",
+      "supabase/migrations/*.sql",
+      "!scripts/database/contents/*.test.ts",
+    ],
+    tests: ["deploy/backup/*.test.ts"],
+  },
+  {
     name: "documents",
     files: ["{README,CONTRIBUTING}.md", "docs/*.md", "scripts/docs/**/*"],
     tests: ["scripts/docs/**/*.test.ts", "!scripts/docs/documents.test.ts"],

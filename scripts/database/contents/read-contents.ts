@@ -4,7 +4,8 @@ import { z } from "zod";
 import { recordedMigrations } from "../migrations.ts";
 import { authTriggers } from "./auth-triggers.ts";
 
-export type Project = { url: string; secretKey: string; dbUrl: string | undefined };
+type DataApi = { url: string; secretKey: string };
+export type Project = { dbUrl: string } | (DataApi & { dbUrl: string | undefined });
 
 const contents = z.object({
   /** Postgres's `server_version_num`. */
@@ -28,7 +29,7 @@ const describable = 170_000;
  * @throws StackError if the project cannot be queried
  */
 export async function readContents(project: Project): Promise<Contents> {
-  return project.dbUrl ? readByUrl(project.dbUrl) : readByDataApi(project);
+  return project.dbUrl || !("url" in project) ? readByUrl(project.dbUrl ?? "") : readByDataApi(project);
 }
 
 async function readByUrl(connectionString: string): Promise<Contents> {
@@ -62,7 +63,7 @@ const unknownFunction = "PGRST202";
 const unknownSchema = "PGRST106";
 const notPermitted = "42501";
 
-async function readByDataApi({ url, secretKey }: Project): Promise<Contents> {
+async function readByDataApi({ url, secretKey }: DataApi): Promise<Contents> {
   let response: Response;
   try {
     response = await fetch(`${url}/rest/v1/rpc/describe_database`, {

@@ -52,7 +52,12 @@ export async function examine({ settings, local }: Configuration): Promise<Findi
 
 const projectChecks = (env: Env, { settings, local }: Pick<Configuration, "settings" | "local">) => [
   () => checkClock(env),
-  () => checkDatabase(env, settings.SUPABASE_DB_URL || undefined),
+  () =>
+    checkDatabase({
+      url: env.SUPABASE_URL,
+      secretKey: env.SUPABASE_SECRET_KEY,
+      dbUrl: settings.SUPABASE_DB_URL || undefined,
+    }),
   ...(local ? [] : [() => checkCron(settings.SUPABASE_DB_URL || undefined, env)]),
   () => checkAuthority(env),
   () => checkUsageSums(env),

@@ -66,7 +66,7 @@ const backend = async (change: object) => checkBackend(complete, await managed(c
 /** Serves a result of private.describe_database() as the Data API does. */
 const database = async (contents: object) => {
   const url = await answering({ "/rest/v1/rpc/describe_database": [200, contents] });
-  return checkDatabase(envOf({ SUPABASE_URL: url }), undefined);
+  return checkDatabase({ url, secretKey: "sb_secret_1", dbUrl: undefined });
 };
 const migrationsOf = async () => (await listMigrations("supabase/migrations")).map(({ version }) => version);
 

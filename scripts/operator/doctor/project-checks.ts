@@ -7,7 +7,7 @@ import { createServiceClient } from "../../../remix-app/supabase/data-api.ts";
 import { describeAuthTriggers } from "../../database/contents/auth-triggers.ts";
 import { readCheckout } from "../../database/contents/checkout.ts";
 import { compareContents } from "../../database/contents/differences.ts";
-import { readContents } from "../../database/contents/read-contents.ts";
+import { type Project, readContents } from "../../database/contents/read-contents.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
 const askLimitMs = 10_000;
@@ -56,8 +56,7 @@ export function judgeSkew(skewMs: number): Finding {
  * Compares the project's database with the objects that this checkout's migrations create, including the triggers on
  * auth's tables.
  */
-export async function checkDatabase(env: Env, dbUrl: string | undefined): Promise<Finding[]> {
-  const project = { url: env.SUPABASE_URL, secretKey: env.SUPABASE_SECRET_KEY, dbUrl };
+export async function checkDatabase(project: Project): Promise<Finding[]> {
   const contents = await readContents(project);
   const checkout = await readCheckout(process.cwd(), contents);
   const differences = compareContents(contents, checkout);

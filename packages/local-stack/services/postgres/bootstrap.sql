@@ -15,6 +15,9 @@ grant authenticator to postgres with admin option;
 grant pg_monitor, pg_read_all_data, pg_signal_backend to postgres with admin option;
 alter database postgres owner to postgres;
 grant all on database postgres to postgres;
+-- A restore loads rows without triggers. From supabase/postgres, ansible/files/postgresql_config/supautils.conf.j2:
+-- supautils.privileged_role_allowed_configs.
+grant set on parameter session_replication_role to postgres;
 
 create role supabase_auth_admin login noinherit createrole;
 alter role supabase_auth_admin set search_path = 'auth';

@@ -12,7 +12,6 @@ export const initialised: readonly string[] = [
   "ai.sweep_progress",
   "ai.totals",
   "ai.usage_progress",
-  "ai.usage_sealed_days",
 ];
 
 /** Returns the tables of a backup. Partitions count as their parents. */

@@ -3,7 +3,14 @@ import { readFileSync } from "node:fs";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { heartbeatIntervalMs } from "../runs/open-runs.ts";
-import { answerTimeoutMs, createConnections, databaseWaitMs, isUnanswered, wasRolledBack } from "./connections.ts";
+import {
+  answerTimeoutMs,
+  createConnections,
+  databaseWaitMs,
+  isConnectionLost,
+  isUnanswered,
+  wasRolledBack,
+} from "./connections.ts";
 
 let server: Server | undefined;
 let connections: ReturnType<typeof createConnections> | undefined;
@@ -112,7 +119,8 @@ test("neither repeats a statement whose pooler lost the server, nor treats it as
   expect([isUnanswered(failure), wasRolledBack(failure), statements]).toEqual([true, false, 1]);
 });
 
-// Postgres never sends this error between a commit and its answer (ProcessInterrupts() in src/backend/tcop/postgres.c).
+// Postgres never sends this error between a commit and its answer (ProcessInterrupts() in src/backend/tcop/postgres.c),
+// nor while the commit waits for a standby (SyncRepWaitForLSN() in src/backend/replication/syncrep.c).
 test("treats a statement interrupted by a shutdown of Postgres as rolled back", async () => {
   await listen((socket) => socket.end(error("FATAL", "57P01", "terminating connection due to administrator command")));
   expect(wasRolledBack(await failureOf(call()))).toBe(true);
@@ -125,6 +133,33 @@ test("treats a statement that Postgres rejects as rolled back", async () => {
   const failure = await failureOf(call());
   expect(wasRolledBack(failure)).toBe(true);
   expect(isUnanswered(failure)).toBe(false);
+});
+
+// A primary that lost its role comes back as a standby at the same address, which answers reads.
+test("leaves a Postgres that has become a standby: replaces its connections and repeats the statement", async () => {
+  const refused = Buffer.concat([error("ERROR", "25006", "cannot execute INSERT in a read-only transaction"), ready]);
+  const sockets = new Set<Socket>();
+  let demoted: ReadonlySet<Socket> = new Set();
+  let refusals = 0;
+  await listen((socket) => {
+    sockets.add(socket);
+    if (demoted.has(socket)) refusals += 1;
+    socket.write(demoted.has(socket) ? refused : row);
+  });
+  await Promise.all([call(), call(), call()]);
+  demoted = new Set(sockets);
+  expect(demoted.size).toBe(3);
+  expect(await Promise.all([call()])).toEqual(["ok"]);
+  expect(await Promise.all([call(), call(), call()])).toEqual(["ok", "ok", "ok"]);
+  expect(refusals).toBe(1);
+});
+
+test("a statement that only standbys answer is rolled back, and is answered 503 with Retry-After", async () => {
+  const refused = Buffer.concat([error("ERROR", "25006", "cannot execute INSERT in a read-only transaction"), ready]);
+  await listen((socket) => socket.write(refused));
+  const failure = await failureOf(call());
+  expect([wasRolledBack(failure), isUnanswered(failure), isConnectionLost(failure)]).toEqual([true, false, true]);
+  expect(failure).toMatchObject({ status: 503, headers: { "retry-after": "5" } });
 });
 
 test.each([

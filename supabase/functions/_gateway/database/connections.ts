@@ -1,6 +1,6 @@
 import { Socket } from "node:net";
 import pg from "pg";
-import { GatewayError, overloadError } from "../http/errors.ts";
+import { GatewayError } from "../http/errors.ts";
 import { startTimeLimit } from "../http/time-limit.ts";
 
 /** Maximum number of statements that wait for a connection. More are refused. */
@@ -40,6 +40,11 @@ const preparedNameErrors: ReadonlySet<unknown> = new Set(["26000", "42P05"]);
  */
 const replacedDefinition = /^(?:42...|0A000|XX000)$/;
 /**
+ * read_only_sql_transaction (PostgreSQL, Appendix A), with which a standby refuses writes: the connection leads to a
+ * former primary. Postgres rolled the statement back.
+ */
+const standbyError = "25006";
+/**
  * protocol_violation and internal_error, which poolers send when they have lost the server (PgBouncer, Supavisor), and
  * crash_shutdown (PostgreSQL, Appendix A). Each of these codes means a lost server only if the error's severity is FATAL.
  */
@@ -72,8 +77,21 @@ export function createConnections({
   // Ignores errors of idle connections. A broken connection is replaced when it is needed, and a running statement
   // fails by itself.
   pool.on("error", () => {});
-  pool.on("connect", (client) => void client.on("error", () => {}));
+  /** The connections that may be used. Those opened before a primary turned out to be a standby are replaced. */
+  let current = new WeakSet<pg.PoolClient>();
+  pool.on("connect", (client) => {
+    client.on("error", () => {});
+    current.add(client);
+  });
   let usesNames = true;
+
+  async function connect(): Promise<pg.PoolClient> {
+    for (;;) {
+      const client = await pool.connect();
+      if (current.has(client)) return client;
+      client.release(true);
+    }
+  }
 
   /**
    * Runs one statement. An error about a missing or duplicate prepared statement means that the connection goes through
@@ -98,7 +116,7 @@ export function createConnections({
    * session usable.
    */
   async function ask(text: string, argument: string, limitMs: number): Promise<string> {
-    const client = await pool.connect();
+    const client = await connect();
     let isReleased = false;
     function release(isClosed: boolean): void {
       if (!isReleased) client.release(isClosed);
@@ -116,6 +134,7 @@ export function createConnections({
     } catch (error) {
       // Keeps the connection after an ERROR, but not after FATAL or PANIC. If the server translates severities, the
       // connection is replaced after any error.
+      if (isStandby(error)) current = new WeakSet();
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
       throw isLate ? new Error(noAnswer, { cause: error }) : error;
     } finally {
@@ -135,7 +154,7 @@ export function createConnections({
       const json = JSON.stringify(argument);
       try {
         return await ask(statement, json, limitMs).catch((error: unknown) => {
-          if (!isDefinitionReplaced(error)) throw error;
+          if (!isDefinitionReplaced(error) && !isStandby(error)) throw error;
           return ask(statement, json, limitMs);
         });
       } catch (cause) {
@@ -152,6 +171,10 @@ export function createConnections({
     },
     close: () => pool.end(),
   };
+}
+
+function isStandby(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.code === standbyError;
 }
 
 function isDefinitionReplaced(error: unknown): boolean {
@@ -172,8 +195,7 @@ function openSocket(): Socket {
 
 /** Returns the error of a call whose statement did not answer in time, but may still be executed until it has ended. */
 export function unansweredError(statementEnd?: Promise<void>): GatewayError {
-  const { code, options } = overloadError();
-  return new GatewayError(code, { ...options, cause: new UnansweredError(noAnswer, statementEnd) });
+  return new GatewayError("service_unavailable", { cause: new UnansweredError(noAnswer, statementEnd) });
 }
 
 class UnansweredError extends Error {
@@ -227,7 +249,11 @@ export function sqlState(error: unknown): string | undefined {
   return error.cause.code ?? "";
 }
 
-/** Returns whether Postgres or a pooler refused or closed the connection, which no statement causes. */
+/**
+ * Returns whether Postgres or a pooler refused or closed the connection, or it led to a standby, none of which a
+ * statement causes.
+ */
 export function isConnectionLost(error: unknown): boolean {
-  return error instanceof GatewayError && error.cause instanceof pg.DatabaseError && error.cause.severity === "FATAL";
+  if (!(error instanceof GatewayError && error.cause instanceof pg.DatabaseError)) return false;
+  return error.cause.severity === "FATAL" || isStandby(error.cause);
 }

@@ -36,8 +36,11 @@ export interface AppOptions {
 /** nginx's status for a client that closed the connection; only for the log. */
 const clientClosedRequest = 499;
 
-/** Used for a rate limit of the identity backend, which doesn't say how long to wait. */
-const defaultRetryAfterSeconds = 60;
+/**
+ * How long to wait if a response does not say it: for a rate limit of the identity backend, and for an outage, which a
+ * database that restarts or is replaced ends within seconds.
+ */
+const defaultRetryAfterSeconds: Partial<Record<number, number>> = { 429: 60, 503: 5 };
 
 type Bindings = {
   Bindings: HttpBindings;
@@ -96,9 +99,9 @@ export function createApp({ runtime, build, clientDir, draining }: AppOptions): 
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
       headers.set(name, value);
     }
-    const unsaid = c.res.status === 429 && !headers.has("Retry-After");
-    const retryAfter = retryAfterSeconds || (unsaid ? defaultRetryAfterSeconds : 0);
-    if (retryAfter > 0) headers.set("Retry-After", String(retryAfter));
+    const defaultSeconds = headers.has("Retry-After") ? undefined : defaultRetryAfterSeconds[c.res.status];
+    const retryAfter = retryAfterSeconds || defaultSeconds;
+    if (retryAfter) headers.set("Retry-After", String(retryAfter));
     // A caller with an Authorization header is not a browser, so it gets no cookies.
     // The visitor may never open a prefetched page, so it must not change what the browser holds.
     const takesCookies = !c.req.raw.headers.has("authorization") && !isPrefetch(c.req.raw);

@@ -97,7 +97,6 @@ export interface RefusedAttempt {
 
 /** Delay added to an attempt if a bot challenge is due but none is configured. */
 const slowdownMs = 2_000;
-const retryAfterOutageSeconds = 5;
 
 const beginResponse = z.discriminatedUnion("allowed", [
   z.object({
@@ -148,7 +147,6 @@ export async function guardAttempt(
   if (!response.success) {
     logError(`no attempt can be counted: ${error?.code ?? "answer"}`, { requestId: context.requestId });
     count("unavailable");
-    context.retryAfter(retryAfterOutageSeconds);
     return buildRefusedAttempt("AUTH_UNAVAILABLE", 503, unavailable);
   }
   if (!response.data.allowed) {

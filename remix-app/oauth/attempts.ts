@@ -90,5 +90,5 @@ function openPrivateSchema({ env }: AppLoadContext) {
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {
   logError(`visits to providers cannot be kept: ${code}`, { requestId });
-  return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  return problem("AUTH_UNAVAILABLE", { requestId });
 }

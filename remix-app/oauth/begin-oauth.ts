@@ -171,5 +171,5 @@ function logMisconfiguration({ requestId }: AppLoadContext, what: string): void 
 
 function unavailable({ requestId }: AppLoadContext): Response {
   const detail = "We can’t start this right now. Try again in a moment, or sign in another way.";
-  return problem("AUTH_UNAVAILABLE", { requestId, detail, headers: { "Retry-After": "5" } });
+  return problem("AUTH_UNAVAILABLE", { requestId, detail });
 }

@@ -80,5 +80,5 @@ async function restrictToPasswordReplacement(context: AppLoadContext, { session,
   if (!error) return;
   logError(`a session was not restricted to a new password: ${error.code}`, { requestId });
   await discardSession(context, session);
-  throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  throw problem("AUTH_UNAVAILABLE", { requestId });
 }

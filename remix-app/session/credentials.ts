@@ -113,7 +113,7 @@ export async function removeForeignPassword(context: AppLoadContext, link: Maile
     .schema("private")
     .rpc("remove_unproven_password", { token_hash, link_type });
   if (!error) return;
-  throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId, headers: { "Retry-After": "5" } });
+  throw problem("AUTH_UNAVAILABLE", { requestId: context.requestId });
 }
 
 /**

@@ -27,7 +27,7 @@ export async function emailOfMailedLink(
   const { data, error } = await createServiceClient(env)
     .schema("private")
     .rpc("email_of_link", { token_hash, link_type: type });
-  if (error) throw problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  if (error) throw problem("AUTH_UNAVAILABLE", { requestId });
   return z.string().nullable().parse(data);
 }
 

@@ -117,5 +117,5 @@ const refusals = {
 
 function unavailable({ requestId }: AppLoadContext, code: string): Response {
   logError(`the ways to sign in could not be asked for: ${code}`, { requestId });
-  return problem("UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  return problem("UNAVAILABLE", { requestId });
 }

@@ -258,7 +258,6 @@ export function accountProblem(
       return problem("AUTH_UNAVAILABLE", {
         requestId,
         detail: "We can’t do this right now. No account was signed out. Try again in a moment.",
-        headers: { "Retry-After": "5" },
       });
   }
 }

@@ -159,7 +159,7 @@ function isPageRequest({ surface }: AppLoadContext, request: Request): boolean {
 }
 
 function unavailable(requestId: string): Response {
-  return problem("AUTH_UNAVAILABLE", { requestId, headers: { "Retry-After": "5" } });
+  return problem("AUTH_UNAVAILABLE", { requestId });
 }
 
 /** The second step that an account requires, and whether the session has passed it. */

@@ -159,7 +159,7 @@ function refusalsOf(
         description: some.map(({ style, code }) => `${code}: ${style.meaningOf(code)}`).join(" "),
         headers: {
           ...requestIdHeader,
-          ...(status === 429 ? retryHeader : {}),
+          ...(status === 429 || status === 503 ? retryHeader : {}),
           ...(styles.some(({ hasRetryAdvice }) => hasRetryAdvice) ? adviceHeader : {}),
         },
         content: Object.fromEntries(

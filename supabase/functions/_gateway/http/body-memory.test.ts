@@ -10,7 +10,7 @@ afterEach(async () => {
   vi.useRealTimers();
 });
 
-const overload = { code: "service_unavailable", status: 503, options: { headers: { "retry-after": "5" } } };
+const overload = { code: "service_unavailable", status: 503, headers: { "retry-after": "5" } };
 
 /** Asks for memory. Records who got it, in order. */
 function createAsker(totalBytes: number) {

@@ -142,6 +142,12 @@ const transientCodes: ReadonlySet<ErrorCode> = new Set([
  */
 const noRetry = { "x-should-retry": "false" };
 
+/**
+ * SDKs retry twice, and within two seconds if no header says when. A database that restarts or is replaced takes a few
+ * seconds more.
+ */
+const outageHeaders = { "retry-after": "5" };
+
 /** The tokens of a request that exceeds a model's context window, as its provider states them. */
 export type ContextTokens = {
   input: number;
@@ -196,16 +202,19 @@ export class GatewayError extends Error {
     return this.options.status ?? catalogue[this.code][0];
   }
 
-  /** The headers of the response, which says `x-should-retry: false` if a retry can't succeed. */
+  /**
+   * The headers of the response, which says `x-should-retry: false` if a retry can't succeed, and when to retry after an
+   * outage.
+   */
   get headers(): Record<string, string> {
     const isTransient = this.options.isTransient ?? (this.status === 408 || transientCodes.has(this.code));
-    return { ...(isTransient ? {} : noRetry), ...this.options.headers };
+    return { ...(isTransient ? {} : noRetry), ...(this.status === 503 ? outageHeaders : {}), ...this.options.headers };
   }
 }
 
 /** Returns the error for a call that exceeds the current capacity. */
 export function overloadError(): GatewayError {
-  return new GatewayError("service_unavailable", { headers: { "retry-after": "5" } });
+  return new GatewayError("service_unavailable");
 }
 
 /** Returns the error for the client. Any error that isn't a refusal is a defect of ours. */

@@ -1,5 +1,6 @@
 import { messageOf } from "@gatehousehq/local-stack/errors";
-import { findPgBouncer } from "@gatehousehq/local-stack/services/pgbouncer/pgbouncer";
+import { findProgram } from "@gatehousehq/local-stack/services/find-program";
+import { findPatroniPrograms } from "@gatehousehq/local-stack/services/patroni/programs";
 import { readSoakOptions, usage } from "./options.ts";
 import { runSoak } from "./run.ts";
 import { startSoakStack } from "./stack.ts";
@@ -11,15 +12,20 @@ if (options.help) {
   process.exit(0);
 }
 try {
-  if (options.scale && !findPgBouncer()) {
+  if (options.scale && !findProgram("pgbouncer")) {
     console.log("skipped: PgBouncer is not on the PATH. Install the package pgbouncer.");
+    process.exit(0);
+  }
+  const found = options.switchPrimary ? findPatroniPrograms() : { programs: undefined };
+  if ("missing" in found) {
+    console.log(["skipped: --switch-primary needs more programs.", ...found.missing].join("\n"));
     process.exit(0);
   }
   console.log(
     `soak with seed ${options.seed}: ${Math.round(options.trafficMs / 1_000)} s of traffic. Ctrl-C ends it early.`,
   );
   const began = performance.now();
-  const stack = await startSoakStack({ scale: options.scale });
+  const stack = await startSoakStack({ scale: options.scale, patroni: found.programs });
   console.log(`the stack is up after ${((performance.now() - began) / 1_000).toFixed(0)} s`);
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
@@ -44,7 +50,7 @@ try {
   } finally {
     await stack.stop();
     if (ok && !options.keep) await stack.remove();
-    else console.log(`Data and logs: ${stack.dataDir}`);
+    else console.log(`Data and logs: ${[stack.dataDir, stack.cluster?.home ?? []].flat().join(", ")}`);
   }
   process.exit(ok ? 0 : 1);
 } catch (error) {

@@ -67,7 +67,7 @@ export async function runSoak(
   say(`${verdicts.length - failed} passed, ${failed} failed. Report: ${file}`);
   if (failed > 0)
     say(
-      `Again with the same choices: npm run soak -- ${options.quick ? "--quick " : ""}${options.scale ? "--scale " : ""}--seed ${options.seed}`,
+      `Again with the same choices: npm run soak -- ${options.quick ? "--quick " : ""}${options.scale ? "--scale " : ""}${options.switchPrimary ? "--switch-primary " : ""}--seed ${options.seed}`,
     );
   return failed === 0;
 }

@@ -2,6 +2,9 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { createWriteStream } from "node:fs";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
+import { type PatroniCluster, startPatroniCluster } from "@gatehousehq/local-stack/services/patroni/cluster";
+import type { PatroniPrograms } from "@gatehousehq/local-stack/services/patroni/programs";
+import { loadSecrets } from "../start/secrets.ts";
 import { readStackFile, type Stack } from "../test/stack.ts";
 import { readStartProgram } from "../test/start-stack.ts";
 import { createDelayingProxy, type DelayingProxy } from "./faults/proxy.ts";
@@ -23,6 +26,8 @@ export interface SoakStack {
   read(): Stack;
   /** The proxy between the services and Postgres. */
   proxy: DelayingProxy;
+  /** The two Postgres that replace the stack's own, if there are two. */
+  cluster: PatroniCluster | undefined;
   /** Returns whether the stack's runner is still running. */
   isUp(): boolean;
   stop(): Promise<void>;
@@ -35,6 +40,7 @@ export interface SoakStack {
  * Postgres.
  * @param options.root the checkout whose code the stack runs; defaults to this one
  * @param options.scale runs several servers behind a balancer and PgBouncer
+ * @param options.patroni runs a primary and a standby behind HAProxy with these programs
  * @param options.dataDir continues with the data of an earlier stack
  * @param options.portOffset takes the usual ports plus this number, so that a later stack can have the same ones
  * @param options.without services that are left out
@@ -43,12 +49,14 @@ export interface SoakStack {
 export async function startSoakStack({
   root = ".",
   scale = false,
+  patroni,
   dataDir: given,
   portOffset,
   without = [],
 }: {
   root?: string;
   scale?: boolean;
+  patroni?: PatroniPrograms | undefined;
   dataDir?: string;
   portOffset?: number;
   without?: readonly string[];
@@ -56,13 +64,15 @@ export async function startSoakStack({
   await mkdir(".local", { recursive: true });
   const dataDir = given ?? (await mkdtemp(path.resolve(".local/soak-")));
   const proxy = await createDelayingProxy();
+  const cluster = patroni && (await startCluster(patroni, dataDir));
+  if (cluster) proxy.passTo(cluster.port);
   const child = spawn(
     process.execPath,
     [
       await readStartProgram(root),
       ...["--json", "--embedded", "--test-models", "--data-dir", dataDir],
       ...(portOffset === undefined ? ["--ports", "auto"] : ["--port-offset", String(portOffset)]),
-      ...without.flatMap((name) => ["--without", name]),
+      ...[...without, ...(cluster ? ["postgres"] : [])].flatMap((name) => ["--without", name]),
       ...["--database-via", String(proxy.port)],
       ...(scale ? ["--scale"] : []),
     ],
@@ -92,10 +102,14 @@ export async function startSoakStack({
   });
   const file = path.join(dataDir, "stack.json");
   const isUp = () => child.exitCode === null && child.signalCode === null;
-  const remove = () => rm(dataDir, { recursive: true, force: true });
+  const remove = async () => {
+    await rm(dataDir, { recursive: true, force: true });
+    await cluster?.remove();
+  };
   const stop = async () => {
     await end(child);
     await proxy.close();
+    await cluster?.stop();
   };
   try {
     await untilReady(child, () => said);
@@ -107,12 +121,18 @@ export async function startSoakStack({
     file,
     dataDir,
     proxy,
+    cluster,
     isUp,
     stop,
     remove,
     read: () => readStackFile(file),
     kill: () => child.kill("SIGKILL"),
   };
+}
+
+async function startCluster(programs: PatroniPrograms, dataDir: string): Promise<PatroniCluster> {
+  const { passwords } = await loadSecrets(dataDir, { clusterExists: false });
+  return startPatroniCluster({ programs, password: passwords.supabase_admin, logDir: path.join(dataDir, "patroni") });
 }
 
 async function untilReady(child: ChildProcess, said: () => string): Promise<void> {

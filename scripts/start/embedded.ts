@@ -37,7 +37,7 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   const templates = await serveTemplates(Object.values(backendEmails(emailBrand(environment))));
 
   async function plan(held: HeldPorts): Promise<Plan> {
-    const ports = numbersOf(held);
+    const ports = { ...numbersOf(held), ...(usesOtherPostgres(options) ? { postgres: options.databaseVia } : {}) };
     const addresses = addressesOf(ports, environment.settings);
     const secrets = await loadSecrets(dataDir, {
       clusterExists: existsSync(path.join(placement.dataDir, "PG_VERSION")),
@@ -89,11 +89,18 @@ export async function planEmbedded(start: StartOptions, opened: Opened): Promise
   return { plan, onStop: templates.close };
 }
 
-function chooseSteps(steps: readonly Step[], { without, dev }: Options): Step[] {
+/** Returns whether the stack sets up a Postgres that is not its own. That Postgres has the passwords of the data directory. */
+function usesOtherPostgres({ without, databaseVia }: Options): boolean {
+  return without.has("postgres") && databaseVia !== undefined;
+}
+
+function chooseSteps(steps: readonly Step[], options: Options): Step[] {
+  const { without, dev } = options;
   const left = new Set(without);
   if (dev || without.has("web")) left.add("build");
   if (without.has("web")) left.add(demoApp.name);
-  if (without.has("postgres")) for (const name of databaseTasks) left.add(name);
+  if (usesOtherPostgres(options)) left.add("cluster");
+  else if (without.has("postgres")) for (const name of databaseTasks) left.add(name);
   if (demoNeeds.some((name) => without.has(name))) left.add("demo");
   return steps.filter((step) => !left.has(step.name));
 }

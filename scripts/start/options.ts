@@ -11,7 +11,8 @@ export const usage = `npm start -- [options]
   --data-dir DIR      where data, secrets and logs are kept (default .local)
   --ports auto        any free ports instead of the known ones
   --port-offset N     the known ports plus N
-  --database-via PORT the services find Postgres at this port, where somebody passes on what they say
+  --database-via PORT the services find Postgres at this port, where somebody passes on what they say;
+                      with --without postgres, the stack sets up the Postgres there instead of its own
   --scale             two web servers and three of the functions behind a balancer, and PgBouncer before Postgres
   --test-models       also the models that fail on purpose (supabase/test-models.sql); they stay until \`npm run reset\`
   --without A,B       leave services out (${Object.keys(defaultPorts).join(", ")})

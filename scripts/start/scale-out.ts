@@ -2,7 +2,8 @@ import { withDatabase } from "@gatehousehq/local-stack/database";
 import { StackError } from "@gatehousehq/local-stack/errors";
 import { type HeldPort, holdFreePort, host } from "@gatehousehq/local-stack/ports";
 import { limits, type Service } from "@gatehousehq/local-stack/runner/service";
-import { configurePgBouncer, findPgBouncer } from "@gatehousehq/local-stack/services/pgbouncer/pgbouncer";
+import { findProgram } from "@gatehousehq/local-stack/services/find-program";
+import { configurePgBouncer } from "@gatehousehq/local-stack/services/pgbouncer/pgbouncer";
 import type { ServiceContext } from "./services.ts";
 
 /** How many processes replace the single web server and the single functions server. */
@@ -13,7 +14,8 @@ export type ScaledPorts = { pooler: HeldPort; servers: Record<keyof typeof copie
 
 /** @throws StackError if PgBouncer is missing */
 export async function holdScaledPorts(): Promise<ScaledPorts> {
-  if (!findPgBouncer()) throw new StackError("--scale needs PgBouncer on the PATH: install the package pgbouncer.");
+  if (!findProgram("pgbouncer"))
+    throw new StackError("--scale needs PgBouncer on the PATH: install the package pgbouncer.");
   const hold = (count: number) => Promise.all(Array.from({ length: count }, () => holdFreePort()));
   const [pooler, web, functions] = [await holdFreePort(), await hold(copies.web), await hold(copies.functions)];
   return { pooler, servers: { web, functions } };
@@ -37,7 +39,7 @@ export function scaleOut(
     {
       kind: "service",
       name: "pgbouncer",
-      command: findPgBouncer() ?? "pgbouncer",
+      command: findProgram("pgbouncer") ?? "pgbouncer",
       ...configurePgBouncer({
         port: pooler.port,
         postgresPort: databaseVia ?? ports.postgres,

@@ -78,6 +78,14 @@ export function groupMembers(group: number): number[] {
     .map(Number);
 }
 
+/** Lists the children of a process, if /proc shows them. */
+export function childrenOf(parent: number): number[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry) && readStat(Number(entry))?.parent === parent)
+    .map(Number);
+}
+
 /** Signals a whole process group. A group that has already ended is not an error. */
 export function signalGroup(pid: number, signal: NodeJS.Signals): void {
   try {

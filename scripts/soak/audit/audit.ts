@@ -21,6 +21,7 @@ import { judgeLogs, logLines } from "./logs.ts";
 import { judgeProcesses } from "./processes.ts";
 import { judgeConnections, judgeMemory } from "./resources.ts";
 import { judgeKills, judgeLimits, judgeMoves, judgeRaces, judgeSweepers, killableOf } from "./scale.ts";
+import { judgeSwitches, streamsOver, switchesOf } from "./switches.ts";
 import { judgeProbes, type Verdict, verdict } from "./verdict.ts";
 
 export type Audited = {
@@ -99,6 +100,14 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
     grows("answers", answers.filter(({ status }) => status !== null).length, 200);
     return [judgeAnswers(answers, spans), judgeFindings(findings), judgeFaults(spans, planned)];
   });
+  const switches = switchesOf(spans);
+  if (switches.length > 0) {
+    await check("lost primaries", async () => {
+      const runIds = new Set((await readRuns(world)).map(({ id }) => id));
+      stays("streams in progress", switches.flatMap((span) => streamsOver(traffic.asks, span)).length, 1);
+      return judgeSwitches({ spans, answers: journal.answers, asks: traffic.asks, runIds });
+    });
+  }
   await check("processes", async () => judgeProcesses(sampler.pids, spans));
   await check("memory", async () => {
     const { samples } = sampler;

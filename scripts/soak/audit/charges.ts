@@ -1,6 +1,6 @@
 import { formatDecimal, parseDecimal } from "../../../supabase/functions/_shared/decimal.ts";
 import { usageCostUsd, usdToCredits } from "../../../supabase/functions/_shared/money.ts";
-import type { Span } from "../faults/spans.ts";
+import { isSlowness, type Span } from "../faults/spans.ts";
 import type { Ask, Attempt } from "../traffic/ai-caller.ts";
 import type { ProviderCall } from "../truth.ts";
 import type { BookFact, RunFact, Totals } from "./facts.ts";
@@ -53,10 +53,11 @@ function askedByKilledFunctions({ createdAt }: RunFact, spans: readonly Span[]):
  */
 function openedAsPostgresEnded({ createdAt }: RunFact, spans: readonly Span[]): boolean {
   return spans.some(
-    ({ kind, from, until }) =>
-      kind.startsWith("postgres SIG") &&
-      createdAt >= from - openingMs &&
-      createdAt <= (until ?? Number.POSITIVE_INFINITY) + openingMs,
+    (span) =>
+      span.part === "postgres" &&
+      !isSlowness(span) &&
+      createdAt >= span.from - openingMs &&
+      createdAt <= (span.until ?? Number.POSITIVE_INFINITY) + openingMs,
   );
 }
 

@@ -3,6 +3,7 @@ import { recoveryMs, type Span } from "../faults/spans.ts";
 import { judgeAccounts, judgeEnded } from "./accounts.ts";
 import { judgeImports } from "./imports.ts";
 import { judgeLogs, logLines } from "./logs.ts";
+import { judgeSwitches } from "./switches.ts";
 import { judgeProbes } from "./verdict.ts";
 
 describe("the audit of accounts", () => {
@@ -95,4 +96,40 @@ test("reports a probe that fails after everything has recovered", () => {
   const probe = { what: "a chat", expected: 200, status: 200, detail: "" };
   expect(judgeProbes([probe]).ok).toBe(true);
   expect(judgeProbes([probe, { ...probe, status: 503 }]).ok).toBe(false);
+});
+
+describe("the audit of lost primaries", () => {
+  const span: Span = { kind: "postgres crash", part: "postgres", from: 10_000, until: 14_000, killed: true };
+  const call = { actor: "payer 1", what: "POST", target: "ai", code: null, requestId: "r", left: false, asked: false };
+  const answer = (startedAt: number, status: number | null, more: object = {}) =>
+    ({ ...call, target: "ai", startedAt, endedAt: startedAt + 100, status, ...more }) as const;
+  const web = { target: "web" } as const;
+  const told = { runId: "run 1", billedCredits: "1", costUsd: "1", usageSource: "provider" };
+  const stream = { requestId: "r", startedAt: 9_000, endedAt: 12_000, status: 200, told, left: false };
+  const facts = {
+    spans: [span],
+    answers: [
+      answer(9_800, 200),
+      answer(10_500, 503),
+      answer(11_000, 503),
+      answer(12_900, 200),
+      answer(12_000, 200, web),
+    ],
+    asks: [{ tenant: "payer", what: "stream", idempotencyKey: null, attempts: [stream] }],
+    runIds: new Set(["run 1"]),
+  };
+  const judged = (change: object) => judgeSwitches({ ...facts, ...change });
+
+  test("counts the time until calls succeed again from the loss of the primary to the first success after the last failure", () => {
+    const { ok, figures } = judged({});
+    expect(ok).toBe(true);
+    expect(figures).toBe("crash: ai 3.0 s, web 0.0 s, 2 of 4 calls failed, 1 streams in progress, 0 runs lost");
+  });
+
+  test("fails if calls never succeed again, an answered run is not in the database, or a stream was cut off", () => {
+    expect(judged({ answers: [answer(11_000, 503)] }).failures).toEqual(["crash: no call of ai succeeded again"]);
+    expect(judged({ runIds: new Set() }).failures).toEqual(["crash: run run 1 was answered and is lost"]);
+    const asks = [{ ...facts.asks[0], attempts: [{ ...stream, told: null }] }];
+    expect(judged({ asks }).failures).toEqual(["crash: the stream of request r was cut off"]);
+  });
 });

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { PrimaryLoss } from "@gatehousehq/local-stack/services/patroni/cluster";
 import pg from "pg";
 import type { SoakStack } from "../stack.ts";
 import type { FaultKind, PlannedFault } from "./plan.ts";
@@ -27,11 +28,21 @@ export async function injectFaults(
 }
 
 async function inject({ kind, forMs }: PlannedFault, deps: Deps): Promise<void> {
-  const span: Span = { kind, part: partOfFault(kind), from: Date.now(), until: null, killed: kind.endsWith("SIGKILL") };
+  // The primary may fail only once the standby has every commit.
+  const { cluster } = deps.stack;
+  await cluster?.awaitStandby();
+  const span: Span = {
+    kind,
+    part: partOfFault(kind),
+    from: Date.now(),
+    until: null,
+    killed: /SIGKILL|crash/.test(kind),
+  };
   deps.spans.push(span);
   await apply(kind, { ...deps, forMs });
   span.until = Date.now();
   deps.say(`fault ${kind}, ${((span.until - span.from) / 1_000).toFixed(1)} s`);
+  await cluster?.awaitStandby();
 }
 
 function partOfFault(kind: FaultKind): Span["part"] {
@@ -48,6 +59,11 @@ async function apply(kind: FaultKind, { stack, ended, forMs }: Deps & { forMs: n
       await sleep(forMs, undefined, { signal: ended }).catch(() => undefined);
       stack.proxy.delay(null);
       return;
+    case "postgres switchover":
+    case "postgres crash":
+    case "postgres node crash":
+      if (!stack.cluster) throw new Error("The stack has no standby.");
+      return stack.cluster.losePrimary(kind.slice("postgres ".length) as PrimaryLoss);
     case "provider 500":
       return providerOutage(stack, { how: { failure: 500 }, forMs, ended });
     case "provider hang":

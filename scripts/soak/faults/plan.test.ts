@@ -3,8 +3,8 @@ import { readSoakOptions } from "../options.ts";
 import { createRandom } from "../random.ts";
 import { planFaults } from "./plan.ts";
 
-const plan = (seed: number, { trafficMs = 30 * 60_000, scale = false } = {}) =>
-  planFaults({ quick: false, scale, trafficMs, random: createRandom(seed) });
+const plan = (seed: number, { trafficMs = 30 * 60_000, scale = false, switchPrimary = false } = {}) =>
+  planFaults({ quick: false, scale, switchPrimary, trafficMs, random: createRandom(seed) });
 
 test("plans the same faults for the same seed", () => {
   expect(plan(7)).toEqual(plan(7));
@@ -50,6 +50,12 @@ test.each([false, true])(
   },
 );
 
+test("with a standby, the fault plan loses the primary in each way within three minutes", () => {
+  const faults = plan(1, { switchPrimary: true, trafficMs: 3 * 60_000 });
+  expect(faults.map(({ kind }) => kind)).toEqual(["postgres switchover", "postgres crash", "postgres node crash"]);
+  expect(plan(1, { switchPrimary: true, trafficMs: 60_000 }).length).toBe(1);
+});
+
 test("each actor's random numbers depend only on the seed and the actor's name", () => {
   const draw = (name: string) =>
     Array.from(
@@ -75,6 +81,8 @@ test.each([
   ["--seed", "a"],
   ["--quick", "--minutes", "3"],
   ["--quick", "--scale"],
+  ["--switch-primary", "--quick"],
+  ["--switch-primary", "--scale"],
   ["--fast"],
 ])("the soak test refuses the command-line options %s %s", (...args) => {
   expect(() => readSoakOptions(args)).toThrow();

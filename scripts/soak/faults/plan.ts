@@ -21,6 +21,8 @@ const scaledRestarts = [
   "pgbouncer SIGKILL",
   "pgbouncer SIGTERM",
 ] as const;
+/** Losses of the primary, for a stack with a standby. */
+const primaryLosses = ["postgres switchover", "postgres crash", "postgres node crash"] as const;
 const others = [
   "postgres SIGKILL",
   "postgres SIGINT",
@@ -32,7 +34,7 @@ const others = [
   "network delay",
 ] as const;
 
-export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof others)[number];
+export type FaultKind = (typeof restarts | typeof scaledRestarts | typeof primaryLosses | typeof others)[number];
 
 export type PlannedFault = { kind: FaultKind; atMs: number; forMs: number };
 
@@ -58,6 +60,8 @@ const firstMs = 15_000;
  */
 const pauseMs = [14_000, 26_000] as const;
 const scaledPauseMs = [10_000, 18_000] as const;
+/** The time between two losses of the primary, in which the old one becomes the standby. */
+const betweenLossesMs = 50_000;
 /** No fault starts in this last part of the traffic, so that the consequences of the last fault still show. */
 const quietEndMs = 20_000;
 
@@ -71,15 +75,25 @@ function serviceOf(kind: FaultKind | undefined): string | undefined {
 export function planFaults({
   quick,
   scale,
+  switchPrimary,
   trafficMs,
   random,
 }: {
   quick: boolean;
   scale: boolean;
+  switchPrimary: boolean;
   trafficMs: number;
   random: Random;
 }): PlannedFault[] {
   if (quick) return quickPlan.map(([kind, at, seconds]) => ({ kind, atMs: at * 1_000, forMs: seconds * 1_000 }));
+  if (switchPrimary) {
+    const count = Math.floor((trafficMs - firstMs - quietEndMs) / betweenLossesMs) + 1;
+    return Array.from({ length: count }, (_, n) => ({
+      kind: primaryLosses[n % primaryLosses.length] ?? primaryLosses[0],
+      atMs: firstMs + n * betweenLossesMs,
+      forMs: 0,
+    }));
+  }
   const planned: PlannedFault[] = [];
   let round: FaultKind[] = [];
   let atMs = firstMs;

@@ -1,23 +1,8 @@
-import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { childrenOf } from "@gatehousehq/local-stack/runner/processes";
 
 const defaultStoppedMs = 180;
 const runningMs = 120;
-
-/** Returns the children of a process, according to /proc. */
-function childrenOf(pid: number): number[] {
-  return readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry))
-    .map(Number)
-    .filter((candidate) => {
-      try {
-        const stat = readFileSync(`/proc/${candidate}/stat`, "utf8");
-        return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
-      } catch {
-        return false;
-      }
-    });
-}
 
 function signal(pids: readonly number[], name: NodeJS.Signals): void {
   for (const pid of pids) {

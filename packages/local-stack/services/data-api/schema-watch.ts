@@ -29,6 +29,8 @@ export function watchSchema(databaseUrl: string, onChange: () => void): () => Pr
       onChange();
     } catch {
       if (client === undefined) retry();
+      // A standby refuses to listen. Once its connection has ended, the next one may reach the primary.
+      else await candidate.end().catch(() => undefined);
     }
   }
 

@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { configurePgBouncer, findPgBouncer } from "./pgbouncer.ts";
+import { configurePgBouncer } from "./pgbouncer.ts";
 
 let folder: string;
 beforeEach(() => {
@@ -10,13 +10,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   rmSync(folder, { recursive: true });
-});
-
-test("looks for PgBouncer in the PATH before the usual folders", () => {
-  const program = path.join(folder, "pgbouncer");
-  expect(findPgBouncer(`/nowhere::${folder}`)).not.toBe(program);
-  writeFileSync(program, "");
-  expect(findPgBouncer(`/nowhere::${folder}`)).toBe(program);
 });
 
 test("PgBouncer uses transaction pooling and reads passwords from a separate, private file", () => {

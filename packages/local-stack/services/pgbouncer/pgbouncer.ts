@@ -1,19 +1,9 @@
-import { chownSync, existsSync, writeFileSync } from "node:fs";
+import { chownSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Placement } from "../postgres/placement.ts";
 
-/** Folders where Debian and others install PgBouncer, which are not on every PATH. */
-const defaultFolders = ["/usr/sbin", "/usr/local/sbin"];
 /** The maximum number of server connections for each role. Further clients wait. */
 const poolSize = 12;
-
-/** Finds PgBouncer's program on the PATH or in its usual folders. */
-export function findPgBouncer(searchPath = process.env.PATH ?? ""): string | undefined {
-  return [...searchPath.split(path.delimiter), ...defaultFolders]
-    .filter((folder) => folder !== "")
-    .map((folder) => path.join(folder, "pgbouncer"))
-    .find((file) => existsSync(file));
-}
 
 /**
  * Writes the settings of a pooler in transaction mode into the cluster's folder.

@@ -66,6 +66,25 @@ async function copyCluster(from: string, to: string, adopt: Adopt | undefined): 
   await outputOf(child, `${from} could not be copied`);
 }
 
+/** How a new cluster is created. Data checksums come on top. */
+export const initdbOptions = {
+  auth: "scram-sha-256",
+  encoding: "UTF8",
+  locale: "C",
+  "locale-provider": "builtin",
+  "builtin-locale": "C.UTF-8",
+} as const;
+
+/** The server's settings that do not depend on where it runs. */
+export const serverSettings = {
+  // Tests with many concurrent callers take 60 connections each, and two test files run concurrently.
+  max_connections: 200,
+  shared_buffers: "128MB",
+  timezone: "UTC",
+  log_timezone: "UTC",
+  shared_preload_libraries: "pg_stat_statements",
+} as const;
+
 type CreateOptions = Pick<InitialiseOptions, "passwords" | "adopt"> & { placement: Placement };
 
 /** Sets the superuser's password before the server starts, so that the snapshot's password never works. */
@@ -86,12 +105,8 @@ async function createEmpty(draft: string, { passwords, placement, adopt }: Creat
   const args = [
     `--pgdata=${draft}`,
     `--username=${superuser}`,
-    "--auth=scram-sha-256",
     `--pwfile=${passwordFile}`,
-    "--encoding=UTF8",
-    "--locale=C",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
+    ...Object.entries(initdbOptions).map(([name, value]) => `--${name}=${value}`),
     "--data-checksums",
   ];
   try {
@@ -139,12 +154,7 @@ export async function clusterCommand(options: Omit<ClusterOptions, "passwords">)
     port: options.port,
     listen_addresses: "127.0.0.1",
     unix_socket_directories: "",
-    // Tests with many concurrent callers take 60 connections each, and two test files run concurrently.
-    max_connections: 200,
-    shared_buffers: "128MB",
-    timezone: "UTC",
-    log_timezone: "UTC",
-    shared_preload_libraries: "pg_stat_statements",
+    ...serverSettings,
   };
   const settingArguments = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   return { command: placement.postgres, args: ["-D", placement.dataDir, ...settingArguments], ...placement.user };

@@ -4,9 +4,11 @@ import { describe, expect, test } from "vitest";
 
 type Import = { from: string; to: string };
 
-const sources = "{e2e,packages/*,remix-app,satellites,scripts,supabase}/**/*.{ts,tsx}";
+const sources = "{deploy,e2e,images,monitoring,packages/*,remix-app,satellites,scripts,supabase}/**/*.{ts,tsx}";
 const isTest = (file: string) =>
-  /\.(test|spec)\.tsx?$|^(e2e|supabase\/tests|scripts|remix-app\/testing)\/|\/contract\//.test(file);
+  /\.(test|spec)\.tsx?$|^(deploy|e2e|images|monitoring|supabase\/tests|scripts|remix-app\/testing)\/|\/contract\//.test(
+    file,
+  );
 const files = globSync(sources, { exclude: ["**/node_modules/**", "**/dist/**", "packages/satellite/examples/**"] });
 
 /** Every import of our own code, with relative paths resolved and `#shared/` and `#satellite/` replaced. */

@@ -82,8 +82,8 @@ async function holdAppSession(): Promise<Held> {
   return {
     what: "an app session",
     check: async () => {
-      const { body } = await asApp(app, paths.introspect, { token: appSession.token });
-      return differs((body as { active?: boolean }).active, true);
+      const { status, body } = await asApp(app, paths.introspect, { token: appSession.token });
+      return (body as { active?: boolean }).active ? undefined : `${status} ${JSON.stringify(body)}`;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { createSourceUser, omissions, optionalText, parseRecord, type SourceUser } from "./source-user.ts";
+import { createSourceUser, maxScrypt, omissions, optionalText, parseRecord, type SourceUser } from "./source-user.ts";
 
 /** Base64, which the Admin SDK writes in the alphabet for URLs and without padding, in the standard form. */
 const base64 = z.string().transform((text) => {
@@ -39,9 +39,8 @@ const hashParameters = z
     algorithm: z.literal("SCRYPT", "algorithm must be SCRYPT"),
     base64_signer_key: base64.refine((text) => text !== "", "base64_signer_key is empty"),
     base64_salt_separator: base64,
-    // Limits: firebase.google.com/docs/reference/admin/dotnet/class/firebase-admin/auth/hash/scrypt
-    rounds: z.coerce.number().int().min(1).max(8),
-    mem_cost: z.coerce.number().int().min(1).max(14),
+    rounds: z.coerce.number().int().min(1).max(maxScrypt.rounds),
+    mem_cost: z.coerce.number().int().min(1).max(maxScrypt.memoryCost),
   })
   .transform((config) => ({
     signerKey: config.base64_signer_key,

@@ -7,7 +7,7 @@ import { clerkColumns, readClerkUser } from "./clerk.ts";
 import { readFirebaseRow, readFirebaseUser, readHashParameters } from "./firebase.ts";
 import { parseRecords } from "./import-users.ts";
 import { readCsvRows } from "./read-records.ts";
-import type { SourceUser } from "./source-user.ts";
+import { createSourceUser, type SourceUser } from "./source-user.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "import-users-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -49,6 +49,23 @@ const auth0Hash = {
   connection: "Username-Password-Authentication",
   _tmp_is_unique: true,
 };
+
+const argon2Of = (costs: string) => `$argon2id$v=19$${costs}$c29tZXNhbHQ$aGFzaGhhc2g`;
+const scryptOf = (costs: string) => `$fbscrypt$v=1,${costs},ss=Bw==,sk=a2V5$c2FsdA==$aGFzaA==`;
+
+test.each([
+  ["bcrypt", bcrypt.replace("$10$", "$14$"), bcrypt.replace("$10$", "$15$")],
+  ["argon2 by memory", argon2Of("m=262144,t=4,p=1"), argon2Of("m=262145,t=1,p=1")],
+  ["argon2 by work", argon2Of("m=65536,t=16,p=4"), argon2Of("m=65536,t=17,p=4")],
+  ["scrypt by memory", scryptOf("n=14,r=8,p=1"), scryptOf("n=15,r=8,p=1")],
+  ["scrypt by block size", scryptOf("n=14,r=8,p=1"), scryptOf("n=14,r=9,p=1")],
+  ["scrypt by lanes", scryptOf("n=14,r=8,p=1"), scryptOf("n=14,r=8,p=2")],
+])("takes a hash of %s with the highest cost, and no higher one", (_, affordable, expensive) => {
+  const passwords = [affordable, expensive].map(
+    (hash) => createSourceUser({ ...plain, sourceId: "one", hash }).password,
+  );
+  expect(passwords).toEqual([{ hash: affordable }, { missing: "unsupported_hash" }]);
+});
 
 describe("Auth0", () => {
   const hashes = new Map([[auth0User.user_id, bcrypt]]);

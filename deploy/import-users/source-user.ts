@@ -1,4 +1,4 @@
-import { parsePasswordHash } from "@gatehousehq/local-stack/services/identity/core/password-hash";
+import { type PasswordHash, parsePasswordHash } from "@gatehousehq/local-stack/services/identity/core/password-hash";
 import { z } from "zod";
 
 export const providers = ["auth0", "clerk", "firebase"] as const;
@@ -69,7 +69,31 @@ export function createSourceUser({ email, hash, name, picture, omitted, ...user 
 
 function readPassword(hash: string | undefined): SourceUser["password"] {
   if (!hash) return { missing: "no_password" };
-  return parsePasswordHash(hash) ? { hash } : { missing: "unsupported_hash" };
+  const parsed = parsePasswordHash(hash);
+  return parsed && isAffordable(parsed, hash) ? { hash } : { missing: "unsupported_hash" };
+}
+
+const maxBcryptCost = 14;
+const maxArgon2MemoryKib = 256 * 1024;
+/** Of memory and passes, about a second of work. */
+const maxArgon2Work = 1024 * 1024;
+/** Limits: firebase.google.com/docs/reference/admin/dotnet/class/firebase-admin/auth/hash/scrypt */
+export const maxScrypt = { memoryCost: 14, rounds: 8 };
+
+/**
+ * Returns whether the backend verifies a hash in a few seconds at most. Anyone who knows an email can make it verify the
+ * hash: bcrypt's highest cost takes days, and scrypt's more memory than there is.
+ */
+function isAffordable(parsed: PasswordHash, text: string): boolean {
+  switch (parsed.algorithm) {
+    case "bcrypt":
+      return Number(text.slice(4, 6)) <= maxBcryptCost;
+    case "argon2i":
+    case "argon2id":
+      return parsed.memoryKib <= maxArgon2MemoryKib && parsed.memoryKib * parsed.passes <= maxArgon2Work;
+    case "fbscrypt":
+      return parsed.memoryCost <= maxScrypt.memoryCost && parsed.rounds <= maxScrypt.rounds && parsed.lanes === 1;
+  }
 }
 
 /** Parses a record. @throws UnusableRecord that names the fields, never their values */

@@ -35,9 +35,14 @@ export function readSettings(file: string): Settings {
   return Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== ""));
 }
 
-/** Adds settings to a file that Node and Docker read alike. Never changes or removes a line. */
+/**
+ * Adds settings to a file that Node and Docker read alike. Never changes or removes a line.
+ * @throws Error if a value, some of which the API returned, could be read as something else, such as another setting
+ */
 export function addSettings(file: string, settings: Record<string, string>): void {
   if (Object.keys(settings).length === 0) return;
+  const unusable = Object.keys(settings).filter((name) => !/^[\w:/@.-]+$/.test(settings[name] ?? ""));
+  if (unusable.length > 0) throw new Error(`The project returned no usable ${unusable.join(", ")}.`);
   const isOpenLine = existsSync(file) && /[^\n]$/.test(readFileSync(file, "utf8"));
   const lines = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
   appendFileSync(file, (isOpenLine ? "\n" : "") + lines.join(""), { mode: 0o600 });

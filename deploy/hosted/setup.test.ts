@@ -8,7 +8,7 @@ import { readCheckout, runSupabase } from "./checkout.ts";
 import { createManagementApi } from "./management-api.ts";
 import { accessToken, projectRef, startManagementApi } from "./management-api-server.ts";
 import { scramVerifier } from "./scram.ts";
-import { readSettings, webSettings } from "./settings.ts";
+import { addSettings, readSettings, webSettings } from "./settings.ts";
 import { setUp } from "./setup.ts";
 
 const smtpPassword = "p@ss word";
@@ -272,6 +272,16 @@ test.each([
   expect(printed.filter((text) => text.startsWith("applied"))).toHaveLength(1);
   expect(await run()).toBe("unchanged");
 });
+
+test.each(["sb_secret_1\nNODE_OPTIONS=--import=data:text/javascript,", 'sb_secret_1"', "sb_secret_1 # 2", ""])(
+  "a value that a settings file would not hold unchanged is not written: %j",
+  (value) => {
+    expect(() => addSettings(web, { HOST: "0.0.0.0", SUPABASE_SECRET_KEY: value })).toThrow(
+      "The project returned no usable SUPABASE_SECRET_KEY.",
+    );
+    expect(readFileSync(web, "utf8")).toBe(productionEnv);
+  },
+);
 
 test("a plan that has the hooks gets them", async () => {
   const set = ["HOOK_PASSWORD_VERIFICATION_ATTEMPT", "HOOK_MFA_VERIFICATION_ATTEMPT"];

@@ -258,6 +258,21 @@ describe.skipIf(missing)("with Postgres's programs", () => {
     expect((await stateOf(target)).filled).toContain("ai.runs");
   });
 
+  test("a manifest with correct checksums cannot make psql run a command", async () => {
+    const marker = fileOf("marker");
+    const end = "is null then null; end if; end";
+    const partition = {
+      name: `ai."'||chr(120)||chr(34)) ${end} $partitions$;\n\\! touch ${marker}\n"`,
+      parent: "ai.runs",
+      bounds: "FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-02-01 00:00:00+00')",
+      options: null,
+    };
+    const target = await cluster.createDatabase({ migrated: true });
+    const file = await withManifest("injection.tar", { partitions: [partition] });
+    await restore({ file, dbUrl: target, folder });
+    expect(existsSync(marker)).toBe(false);
+  });
+
   test("refuses a database without Supabase Auth, and a backup of a database without migrations", async () => {
     const plain = new URL(empty);
     plain.pathname = "/plain";
@@ -293,6 +308,34 @@ describe.skipIf(missing)("with Postgres's programs", () => {
       stderr: "",
     });
     expect(run(target, "restore", file)).toMatchObject({ status: 1, stderr: expect.stringContaining("is not empty") });
+  });
+
+  test("a database with tables and columns of its own can be backed up and restored", async () => {
+    const column = "alter table ai.plans add column own integer";
+    await withDatabase(restored, (client) =>
+      client.query(
+        `create table public."it""s own" (id serial primary key, other integer generated always as identity);
+         create table public.parted (day date) partition by range (day);
+         create table public.parted_default partition of public.parted default;
+         create sequence public.own_numbers;
+         insert into public."it""s own" default values; insert into public.parted values (now());
+         ${column}; update ai.plans set own = 1`,
+      ),
+    );
+    const file = fileOf("own.tar");
+    const { excluded } = await backUp({ file, dbUrl: restored, folder });
+    expect(excluded).toEqual([
+      'public."it""s own"',
+      'public."it""s own_id_seq"',
+      'public."it""s own_other_seq"',
+      "public.own_numbers",
+      "public.parted",
+    ]);
+    const target = await cluster.createDatabase({ migrated: true });
+    await expect(restore({ file, dbUrl: target, folder })).rejects.toThrow('column "own" of relation "plans"');
+    await withDatabase(target, (client) => client.query(column));
+    await restore({ file, dbUrl: target, folder });
+    expect((await stateOf(target)).filled).toContain("ai.runs");
   });
 });
 

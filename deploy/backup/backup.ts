@@ -1,8 +1,10 @@
 import { withDatabase } from "@gatehousehq/local-stack/database";
+import { readCheckout } from "../../scripts/database/contents/checkout.ts";
+import { expectedObjects } from "../../scripts/database/contents/releases.ts";
 import { listMigrations, recordedMigrations } from "../../scripts/database/migrations.ts";
 import { checkDatabase } from "../../scripts/operator/doctor/project-checks.ts";
 import { writeArchive } from "./archive.ts";
-import { authMigrations, listPartitions, listTables, readFigures, schemas } from "./figures.ts";
+import { authMigrations, listPartitions, listTables, listUnknownRelations, readFigures, schemas } from "./figures.ts";
 import {
   formatVersion,
   type Manifest,
@@ -28,6 +30,7 @@ export async function backUp(options: { file: string; dbUrl: string; folder: str
     const found = (await recordedMigrations(client)).map(({ version }) => version);
     requireSameRelease("The database", { found, known });
     const doctor = await checkDatabase({ dbUrl });
+    const ours = await listKnownTables(known);
 
     // pg_dump and the figures read one snapshot, so they agree while the product runs.
     await client.query(
@@ -36,13 +39,15 @@ export async function backUp(options: { file: string; dbUrl: string; folder: str
     );
     const { rows } = await client.query<{ snapshot: string }>("select pg_export_snapshot() as snapshot");
     const createdAt = new Date();
-    const tables = await listTables(client);
-    const partitions = await listPartitions(client);
+    const excluded = await listUnknownRelations(client, ours);
+    const tables = (await listTables(client)).filter((table) => !excluded.includes(table));
+    const partitions = (await listPartitions(client)).filter(({ parent }) => !excluded.includes(parent));
     const { address, env } = connectProgram(dbUrl);
     const args = [
       ...["--format=custom", `--snapshot=${rows[0]?.snapshot}`, "--load-via-partition-root", "--no-password"],
       ...[...schemas, "supabase_migrations"].map((schema) => `--schema=${schema}`),
-      ...[`--exclude-table=${authMigrations}`, `--dbname=${address}`],
+      ...[authMigrations, ...excluded].map((relation) => `--exclude-table-and-children=${relation}`),
+      `--dbname=${address}`,
     ];
     const { child, done } = startProgram(pg_dump, args, env);
     const counting = readFigures(client, tables);
@@ -54,6 +59,7 @@ export async function backUp(options: { file: string; dbUrl: string; folder: str
       postgres,
       migrations: known,
       tables,
+      excluded,
       partitions,
       figures: {},
       doctor,
@@ -70,4 +76,10 @@ export async function backUp(options: { file: string; dbUrl: string; folder: str
       child.kill();
     }
   });
+}
+
+async function listKnownTables(migrations: readonly string[]): Promise<Set<string>> {
+  const { changes } = await readCheckout(process.cwd(), { objects: {} });
+  const objects = Object.keys(expectedObjects(changes, new Set(migrations)));
+  return new Set(objects.flatMap((object) => (object.startsWith("table ") ? object.slice("table ".length) : [])));
 }

@@ -77,10 +77,12 @@ const books = ({ figures }: Manifest) => `balance ${figures["books: balance"]}, 
 const format = ({ about, says }: Pick<Finding, "about" | "says">) => `${about}: ${says}`;
 
 function reportBackup(file: string, manifest: Manifest): void {
-  const { tables, figures, doctor } = manifest;
+  const { tables, excluded, figures, doctor } = manifest;
   for (const finding of doctor)
     if (finding.level === "fail")
-      console.error(`FAIL  ${format(finding)} A restored database will not have this fault.`);
+      console.error(`FAIL  ${format(finding)} A restore creates only what the migrations create.`);
+  if (excluded.length > 0)
+    console.error(`FAIL  not in the archive, since no migration creates it: ${excluded.join(", ")}`);
   for (const fault of findBookFaults(figures)) console.error(`FAIL  books: ${fault}`);
   const rows = tables.reduce((sum, table) => sum + Number(figures[`rows of ${table}`]), 0);
   console.log(

@@ -27,6 +27,29 @@ export async function listTables(client: pg.Client): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
+/**
+ * Returns the relations that no migration creates, and so no restore. Those of Supabase Auth are not among them.
+ * @param known the tables of the migrations
+ */
+export async function listUnknownRelations(client: pg.Client, known: ReadonlySet<string>): Promise<string[]> {
+  const { rows } = await client.query<{ name: string; table: string | null }>(
+    `select format('%I.%I', n.nspname, c.relname) as name,
+       case
+         when c.relkind <> 'S' then format('%I.%I', n.nspname, c.relname)
+         when o.oid is not null then format('%I.%I', m.nspname, o.relname)
+       end as table
+     from pg_class c
+       join pg_namespace n on n.oid = c.relnamespace
+       left join pg_depend d on c.relkind = 'S' and d.classid = 'pg_class'::regclass and d.objid = c.oid
+         and d.refclassid = 'pg_class'::regclass and d.deptype in ('a', 'i')
+       left join pg_class o on o.oid = d.refobjid left join pg_namespace m on m.oid = o.relnamespace
+     where n.nspname = any ($1) and n.nspname <> 'auth' and c.relkind in ('r', 'p', 'm', 'S') and not c.relispartition
+     order by n.nspname, c.relname`,
+    [schemas],
+  );
+  return rows.filter(({ table }) => table === null || !known.has(table)).map(({ name }) => name);
+}
+
 /** A partition, which a restore creates before it loads rows, so that they do not end up in the default partition. */
 export type Partition = { name: string; parent: string; bounds: string; options: string | null };
 

@@ -24,6 +24,8 @@ const manifestSchema = z.object({
   /** The versions of the product's migrations, oldest first. */
   migrations: z.array(z.string().regex(/^\d{14}$/)),
   tables: z.array(tableName),
+  /** The relations that no migration creates. The dump has none of their rows. */
+  excluded: z.array(z.string()),
   partitions: z.array(
     z.object({
       name: tableName,

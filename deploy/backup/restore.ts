@@ -47,7 +47,11 @@ export async function restore(options: {
     await applyMigrations({ dbUrl, directory: "supabase/migrations" });
   }
   const state = isMigrated ? nothingChanged : "The migrations were applied. The database has no rows.";
-  const unlike = (await checkDatabase({ dbUrl })).filter(({ level }) => level === "fail");
+  // A column that the archive's database had in addition can be created before the restore.
+  const isOfArchive = ({ says }: Finding) => manifest.doctor.some((finding) => finding.says === says);
+  const unlike = (await checkDatabase({ dbUrl })).filter(
+    (finding) => finding.level === "fail" && !isOfArchive(finding),
+  );
   if (unlike.length > 0) {
     throw new StackError(`The database is not what the migrations create. ${state}\n${unlike.map(format).join("\n")}`);
   }
@@ -117,22 +121,22 @@ function prepareSql({ partitions }: Manifest): string {
     .filter(({ bounds }) => bounds !== "DEFAULT")
     .map(({ name, parent, bounds, options }) => {
       const storage = options ? ` with (${options})` : "";
-      const create = `create table ${name} partition of ${parent} ${bounds}${storage}; perform ai.protect_partition('${name}')`;
-      return `  if to_regclass('${name}') is null then ${create}; end if;`;
+      const create = `create table ${name} partition of ${parent} ${bounds}${storage}`;
+      const literal = pg.escapeLiteral(name);
+      return `if to_regclass(${literal}) is null then ${create}; perform ai.protect_partition(${literal}); end if;`;
     });
   return [
     "begin;",
     "set session_replication_role = replica;",
     `truncate ${initialised.join(", ")};`,
-    `do $partitions$ begin\n${creations.join("\n")}\nend $partitions$;`,
+    doBlock(`begin\n${creations.join("\n")}\nend`),
     "",
   ].join("\n");
 }
 
 /** Ends the transaction with an error that lists what differs. */
 function compareSql({ tables, figures }: Manifest): string {
-  return `
-do $compare$
+  return doBlock(`
 declare
   differences text;
 begin
@@ -144,8 +148,15 @@ begin
   if differences is not null then
     raise exception e'The restored rows differ from the archive:\\n%', differences;
   end if;
-end
-$compare$;`;
+end`);
+}
+
+/**
+ * Returns a statement that runs PL/pgSQL. A literal, unlike text between dollar quotes, cannot be ended by a manifest,
+ * after which psql would run its commands.
+ */
+function doBlock(code: string): string {
+  return `do ${pg.escapeLiteral(code)};`;
 }
 
 function explain(message: string): string {

@@ -1,5 +1,6 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { createHash } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -29,6 +30,26 @@ test("an archive returns its manifest and the position of its dump, and only its
   expect(text).toBe(manifest);
   expect(readFileSync(file).subarray(dump.start, dump.end)).toEqual(dumped);
   expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+test.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("a backup that %s ends leaves no file", async (name) => {
+  const ended = path.join(folder, `${name}.tar`);
+  const program = `
+    import { writeArchive } from ${JSON.stringify(new URL("archive.ts", import.meta.url))};
+    setInterval(() => {}, 1_000);
+    async function* dump() {
+      yield Buffer.from("rows");
+      console.log("writing");
+      await new Promise(() => {});
+    }
+    await writeArchive(${JSON.stringify(ended)}, { dump: dump(), describe: async () => "", createdAt: new Date() });`;
+  const child = spawn(process.execPath, ["--input-type=module-typescript", "--eval", program], { cwd: process.cwd() });
+  const closed = once(child, "close");
+  await once(child.stdout, "data");
+  expect(readdirSync(folder)).toContain(`${name}.tar.partial`);
+  child.kill(name);
+  expect(await closed).toEqual([null, name]);
+  expect(readdirSync(folder).filter((file) => file.startsWith(name))).toEqual([]);
 });
 
 test("tar and sha256sum read an archive", () => {

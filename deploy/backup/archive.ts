@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { rmSync } from "node:fs";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { codeOf, StackError } from "@gatehousehq/local-stack/errors";
 import { nothingChanged } from "./programs.ts";
@@ -14,6 +15,8 @@ const block = 512;
 /** Sizes from 8 GiB on do not fit in the header's 11 octal digits. */
 const maxOctalSize = 8 ** 11;
 
+const interrupts = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
 type Member = { name: string; size: number; modifiedAt: Date };
 
 /**
@@ -28,6 +31,13 @@ export async function writeArchive(
   const { dump, describe, createdAt: modifiedAt } = options;
   const partial = `${file}.partial`;
   const handle = await openNew(file, partial);
+  // An interrupted backup leaves no data behind, and nothing in the way of the next one.
+  const interrupt = (signal: NodeJS.Signals) => {
+    rmSync(partial, { force: true });
+    for (const each of interrupts) process.off(each, interrupt);
+    process.kill(process.pid, signal);
+  };
+  for (const each of interrupts) process.on(each, interrupt);
   try {
     let position = block;
     const hash = createHash("sha256");
@@ -53,6 +63,8 @@ export async function writeArchive(
     await handle.close().catch(() => undefined);
     await rm(partial, { force: true });
     throw error;
+  } finally {
+    for (const each of interrupts) process.off(each, interrupt);
   }
 }
 

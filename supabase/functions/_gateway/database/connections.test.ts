@@ -154,6 +154,25 @@ test("leaves a Postgres that has become a standby: replaces its connections and 
   expect(refusals).toBe(1);
 });
 
+test("a late refusal by a former primary replaces no connection that was opened since", async () => {
+  const refused = Buffer.concat([error("ERROR", "25006", "cannot execute INSERT in a read-only transaction"), ready]);
+  const sockets = new Set<Socket>();
+  let demoted: ReadonlySet<Socket> = new Set();
+  const refuse: (() => void)[] = [];
+  await listen((socket) => {
+    sockets.add(socket);
+    if (!demoted.has(socket)) socket.write(row);
+    else if (refuse.push(() => socket.write(refused)) === 2) refuse[0]?.();
+  });
+  await Promise.all([call(), call()]);
+  demoted = new Set(sockets);
+  const calls = [call(), call()];
+  expect(await Promise.race(calls)).toBe("ok");
+  refuse[1]?.();
+  expect(await Promise.all(calls)).toEqual(["ok", "ok"]);
+  expect(sockets.size).toBe(3);
+});
+
 test("a statement that only standbys answer is rolled back, and is answered 503 with Retry-After", async () => {
   const refused = Buffer.concat([error("ERROR", "25006", "cannot execute INSERT in a read-only transaction"), ready]);
   await listen((socket) => socket.write(refused));

@@ -134,7 +134,8 @@ export function createConnections({
     } catch (error) {
       // Keeps the connection after an ERROR, but not after FATAL or PANIC. If the server translates severities, the
       // connection is replaced after any error.
-      if (isStandby(error)) current = new WeakSet();
+      // A connection from before the last standby was noticed says nothing about those opened since.
+      if (isStandby(error) && current.has(client)) current = new WeakSet();
       release(!(error instanceof pg.DatabaseError && error.severity === "ERROR"));
       throw isLate ? new Error(noAnswer, { cause: error }) : error;
     } finally {

@@ -215,6 +215,8 @@ describe.skipIf(!hasHelm)("the chart", () => {
   test.for([
     ["baseUrl=", "/baseUrl"],
     ["baseUrl=app.example.com", "/baseUrl"],
+    ["aiUrl=https://ai.example.com/functions/v1", "aiUrl ends before /v1"],
+    ["images.registry=https://registry.example.com", "/images/registry"],
     ["web.secretName=", "/web/secretName"],
     ["web.replicas=2", "additional properties 'replicas' not allowed"],
     ["fullnameOverride=1st", "/fullnameOverride"],

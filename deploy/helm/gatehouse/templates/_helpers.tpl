@@ -39,6 +39,9 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 
 {{/* Where clients reach the gateway's /v1. */}}
 {{- define "gatehouse.aiUrl" -}}
+{{- if hasSuffix "/v1" (trimSuffix "/" .Values.aiUrl) }}
+{{- fail "aiUrl ends before /v1, such as https://ai.example.com/functions." }}
+{{- end -}}
 {{ default (printf "%s/functions" (trimSuffix "/" .Values.supabase.url)) .Values.aiUrl }}
 {{- end }}
 

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline/promises";
 import { readArguments } from "../../scripts/help.ts";
 import { readCheckout, runSupabase } from "./checkout.ts";
@@ -43,6 +44,10 @@ async function run(): Promise<void> {
   if (!/^[a-z]{20}$/.test(ref)) throw new Error(`--project must be a reference of 20 letters.\n\n${usage}`);
   const { SUPABASE_ACCESS_TOKEN: token } = process.env;
   if (!token) throw new Error("Set SUPABASE_ACCESS_TOKEN. Create one: https://supabase.com/dashboard/account/tokens");
+  // A misspelled name must not count as an empty file: setup would replace what the other one holds.
+  for (const file of [env, functions, ...(backend ? [backend] : [])])
+    if (!existsSync(file))
+      throw new Error(`There is no file ${file}. Write it first (docs/deploying.md), or correct its name.`);
   const read = webSettings.safeParse(readSettings(env));
   if (!read.success)
     throw new Error(read.error.issues.map(({ path, message }) => `${path.join(".")} in ${env} ${message}.`).join("\n"));

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { createHash, createHmac, pbkdf2Sync } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -396,6 +396,23 @@ test("the password's verifier is the one that Postgres checks a login against", 
   expect(createHmac("sha256", serverKey).update(exchange).digest("base64")).toBe(
     "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
   );
+});
+
+test.each([
+  ["--env", "production.env"],
+  ["--functions", "functions.env"],
+  ["--backend", "backend.env"],
+])("the command refuses %s with a file that does not exist", (option, name) => {
+  const missing = path.join(folder, "missing", name);
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ["scripts/gatehouse.ts", "setup", "--project", projectRef]
+      .concat("--env", web, "--functions", functions)
+      .concat(option, missing),
+    { env: { ...process.env, SUPABASE_ACCESS_TOKEN: accessToken }, encoding: "utf8" },
+  );
+  expect(stderr).toContain(`There is no file ${missing}.`);
+  expect(status).toBe(1);
 });
 
 test("the command applies its plan with Supabase's command line, and ends with the doctor", {

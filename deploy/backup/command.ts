@@ -5,10 +5,11 @@ import type { Finding } from "../../scripts/operator/doctor/finding.ts";
 import { backUp } from "./backup.ts";
 import { findBookFaults } from "./figures.ts";
 import type { Manifest } from "./manifest.ts";
+import { requireConnection } from "./programs.ts";
 import { restore } from "./restore.ts";
 
 const environment =
-  "--env  a file with SUPABASE_DB_URL, such as production.env; otherwise the environment and .env, or the local stack";
+  "--env  a file with SUPABASE_DB_URL, such as owner.env; otherwise the environment and .env, or the local stack";
 
 const backupUsage = `npm run gatehouse -- backup --out <file> [--env <file> …]
 
@@ -35,7 +36,7 @@ export async function runBackup(): Promise<void> {
   const { values } = readArguments(backupUsage, { options: { out: { type: "string" }, env } });
   const { out: file } = values;
   if (!file) return refuse(`Name the archive: --out <file>\n\n${backupUsage}`);
-  await run(async () => reportBackup(file, await backUp({ file, ...readSettings(values.env) })));
+  await run(async () => reportBackup(file, await backUp({ file, ...(await readSettings(values.env)) })));
 }
 
 /** `npm run gatehouse -- restore …` */
@@ -43,7 +44,7 @@ export async function runRestore(): Promise<void> {
   const { values, positionals } = readArguments(restoreUsage, { options: { env }, allowPositionals: true });
   const [file, ...others] = positionals;
   if (!file || others.length > 0) return refuse(`Name one archive.\n\n${restoreUsage}`);
-  await run(async () => reportRestore(await restore({ file, ...readSettings(values.env) })));
+  await run(async () => reportRestore(await restore({ file, ...(await readSettings(values.env)) })));
 }
 
 function refuse(message: string): void {
@@ -60,16 +61,17 @@ async function run(command: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Returns the database's address and the folder of Postgres's programs. */
-function readSettings(files: readonly string[] | undefined): { dbUrl: string; folder: string | undefined } {
+/** Returns the address of a database that answers, and the folder of Postgres's programs. */
+async function readSettings(files: readonly string[] | undefined) {
   const isInEnvironment = files === undefined && process.env.SUPABASE_DB_URL;
   const { settings } = isInEnvironment ? { settings: process.env } : readConfiguration(files);
   const { SUPABASE_DB_URL: dbUrl = "" } = settings;
   if (!URL.canParse(dbUrl)) {
     throw new StackError(
-      `SUPABASE_DB_URL is ${dbUrl ? "not an address" : "not set"}. Take the address that supabase db push uses: postgres://postgres:<password>@<host>:5432/postgres`,
+      `SUPABASE_DB_URL is ${dbUrl ? "not an address" : "not set"}. Set postgres://postgres:<password>@<host>:5432/postgres (docs/deploying.md, "Database addresses").`,
     );
   }
+  await requireConnection(dbUrl);
   return { dbUrl, folder: settings.POSTGRES_BIN || process.env.POSTGRES_BIN || undefined };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { connectProgram } from "./programs.ts";
+import { connectProgram, requireConnection } from "./programs.ts";
 
 const host = "db.example.com:5432/postgres";
 
@@ -12,4 +12,10 @@ test.each([
   const program = connectProgram(dbUrl);
   expect(program.address).toBe(address);
   expect(program.env).toEqual({ ...surroundings, ...(password ? { PGPASSWORD: password } : {}), LC_ALL: "C" });
+});
+
+test("a database that cannot be reached is named without its password", async () => {
+  const refusal = requireConnection("postgres://postgres:p4ss@127.0.0.1:9/postgres");
+  await expect(refusal).rejects.toThrow(/^The database of SUPABASE_DB_URL \(127\.0\.0\.1:9\) cannot be used: /);
+  await expect(refusal).rejects.not.toThrow("p4ss");
 });

@@ -1,6 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from "node:child_process";
 import path from "node:path";
-import { StackError } from "@gatehousehq/local-stack/errors";
+import { withDatabase } from "@gatehousehq/local-stack/database";
+import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import { majorVersion } from "@gatehousehq/local-stack/services/postgres/placement";
 
 type Name = "pg_dump" | "pg_restore" | "psql";
@@ -30,6 +31,19 @@ export function findPrograms<const Names extends Name>(
     );
   }
   return Object.fromEntries(found) as Record<Names, string>;
+}
+
+const connectionLimitMs = 15_000;
+
+/** @throws StackError if the database cannot be reached or refuses the login. The message says where addresses are described */
+export async function requireConnection(dbUrl: string): Promise<void> {
+  const config = { connectionString: dbUrl, connectionTimeoutMillis: connectionLimitMs };
+  await withDatabase(config, async () => undefined).catch((error: unknown) => {
+    throw new StackError(
+      `The database of SUPABASE_DB_URL (${new URL(dbUrl).host}) cannot be used: ${messageOf(error)}. ${nothingChanged}\n` +
+        'Correct the address: docs/deploying.md, "Database addresses".',
+    );
+  });
 }
 
 /** Returns how a program connects. Its arguments do not include the password, because other users can list them. */

@@ -29,7 +29,7 @@ export function readConfiguration(files: readonly string[] | undefined): Configu
   if (files !== undefined) {
     const missing = files.find((file) => !existsSync(file));
     if (missing !== undefined)
-      throw new Error(`There is no file ${missing}: name the one that the web server is started with.`);
+      throw new Error(`There is no file ${missing}. Name one with the settings, such as production.env.`);
     // Takes only SUPABASE_ACCESS_TOKEN from the shell. It is the operator's own token and should not be in a server's
     // environment file.
     const { SUPABASE_ACCESS_TOKEN } = process.env;

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { createClient } from "@supabase/supabase-js";
 import { readArguments } from "../../scripts/help.ts";
 import { createProgress } from "../../scripts/load/progress.ts";
@@ -38,12 +38,11 @@ const { values, positionals } = readArguments(usage, {
 });
 const [file, ...more] = positionals;
 const provider = providers.find((name) => name === values.from);
-const isFirebase = provider === "firebase";
-const hasStrayOption = (values.hashes && provider !== "auth0") || (values["hash-config"] && !isFirebase);
-if (!provider || !file || more.length > 0 || hasStrayOption || (isFirebase && !values["hash-config"])) {
-  console.error(usage);
-  process.exit(2);
-}
+if (!provider) refuse("--from must be auth0, clerk or firebase.");
+if (!file || more.length > 0) refuse("Name one file of users.");
+if (values.hashes && provider !== "auth0") refuse("--hashes is for auth0 only.");
+if (values["hash-config"] && provider !== "firebase") refuse("--hash-config is for firebase only.");
+if (!values["hash-config"] && provider === "firebase") refuse("Firebase's users need --hash-config.");
 
 try {
   const report = await run(provider, file);
@@ -53,7 +52,14 @@ try {
   process.exitCode = 1;
 }
 
+function refuse(fault: string): never {
+  console.error(`${fault}\n\n${usage}`);
+  process.exit(2);
+}
+
 async function run(from: Provider, path: string) {
+  for (const input of [path, values.hashes, values["hash-config"]])
+    if (input !== undefined && !existsSync(input)) throw new Error(`There is no file ${input}.`);
   const openUsers = await prepareReader(from, path);
   const { url, secretKey } = operatorProject();
   const { auth } = createClient(url, secretKey, {
@@ -61,7 +67,9 @@ async function run(from: Provider, path: string) {
     global: { fetch: (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(callTimeoutMs) }) },
   });
   const time = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
-  const report = openReport(values.report ?? `import-users-${from}-${time}.jsonl`);
+  const reportPath = values.report ?? `import-users-${from}-${time}.jsonl`;
+  if (existsSync(reportPath)) throw new Error(`${reportPath} exists. Name another file with --report, or move it.`);
+  const report = openReport(reportPath);
   await report.opened;
   try {
     await importUsers(openUsers, {

@@ -71,6 +71,9 @@ export function openReport(path: string) {
         `${created} created, ${present} imported earlier, ${not_taken} not taken.`,
         ...(refused.length > 0 ? ["Not taken:", ...refused] : []),
         ...(omitted.length > 0 ? ["Taken without:", ...omitted] : []),
+        ...(not_taken > 0 && counts.get("malformed") === not_taken && created + present === 0
+          ? ['No record can be read. Is it the file that docs/importing-users.md describes under "Exports"?']
+          : []),
         `Report: ${path}`,
       ].join("\n");
     },

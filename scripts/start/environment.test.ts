@@ -67,6 +67,11 @@ test("accepts a local model provider for the embedded stack, and a remote model 
   expect(() => parseEnvironment({ ...project, ...local, AI_PROVIDER_X_BASE_URL: "https://a.example" })).not.toThrow();
 });
 
+test("accepts a region of the demo provider, which only the embedded stack has", () => {
+  expect(() => parseEnvironment({ AI_PROVIDER_DEMO_REGION: "eu" })).not.toThrow();
+  expect(() => parseEnvironment({ ...project, AI_PROVIDER_DEMO_REGION: "eu" })).toThrow("AI_PROVIDER_DEMO_KIND");
+});
+
 test("accepts a WEB_MULTI_ACCOUNT_SESSION_SECRET of 32 characters", () => {
   expect(() => parseEnvironment({ WEB_MULTI_ACCOUNT_SESSION_SECRET: "x".repeat(32) })).not.toThrow();
 });

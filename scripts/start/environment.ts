@@ -8,6 +8,7 @@ import { brandAccent, brandName } from "../../remix-app/config/brand.ts";
 import { createWholeNumberSchema } from "../../remix-app/config/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
+import { demoProviders } from "./description.ts";
 
 /** The prefix of secrets in `.env.example`, which production refuses. */
 export const examplePrefix = "example-only-";
@@ -99,7 +100,12 @@ export function parseEnvironment(source: Record<string, string | undefined>, ori
  */
 function providerFaults(all: Record<string, string>, supabaseUrl?: string): string[] {
   try {
-    readProviders(all, { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) });
+    // Its address and key are not known yet. Settings of the demo provider need both.
+    const demo = supabaseUrl ? {} : demoProviders({ provider: "http://127.0.0.1", providerKey: "unknown" });
+    readProviders(
+      { ...all, ...demo },
+      { local: supabaseUrl === undefined || isLoopback(new URL(supabaseUrl).hostname) },
+    );
     return [];
   } catch (error) {
     return [messageOf(error)];

@@ -9,7 +9,7 @@ export const notRun: readonly string[] = [
   "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project integration",
   'docs/admin-guide.md values: npm run gatehouse -- admin grant ada@example.com --reason "on call"',
   "docs/admin-guide.md production: npx node --env-file=production.env scripts/gatehouse.ts admin list",
-  "docs/backup.md production: npm run gatehouse -- backup --out gatehouse.tar --env production.env",
+  "docs/backup.md production: npm run gatehouse -- backup --out gatehouse.tar --env owner.env",
   "docs/backup.md production: npm run gatehouse -- restore gatehouse.tar --env new.env",
   "docs/backup.md values: pgbackrest --stanza=gatehouse stanza-create",
   'docs/backup.md values: pgbackrest --stanza=gatehouse --delta --type=time "--target=2026-11-30 12:00:00+00" --target-action=promote restore',

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { enterApproved } from "../../scripts/test/approved-browser.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
@@ -15,7 +16,7 @@ import {
 import { openContext } from "../../scripts/test/request-context.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
-import { accessTokenOf, type Browser } from "../testing/browser.ts";
+import type { Browser } from "../testing/browser.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
 const stack = readStack();
@@ -90,23 +91,9 @@ describe("access to the console", () => {
     const waiting = await enter(person);
     expect(await knock(waiting)).toBe("/mfa?returnUrl=%2Fadmin");
 
-    const accessToken = accessTokenOf(waiting);
-    const { sessionId } = await waiting.session();
-    await query(
-      `insert into private.login_challenges (
-         kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at, approved_at, approver_session_id,
-         approver_factor_id, second_factor_at, bound_session_id, bound_at, valid_until
-       ) values (
-         'mfa_mobile', 'bound', $1, $2, sha256('a'), sha256('b'), now() + interval '5 minutes', now(),
-         gen_random_uuid(), $3, now() - interval '1 second', $2, now(), now() + interval '1 hour'
-       )`,
-      [person.id, sessionId, app.factorId],
-    );
-    const authorization = `Bearer ${accessToken}`;
-    const phone = await openContext({ ...stack, authorization });
-    expect(await phone.session.state()).toMatchObject({ facts: { aal: "aal1", policy: { satisfied: true } } });
-    const refused = requireInfrastructureAdmin(phone, new Request(new URL("/admin", stack.base)));
-    await expect(refused.catch((problem: Response) => problem.json())).resolves.toMatchObject({ code: "MFA_REQUIRED" });
+    const approved = await enterApproved(person, app);
+    expect(await approved.session()).toMatchObject({ mfa: { satisfied: true } });
+    expect(await knock(approved)).toBe("/step-up?returnUrl=%2Fadmin");
 
     const prove = { factorId: app.factorId, code: codeOf(app, 1) };
     const old = await signedInLongAgo(person, { secondsAgo: 601, prove });

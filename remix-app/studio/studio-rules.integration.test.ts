@@ -209,6 +209,7 @@ describe("the policy page", () => {
   };
   const form = (changes: object) => ({
     models: "all",
+    regions: "all",
     requestsPerMinute: "",
     tokensPerMinute: "",
     contentRetentionDays: "30",

@@ -1,4 +1,4 @@
--- The regions in which a workspace's calls may be processed.
+-- Separate: every call reads this table and these types, so this file is short.
 set lock_timeout = '500ms';
 
 alter table ai.workspace_policies add column allowed_regions text[] check (allowed_regions <> '{}');

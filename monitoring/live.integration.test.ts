@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { parse } from "yaml";
 import type { WebProcess } from "../remix-app/testing/web-process.ts";
 import { type IdentityBackend, startIdentityBackend } from "../scripts/test/identity-backend.ts";
 
@@ -68,63 +69,84 @@ const listFiring = async (): Promise<string[]> => {
 const ofOutage = ["GatehouseDatabaseUnavailable", "GatehouseWebFailing"];
 const read = () => web.fetch("/api/v1/auth/session", { headers: { cookie } });
 
-describe.skipIf(!hasPrometheus)("Prometheus", () => {
-  beforeAll(async () => {
-    backend = await startIdentityBackend();
-    web = await backend.startWeb({ env: { METRICS_TOKEN: token } });
-    cookie = await backend.cookieOf(await backend.session());
-    const port = await findFreePort();
-    api = `http://127.0.0.1:${port}/api/v1`;
-    prometheus = spawn(
-      "prometheus",
-      [
-        `--config.file=${await configure()}`,
-        `--storage.tsdb.path=${path.join(folder, "data")}`,
-        `--web.listen-address=127.0.0.1:${port}`,
-      ],
-      { stdio: "ignore" },
-    );
-    await vi.waitUntil(() => fetch(`${api}/alerts`).catch(() => null), patience);
-  });
-  afterAll(async () => {
-    prometheus.kill();
-    if (prometheus.exitCode === null) await once(prometheus, "exit");
-    await web.stop();
-    await backend.close();
-    rmSync(folder, { recursive: true, force: true });
-  });
-
-  test("reads every figure of the web server and of the deployment", async () => {
-    await vi.waitUntil(async () => {
-      await read();
-      const response = await fetch(`${api}/label/__name__/values`);
-      const { data } = (await response.json()) as { data: string[] };
-      const names = [
-        "gatehouse_web_requests_total",
-        "gatehouse_usage_age_seconds",
-        "gatehouse_event_loop_delay_seconds_total",
-      ];
-      return names.every((name) => data.includes(name));
-    }, patience);
-  });
-
-  test("fires GatehouseDown for a gateway that does not listen, and neither of the others while the database answers", async () => {
-    await vi.waitUntil(async () => (await listFiring()).includes("GatehouseDown"), patience);
-    expect((await listFiring()).filter((name) => ofOutage.includes(name))).toEqual([]);
-  });
-
-  test("fires GatehouseDatabaseUnavailable and GatehouseWebFailing while the database does not answer", async () => {
-    backend.rows = "down";
-    backend.state = "down";
-    await vi.waitUntil(async () => {
-      expect((await read()).status).toBe(503);
-      const firing = await listFiring();
-      return ofOutage.every((name) => firing.includes(name));
-    }, patience);
-    backend.reset();
-    await vi.waitUntil(async () => {
-      await read();
-      return !(await listFiring()).some((name) => ofOutage.includes(name));
-    }, patience);
-  });
+beforeAll(async () => {
+  backend = await startIdentityBackend();
+  web = await backend.startWeb({ env: { METRICS_TOKEN: token } });
+  cookie = await backend.cookieOf(await backend.session());
 });
+afterAll(async () => {
+  await web.stop();
+  await backend.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("the pages that the example of Prometheus's settings reads exist", async () => {
+  const example = parse(readFileSync(new URL("prometheus.yml", import.meta.url), "utf8"));
+  const jobs = example.scrape_configs as { job_name: string; metrics_path?: string }[];
+  for (const { job_name: job, metrics_path: page = "/metrics" } of jobs.filter(
+    ({ job_name: job }) => job !== "gatehouse-gateway",
+  )) {
+    const response = await web.fetch(page, { headers: { authorization: `Bearer ${token}` } });
+    expect([job, response.status, response.headers.get("content-type")]).toEqual([
+      job,
+      200,
+      expect.stringContaining("openmetrics-text"),
+    ]);
+  }
+});
+
+if (hasPrometheus)
+  describe("Prometheus", () => {
+    beforeAll(async () => {
+      const port = await findFreePort();
+      api = `http://127.0.0.1:${port}/api/v1`;
+      prometheus = spawn(
+        "prometheus",
+        [
+          `--config.file=${await configure()}`,
+          `--storage.tsdb.path=${path.join(folder, "data")}`,
+          `--web.listen-address=127.0.0.1:${port}`,
+        ],
+        { stdio: "ignore" },
+      );
+      await vi.waitUntil(() => fetch(`${api}/alerts`).catch(() => null), patience);
+    });
+    afterAll(async () => {
+      prometheus.kill();
+      if (prometheus.exitCode === null) await once(prometheus, "exit");
+    });
+
+    test("reads every figure of the web server and of the deployment", async () => {
+      await vi.waitUntil(async () => {
+        await read();
+        const response = await fetch(`${api}/label/__name__/values`);
+        const { data } = (await response.json()) as { data: string[] };
+        const names = [
+          "gatehouse_web_requests_total",
+          "gatehouse_usage_age_seconds",
+          "gatehouse_event_loop_delay_seconds_total",
+        ];
+        return names.every((name) => data.includes(name));
+      }, patience);
+    });
+
+    test("fires GatehouseDown for a gateway that does not listen, and neither of the others while the database answers", async () => {
+      await vi.waitUntil(async () => (await listFiring()).includes("GatehouseDown"), patience);
+      expect((await listFiring()).filter((name) => ofOutage.includes(name))).toEqual([]);
+    });
+
+    test("fires GatehouseDatabaseUnavailable and GatehouseWebFailing while the database does not answer", async () => {
+      backend.rows = "down";
+      backend.state = "down";
+      await vi.waitUntil(async () => {
+        expect((await read()).status).toBe(503);
+        const firing = await listFiring();
+        return ofOutage.every((name) => firing.includes(name));
+      }, patience);
+      backend.reset();
+      await vi.waitUntil(async () => {
+        await read();
+        return !(await listFiring()).some((name) => ofOutage.includes(name));
+      }, patience);
+    });
+  });

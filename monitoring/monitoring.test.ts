@@ -1,3 +1,4 @@
+import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { deploymentMetricNames } from "../remix-app/monitoring/deployment-metrics.ts";
@@ -64,3 +65,17 @@ test("each alert has a test with series that fire it", () => {
   const tests = read("alerts.test.yml");
   for (const { name } of alerts) expect(tests, name).toMatch(new RegExp(`alertname: ${name}\\n\\s+exp_alerts:\\n`));
 });
+
+const hasPromtool = spawnSync("promtool", ["--version"]).status === 0;
+const promtool = (...args: string[]) => execFileSync("promtool", args, { cwd: import.meta.dirname, encoding: "utf8" });
+
+if (hasPromtool) {
+  test("promtool accepts the rules and the example of Prometheus's settings", () => {
+    expect(promtool("check", "rules", "alerts.yml")).toContain("10 rules found");
+    expect(promtool("check", "config", "--syntax-only", "prometheus.yml")).toContain("SUCCESS");
+  });
+
+  test("each alert fires on the recorded series of its fault, and on no series of normal traffic", () => {
+    expect(promtool("test", "rules", "alerts.test.yml")).toContain("SUCCESS");
+  });
+} else console.warn("promtool is not installed, so the alert rules were not tested (Debian: prometheus).");

@@ -9,7 +9,7 @@ import { parse } from "yaml";
 import { readSections } from "../../scripts/docs/settings.ts";
 import { createGatewayMetrics } from "../../supabase/functions/_gateway/telemetry/gateway-metrics.ts";
 import { readServerSettings } from "../../supabase/functions/_server/settings.ts";
-import { listKeys, readChartFile, readTemplates, readValues, valueAt } from "./chart-files.ts";
+import { listKeys, readChartFile, readTemplates, valueAt } from "./chart-files.ts";
 
 const templates = readTemplates();
 const defaults: unknown = parse(readChartFile("values.yaml"));
@@ -124,20 +124,6 @@ describe("values.yaml", () => {
       ...new Set(listKeys(defaults).flatMap((key) => key.replace(/\.resources\..*/, ".resources").split("."))),
     ];
     expect(names.filter((name) => !new RegExp(`\\.${name}\\b|"${name}"`).test(templates))).toEqual([]);
-  });
-
-  test("has another value in full-values.yaml for every key", () => {
-    const full = readValues("full-values.yaml");
-    const same = listKeys(defaults).filter(
-      (key) => JSON.stringify(valueAt(full, key) ?? valueAt(defaults, key)) === JSON.stringify(valueAt(defaults, key)),
-    );
-    // Without them, there would be nothing to render.
-    expect(same).toEqual(["networkPolicy.enabled"]);
-  });
-
-  test("leaves the keys of required-values.yaml empty", () => {
-    for (const key of listKeys(readValues("required-values.yaml")))
-      expect([key, valueAt(defaults, key)]).toEqual([key, key.endsWith("ingressFrom") ? [] : ""]);
   });
 });
 

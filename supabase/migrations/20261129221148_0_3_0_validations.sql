@@ -6,3 +6,7 @@ drop table ai.usage_changed_days;
 
 -- Unused since 0.2.0.
 drop table ai.usage_sealed_days;
+reset all;
+set lock_timeout = '500ms';
+
+alter table private.login_challenges validate constraint approvals_have_a_key;

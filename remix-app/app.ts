@@ -19,7 +19,7 @@ import { createRouteTable, type DocumentLoader, type FoundRoute, type RouteMatch
 import { isAllowedOrigin, isSafe, isServerRequest } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
-import type { RequestKind } from "./monitoring/web-metrics.ts";
+import { describeRoute, type MeasuredRoute } from "./monitoring/measured-route.ts";
 import { createRequestState, type RequestState } from "./request-context.ts";
 import type { RequestCredentials, Runtime } from "./runtime.ts";
 import type { WorkspaceQuery } from "./session/session-state.ts";
@@ -44,7 +44,7 @@ const defaultRetryAfterSeconds: Partial<Record<number, number>> = { 429: 60, 503
 
 type Bindings = {
   Bindings: HttpBindings;
-  Variables: { request: RequestState; route?: { kind: RequestKind; pattern?: string } };
+  Variables: { request: RequestState; route?: MeasuredRoute };
 };
 
 /** Paths for probes and scrapers. They are neither logged nor counted. */
@@ -314,20 +314,6 @@ function statusOf(c: Context<Bindings>, signal: AbortSignal): number {
 }
 
 const idOf = (c: Context<Bindings>) => c.get("request")?.requestId;
-
-/** Returns what a request was for, and the pattern of its route. */
-function describeRoute(verdict: RouteMatch): { kind: RequestKind; pattern?: string } {
-  if (verdict.status === "not-found") return { kind: "not_found" };
-  const pattern = verdict.status === "found" ? `/${verdict.pattern}` : undefined;
-  const isApi = pattern?.startsWith("/api/");
-  const kinds = {
-    bearer: isApi ? "api" : "page",
-    basic: "app",
-    gateway: "gateway",
-    client: isApi ? "api" : "oauth",
-  } as const;
-  return { kind: kinds[verdict.authorization], pattern };
-}
 
 /** Returns a response that may be thrown. */
 async function catchResponse(respond: () => Response | Promise<Response>): Promise<Response> {

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { freePort } from "@gatehousehq/local-stack/ports";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { parse } from "yaml";
 import type { WebProcess } from "../remix-app/testing/web-process.ts";
@@ -24,15 +23,6 @@ let api: string;
 let cookie: string;
 const folder = mkdtempSync(path.join(tmpdir(), "gatehouse-prometheus-"));
 
-/** Returns a port that nothing listens on. */
-async function findFreePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
-}
-
 /** Writes Prometheus's settings: the product's rules with seconds in place of minutes. */
 async function configure(): Promise<string> {
   const rules = readFileSync(new URL("alerts.yml", import.meta.url), "utf8");
@@ -46,7 +36,7 @@ async function configure(): Promise<string> {
     rule_files: ["alerts.yml"],
     scrape_configs: [
       { ...job, job_name: "gatehouse-web", static_configs: target(port) },
-      { ...job, job_name: "gatehouse-gateway", static_configs: target(await findFreePort()) },
+      { ...job, job_name: "gatehouse-gateway", static_configs: target(await freePort()) },
       {
         ...job,
         job_name: "gatehouse-deployment",
@@ -98,7 +88,7 @@ test("the pages that the example of Prometheus's settings reads exist", async ()
 if (hasPrometheus)
   describe("Prometheus", () => {
     beforeAll(async () => {
-      const port = await findFreePort();
+      const port = await freePort();
       api = `http://127.0.0.1:${port}/api/v1`;
       prometheus = spawn(
         "prometheus",

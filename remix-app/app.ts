@@ -1,7 +1,6 @@
 import type { HttpBindings } from "@hono/node-server";
 import type { AppLoadContext, ServerBuild } from "@remix-run/node";
 import { type Context, Hono } from "hono";
-import { z } from "zod";
 import { logError } from "#shared/log.ts";
 import { formatProcesses } from "#shared/metrics-text.ts";
 import { createBrandFiles } from "./brand-files.ts";
@@ -14,15 +13,15 @@ import { allowAnyOrigin, preflightResponse } from "./http/cross-origin.ts";
 import { type ProblemCode, type ProblemOptions, problem } from "./http/problem.ts";
 import { acceptsHtml, forwardedEntries, isPrefetch, isPrerender } from "./http/request-facts.ts";
 import { logRequest } from "./http/request-log.ts";
-import { createHandler } from "./http/route-parts.ts";
-import { createRouteTable, type DocumentLoader, type FoundRoute, type RouteMatch } from "./http/route-table.ts";
+import { createHandler, rewriteRequestOrigin } from "./http/route-parts.ts";
+import { createRouteTable, type DocumentLoader, type RouteMatch } from "./http/route-table.ts";
 import { isAllowedOrigin, isSafe, isServerRequest } from "./http/same-origin.ts";
 import { securityHeaders } from "./http/security-headers.ts";
 import { staticFiles } from "./http/static-files.ts";
 import { describeRoute, type MeasuredRoute } from "./monitoring/measured-route.ts";
 import { createRequestState, type RequestState } from "./request-context.ts";
 import type { RequestCredentials, Runtime } from "./runtime.ts";
-import type { WorkspaceQuery } from "./session/session-state.ts";
+import { workspaceOf } from "./session/session-state.ts";
 
 export interface AppOptions {
   runtime: Runtime;
@@ -292,15 +291,6 @@ export function createApp({ runtime, build, clientDir, draining }: AppOptions): 
   return app;
 }
 
-const anyId = z.uuid();
-
-/** Returns the workspace that a page or endpoint is about, to read it together with the session's state. */
-function workspaceOf({ pattern, params, takesPrefetch }: FoundRoute): WorkspaceQuery | null {
-  const { success, data: id } = anyId.safeParse(params.workspaceId);
-  if (!success || !/^(api\/v1\/)?workspaces\//.test(pattern)) return null;
-  return { id, withFrame: takesPrefetch === true };
-}
-
 function listMetricsPages({ gather, deployment }: NonNullable<Runtime["metrics"]>) {
   return [
     ["/metrics", async () => formatProcesses(await gather())],
@@ -329,21 +319,4 @@ async function catchResponse(respond: () => Response | Promise<Response>): Promi
 function methodDetail(allow: readonly string[]): string {
   const named = allow.filter((method) => method !== "HEAD");
   return `Send a ${new Intl.ListFormat("en-GB", { type: "disjunction" }).format(named)} request.`;
-}
-
-/**
- * Rebuilds a request for Remix with our configured origin in its URL. Its body is read only when the route reads it.
- * Drops the Origin header, because Remix would compare it with the Host header instead of the configured origins.
- */
-function rewriteRequestOrigin(request: Request, { origin, pathname }: { origin: string; pathname: string }): Request {
-  const url = new URL(new URL(request.url).search, origin);
-  url.pathname = pathname;
-  // Remix logs an error for this parameter of its older data requests.
-  if (url.searchParams.has("_data")) url.searchParams.delete("_data");
-  const headers = new Headers(request.headers);
-  headers.delete("origin");
-  const { method, signal } = request;
-  // Accessing `body` makes Hono turn its lightweight request into a real one.
-  const hasBody = method !== "GET" && method !== "HEAD";
-  return new Request(url, { method, headers, signal, ...(hasBody && { body: request.body, duplex: "half" }) });
 }

@@ -15,7 +15,8 @@ const backupUsage = `npm run gatehouse -- backup --out <file> [--env <file> …]
 
 Writes the data of the database in SUPABASE_DB_URL to one archive: accounts, workspaces, runs and books as they were at
 one moment, the rows of each table, the audit of the books, and what the doctor says about the database. Needs pg_dump of
-Postgres 17, from the folder in POSTGRES_BIN or from the path (docs/backup.md).
+Postgres 17, from the folder in POSTGRES_BIN or from the path (docs/backup.md). Ends with 1 if the database has a fault,
+which it prints, or if nothing was written.
 
 --out  the archive, which must not exist yet
 ${environment}`;
@@ -80,12 +81,15 @@ const format = ({ about, says }: Pick<Finding, "about" | "says">) => `${about}: 
 
 function reportBackup(file: string, manifest: Manifest): void {
   const { tables, excluded, figures, doctor } = manifest;
-  for (const finding of doctor)
-    if (finding.level === "fail")
-      console.error(`FAIL  ${format(finding)} A restore creates only what the migrations create.`);
-  if (excluded.length > 0)
-    console.error(`FAIL  not in the archive, since no migration creates it: ${excluded.join(", ")}`);
-  for (const fault of findBookFaults(figures)) console.error(`FAIL  books: ${fault}`);
+  const faults = [
+    ...doctor.flatMap((finding) =>
+      finding.level === "fail" ? [`${format(finding)} A restore creates only what the migrations create.`] : [],
+    ),
+    ...(excluded.length > 0 ? [`not in the archive, since no migration creates it: ${excluded.join(", ")}`] : []),
+    ...findBookFaults(figures).map((fault) => `books: ${fault}`),
+  ];
+  for (const fault of faults) console.error(`FAIL  ${fault}`);
+  if (faults.length > 0) process.exitCode = 1;
   const rows = tables.reduce((sum, table) => sum + Number(figures[`rows of ${table}`]), 0);
   console.log(
     `Wrote ${file}: ${rows} rows of ${tables.length} tables; ${books(manifest)}.\n` +

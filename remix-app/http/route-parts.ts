@@ -47,6 +47,26 @@ export function createHandler(build: ServerBuild, mode: string): RequestHandler 
   return (request, context) => handlerAt(new URL(request.url).pathname)(request, context);
 }
 
+/**
+ * Rebuilds a request for Remix with our configured origin in its URL. Its body is read only when the route reads it.
+ * Drops the Origin header, because Remix would compare it with the Host header instead of the configured origins.
+ */
+export function rewriteRequestOrigin(
+  request: Request,
+  { origin, pathname }: { origin: string; pathname: string },
+): Request {
+  const url = new URL(new URL(request.url).search, origin);
+  url.pathname = pathname;
+  // Remix logs an error for this parameter of its older data requests.
+  if (url.searchParams.has("_data")) url.searchParams.delete("_data");
+  const headers = new Headers(request.headers);
+  headers.delete("origin");
+  const { method, signal } = request;
+  // Accessing `body` makes Hono turn its lightweight request into a real one.
+  const hasBody = method !== "GET" && method !== "HEAD";
+  return new Request(url, { method, headers, signal, ...(hasBody && { body: request.body, duplex: "half" }) });
+}
+
 /** Keeps the order of the routes, which decides between equal paths. */
 function filterRoutes<Whole extends Build>(build: Whole, ids: ReadonlySet<string>): Whole {
   const take = <Each>(routes: Record<string, Each>): Record<string, Each> =>

@@ -98,6 +98,8 @@ test("a replaced process takes the place of the one that ended, and counts from 
 });
 
 test("serves the figures of the deployment, and asks the database once for many scrapes", async () => {
+  // On a new stack, the age of the sweep is only known once a server has swept.
+  await vi.waitUntil(async () => (await read("/metrics/deployment")).includes("gatehouse_sweep_age_seconds"), patience);
   backend.calls.length = 0;
   const texts = await Promise.all(Array.from({ length: 10 }, () => read("/metrics/deployment")));
   // Each of the two processes asks for itself.

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { FoundRoute } from "../http/route-table.ts";
 import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { policyTimeoutMs, setApprovalProof } from "../supabase/data-api.ts";
 import type { Device } from "./cookies.ts";
@@ -54,6 +55,15 @@ export interface WorkspaceQuery {
   id: string;
   /** Whether to read also what surrounds the workspace's pages. */
   withFrame: boolean;
+}
+
+const anyId = z.uuid();
+
+/** Returns the workspace that a page or endpoint is about, to read it together with the session's state. */
+export function workspaceOf({ pattern, params, takesPrefetch }: FoundRoute): WorkspaceQuery | null {
+  const { success, data: id } = anyId.safeParse(params.workspaceId);
+  if (!success || !/^(api\/v1\/)?workspaces\//.test(pattern)) return null;
+  return { id, withFrame: takesPrefetch === true };
 }
 
 /** The result of `public.read_workspace` for the session's user, not yet parsed. */

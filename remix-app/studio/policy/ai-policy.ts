@@ -36,8 +36,11 @@ const budget = { limitUsd: amountText, spentUsd: amountText.nullable() };
 export const aiPolicy = z.object({
   allowedModels: z.array(z.string()).nullable(),
   deniedModels: z.array(z.string()),
-  /** Where providers may process the workspace's calls; null for anywhere, including providers without a region. */
-  allowedRegions: z.array(z.enum(regions)).nullable(),
+  /**
+   * Where providers may process the workspace's calls; null for anywhere, including providers without a region. A later
+   * release may have stored regions that this one does not know.
+   */
+  allowedRegions: z.array(z.string()).nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
   budget: z.object(budget).nullable(),

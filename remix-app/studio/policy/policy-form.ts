@@ -51,8 +51,10 @@ const messages: Record<string, string> = {
 /** The ids of fields that differ from the policy's names. */
 const fieldIds: Record<string, string> = { allowedRegions: "regions" };
 
+type PolicyChange = z.infer<typeof policyChange>;
+
 export type PolicyFormResult = { fields: PolicyFields } & (
-  | { rules: PolicyRules; errors: null }
+  | { rules: PolicyRules & Pick<Required<PolicyChange>, "allowedRegions">; errors: null }
   | { rules: null; errors: Record<string, string> }
 );
 
@@ -94,7 +96,11 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
   if (!parsed.success || Object.keys(errors).length > 0) return { fields, rules: null, errors };
   return {
     fields,
-    rules: { ...submitted, contentRetentionDays: Number(submitted.contentRetentionDays) },
+    rules: {
+      ...submitted,
+      allowedRegions: parsed.data.allowedRegions ?? null,
+      contentRetentionDays: Number(submitted.contentRetentionDays),
+    },
     errors: null,
   };
 }

@@ -1,4 +1,4 @@
-import { regionNames } from "#shared/regions.ts";
+import { nameRegion } from "#shared/regions.ts";
 import type { PolicyRules } from "./policy-form.ts";
 
 /** Explains what a token limit of a workspace or key counts. */
@@ -13,7 +13,7 @@ export function policyWords(rules: PolicyRules): { label: string; text: string }
     { label: "Denied models", text: formatModels(deniedModels) },
     {
       label: "Allowed regions",
-      text: allowedRegions === null ? "Any region" : allowedRegions.map((region) => regionNames[region]).join(", "),
+      text: allowedRegions === null ? "Any region" : allowedRegions.map(nameRegion).join(", "),
     },
     { label: "Requests per minute", text: formatRateLimit(requestsPerMinute) },
     { label: "Tokens per minute", text: formatRateLimit(tokensPerMinute) },

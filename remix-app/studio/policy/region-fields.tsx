@@ -1,22 +1,24 @@
-import { type Region, regionNames, regions } from "#shared/regions.ts";
+import { nameRegion, regions } from "#shared/regions.ts";
 import { CheckBox } from "../../ui/field.tsx";
 
 /** The region choice as typed. The mode is null if the form has no choice. */
 export interface RegionChoice {
   mode: "all" | "selected" | null;
-  selected: readonly Region[];
+  selected: readonly string[];
 }
 
 const labels = { all: "Any region, including providers that state none", selected: "Only selected regions" } as const;
 
-const regionField = (region: Region) => `region_${region}`;
+const fieldPrefix = "region_";
 
 /** Reads the region choice of a form. */
 export function readRegionChoice(form: FormData): RegionChoice {
   const mode = form.get("regions");
   return {
     mode: mode === "all" || mode === "selected" ? mode : null,
-    selected: regions.filter((region) => form.has(regionField(region))),
+    selected: [...form.keys()].flatMap((name) =>
+      name.startsWith(fieldPrefix) ? [name.slice(fieldPrefix.length)] : [],
+    ),
   };
 }
 
@@ -56,11 +58,11 @@ export function RegionFields({
         ))}
       </div>
       <div className="grid gap-2 group-has-[#regions-all:checked]/regions:hidden sm:grid-cols-2">
-        {regions.map((region) => (
+        {[...new Set([...regions, ...selected])].map((region) => (
           <CheckBox
             key={region}
-            name={regionField(region)}
-            label={regionNames[region]}
+            name={`${fieldPrefix}${region}`}
+            label={nameRegion(region)}
             defaultChecked={selected.includes(region)}
           />
         ))}

@@ -19,3 +19,8 @@ export type Region = keyof typeof regionNames;
 
 /** The codes of all regions. Two regions never overlap, so no code includes another. */
 export const regions = Object.keys(regionNames) as [Region, ...Region[]];
+
+/** Returns a region's name, or its code if a later release added the region. */
+export function nameRegion(code: string): string {
+  return new Map<string, string>(Object.entries(regionNames)).get(code) ?? code;
+}

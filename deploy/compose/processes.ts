@@ -1,20 +1,15 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { promisify } from "node:util";
-import { withDatabase } from "@gatehousehq/local-stack/database";
 import { createDataApi } from "@gatehousehq/local-stack/services/data-api/data-api";
 import { functionsCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
-import { initialiseCluster, superuser } from "@gatehousehq/local-stack/services/postgres/cluster";
-import { placeCluster } from "@gatehousehq/local-stack/services/postgres/placement";
-import { startTemporaryServer } from "@gatehousehq/local-stack/services/postgres/temporary-server";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify } from "jose";
-import pg from "pg";
 import { ensureBuild } from "../../scripts/start/build.ts";
 import { composeFolder, readComposeFile } from "./compose-file.ts";
+import { pushMigrations, startDatabase } from "./database.ts";
 import { createComposeSettings } from "./settings.ts";
 
 // Runs the services of compose.yaml as processes of this machine, with the same settings.
@@ -263,44 +258,6 @@ const portOf = (server: Server | undefined) => (server?.address() as AddressInfo
 async function listenOn(server: Server, port: number): Promise<Server> {
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   return server;
-}
-
-/** Starts an empty Postgres, and runs the files that the container's entrypoint runs. */
-async function startDatabase(
-  folder: string,
-  { environment, port }: { environment: Record<string, string>; port: number },
-) {
-  const passwords = {
-    [superuser]: environment.POSTGRES_PASSWORD ?? "",
-    postgres: environment.DB_OWNER_PASSWORD ?? "",
-    authenticator: environment.DB_API_PASSWORD ?? "",
-    supabase_auth_admin: environment.DB_AUTH_PASSWORD ?? "",
-  };
-  const placement = await placeCluster(path.join(folder, "postgres"));
-  await initialiseCluster({ dataDir: placement.dataDir, passwords, placement });
-  const server = await startTemporaryServer({ placement, port, passwords });
-  const sql = (file: string) => readFileSync(path.resolve(composeFolder, file), "utf8");
-  await withDatabase(server.url(superuser), async (client) => {
-    await client.query(sql("../../packages/local-stack/services/postgres/bootstrap.sql"));
-    await client.query(runPsqlVariables(sql("roles.sql"), environment));
-  });
-  return server;
-}
-
-/** Applies the migrations with Supabase's command. */
-async function pushMigrations(dbUrl: string): Promise<void> {
-  const command = path.join(root, "node_modules/.bin/supabase");
-  await promisify(execFile)(command, ["db", "push", "--yes", "--db-url", dbUrl], { cwd: root });
-}
-
-/** Does what psql does for `\getenv name VARIABLE` and `:'name'`. */
-function runPsqlVariables(sql: string, environment: Record<string, string>): string {
-  const variables = new Map(
-    [...sql.matchAll(/^\\getenv (\w+) (\w+)$/gm)].map(([, name = "", from = ""]) => [name, from]),
-  );
-  return sql
-    .replaceAll(/^\\getenv .*$/gm, "")
-    .replaceAll(/:'(\w+)'/g, (_, name: string) => pg.escapeLiteral(environment[variables.get(name) ?? ""] ?? ""));
 }
 
 /** Serves the templates of Supabase Auth's emails as the proxy does. */

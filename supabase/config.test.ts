@@ -117,6 +117,17 @@ describe("Email templates", () => {
       expect(readFileSync(path.join(root, file), "utf8"), file).toBe(text);
   });
 
+  test("emails end with the address of support if one is configured", () => {
+    const brand = { name: "Acme", accent: "#1d4ed8", support: "mailto:help@example.com" };
+    for (const [file, text] of supabaseFiles(brand, config)) {
+      if (file.endsWith(".html")) {
+        expect(text, file).toMatch(
+          /Support: <a [^>]*href="mailto:help@example.com">help@example.com<\/a><\/p>\n<\/td>/,
+        );
+      }
+    }
+  });
+
   test("emails show the brand, the expiry of their link or code, the reason for the email, and what to do about an unexpected email", () => {
     const rendered = supabaseFiles({ name: "Acme & Co", accent: "#1d4ed8" }, config);
     for (const [file, text] of rendered) {

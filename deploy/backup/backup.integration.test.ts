@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { withDatabase } from "@gatehousehq/local-stack/database";
 import { messageOf } from "@gatehousehq/local-stack/errors";
+import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type ScratchCluster, startScratchCluster } from "../../scripts/database/scratch-cluster.ts";
 import { loadRuns } from "../../scripts/load/load-runs.ts";
@@ -35,6 +36,8 @@ function faultOf(work: () => unknown): string | undefined {
 const files = mkdtempSync(path.join(tmpdir(), "gatehouse-backup-"));
 const fileOf = (name: string) => path.join(files, name);
 const { ai, supabase, aiKey } = readStack();
+const day = new Date(Date.now() - 86_400_000).toISOString().slice(0, 10);
+const yesterday = { day, partition: `ai.refused_calls_${day.replaceAll("-", "_")}` };
 let cluster: ScratchCluster;
 /** A database like that of a new Supabase project. */
 let empty: string;
@@ -87,8 +90,21 @@ async function useStack(): Promise<void> {
   await withDatabase(supabase.dbUrl, async (client) => {
     const tenant = await createLoadTenant(client);
     await loadRuns(client, { tenant, runs: 600, days: 70 });
+    await insertRefusedCall(client);
   });
   await callModel();
+}
+
+/** Inserts a refused call of yesterday into a partition, which a migrated database does not have. */
+async function insertRefusedCall(client: pg.Client): Promise<void> {
+  await client.query(
+    `create table if not exists ${yesterday.partition} partition of ai.refused_calls
+     for values from ('${yesterday.day} 00:00:00+00') to ('${yesterday.day} 24:00:00+00');
+     select ai.protect_partition('${yesterday.partition}');
+     insert into ai.refused_calls
+       (id, created_at, workspace_id, credential_source, request_id, endpoint, http_status, error_code)
+     values (gen_random_uuid(), '${yesterday.day} 12:00:00+00', gen_random_uuid(), 'key', 'r', '/', 404, 'model_not_found')`,
+  );
 }
 
 async function callModel(): Promise<void> {
@@ -191,6 +207,8 @@ if (!missing)
         expect(Number(figures[name]), name).toBeGreaterThan(0);
       }
       await withDatabase(restored, async (client) => {
+        expect((await client.query(`select from ${yesterday.partition}`)).rowCount).toBe(1);
+        await client.query("select ai.delete_expired()");
         expect((await client.query("select ai.sweep_runs() as ended, ai.roll_up_usage(1) as days")).rowCount).toBe(1);
       });
     });

@@ -31,7 +31,7 @@ describe("the chart's settings", () => {
 
   test.for([
     ["web", /^Web server/, 7],
-    ["gateway", /^(Edge functions|The gateway's process)/, 7],
+    ["gateway", /^(Edge functions|The gateway's process)/, 8],
   ] as const)("of %s are settings of that server", ([component, headings, count]) => {
     const names = [...definitionOf(`env.${component}`).matchAll(/name: ([A-Z0-9_]+)/g)].map(([, name]) => name);
     expect(names).toHaveLength(count);

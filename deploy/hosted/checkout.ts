@@ -15,8 +15,8 @@ const config = z.object({
 });
 
 /** Reads what a project must have from the Supabase project in this checkout. */
-export function readCheckout({ BRAND_NAME: name, BRAND_ACCENT: accent }: WebSettings) {
-  const templates = supabaseFiles({ name, accent }, readFileSync("supabase/config.toml", "utf8"));
+export function readCheckout({ BRAND_NAME: name, BRAND_ACCENT: accent, SUPPORT_ADDRESS: support }: WebSettings) {
+  const templates = supabaseFiles({ name, accent, support }, readFileSync("supabase/config.toml", "utf8"));
   return {
     ...config.parse(parse(templates.get("supabase/config.toml") ?? "")),
     templates,

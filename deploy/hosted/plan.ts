@@ -108,6 +108,8 @@ function functionSettings({ project, files }: Inputs) {
     added.GATEWAY_DB_URL = createGatewayAddress({ project: project.ref, poolerHost: project.poolerHost });
   }
   if (project.plan === "free" && !own.AI_TOTAL_LIMIT_SECONDS) added.AI_TOTAL_LIMIT_SECONDS = freePlanLimitSeconds;
+  const web = files.web.settings.BASE_URL;
+  if (!own.WEB_URL && web) added.WEB_URL = web;
   return { added, settings: { ...own, ...added } };
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { parseEnv } from "node:util";
 import { z } from "zod";
-import { brandAccent, brandName, defaultAccent, defaultName } from "../../remix-app/config/brand.ts";
+import { brandAccent, brandName, defaultAccent, defaultName, supportAddress } from "../../remix-app/config/brand.ts";
 
 export type Settings = Record<string, string | undefined>;
 
@@ -21,6 +21,7 @@ export const webSettings = z.object({
     .regex(/^([^<>@\r\n]* )?<?[^\s<>@]+@[^\s<>@]+>?$/, "must be a sender, such as Gatehouse <no-reply@example.com>"),
   BRAND_NAME: brandName.default(defaultName),
   BRAND_ACCENT: brandAccent.default(defaultAccent),
+  SUPPORT_ADDRESS: supportAddress.nullable().default(null),
   OAUTH_PROVIDERS: z
     .string()
     .default("")

@@ -3,7 +3,8 @@ import { type ProblemBody, type ProblemCode, problems } from "./problem.ts";
 
 /** A problem as described in the API's documents. The schema is not in problem.ts, because browsers load that file. */
 export const problemSchema = z.object({
-  type: z.string().regex(/^urn:gatehouse:problem:[a-z-]+$/),
+  /** The code's address in the documents. Satellites send a URN. */
+  type: z.string().regex(/^(\/docs\/errors#[A-Z_]+|urn:gatehouse:problem:[a-z-]+)$/),
   title: z.string(),
   status: z.number().int(),
   detail: z.string(),

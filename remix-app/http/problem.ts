@@ -61,7 +61,8 @@ export function problem(code: ProblemCode, options: ProblemOptions): Response {
   const words = problemText(code);
   const { status } = problems[code];
   const body: ProblemBody = {
-    type: `urn:gatehouse:problem:${code.toLowerCase().replaceAll("_", "-")}`,
+    // Resolved against the request's URL (RFC 9457, 3.1.1): the code's place on our own page about errors.
+    type: `/docs/errors#${code}`,
     title: words.title,
     status,
     detail: detail ?? words.detail,

@@ -9,8 +9,8 @@ grant update (display_name, avatar_url) on public.profiles to authenticated;
 grant select on public.workspaces to authenticated;
 grant update (name) on public.workspaces to authenticated;
 grant select on public.workspace_roles to authenticated;
-grant insert (workspace_id, name, permissions) on public.workspace_roles to authenticated;
-grant update (name, permissions) on public.workspace_roles to authenticated;
+grant insert (workspace_id, name, permissions, member_budget_usd) on public.workspace_roles to authenticated;
+grant update (name, permissions, member_budget_usd) on public.workspace_roles to authenticated;
 grant delete on public.workspace_roles to authenticated;
 grant select, delete on public.workspace_members to authenticated;
 grant update (role_id) on public.workspace_members to authenticated;
@@ -63,6 +63,7 @@ to authenticated;
 grant execute on function
   public.read_credit_notice(uuid),
   public.read_workspace(uuid, boolean),
+  public.uses_cost_book(uuid),
   public.workspace_session_state(uuid, boolean, uuid, text)
 to authenticated;
 
@@ -81,7 +82,8 @@ grant execute on function
   ai.list_models(jsonb),
   ai.describe_credential(jsonb),
   ai.report_usage(jsonb),
-  ai.check_app_caller(jsonb)
+  ai.check_app_caller(jsonb),
+  ai.record_refused_calls(jsonb)
 to gateway;
 
 -- Functions of studio/.
@@ -140,6 +142,8 @@ revoke insert, update, delete on
   ai.usage_changes,
   ai.usage_progress,
   ai.totals,
+  ai.refused_calls,
+  ai.refused_daily,
   ai.budget_alerts,
   ai.credit_references,
   ai.credit_alerts
@@ -210,6 +214,7 @@ grant execute on function
   private.device_state(uuid, text),
   private.device_secret_status(private.account_devices, text),
   private.is_vault_entry_usable(private.account_vault_entries),
+  private.vault_entry_view(private.account_vault_entries),
   private.secret_hash(text),
   private.lock_accounts(uuid[]),
   private.sweep_account_devices(),
@@ -348,6 +353,7 @@ grant execute on function
   private.email_of_link(text, text),
   private.find_mailed_link(text, text, uuid),
   private.remove_unproven_password(text, text),
+  private.name_new_account(uuid, text),
   private.account_access(uuid, uuid, integer),
   private.access_state(uuid, uuid),
   private.confirm_access(uuid, uuid, jsonb, text[]),
@@ -393,6 +399,7 @@ grant execute on function
   private.claim_mfa_code(text, uuid),
   private.release_mfa_code(text, uuid, boolean),
   private.replace_mfa_recovery_codes(uuid, text[]),
+  private.sign_in_with_recovery_code(jsonb),
   private.mfa_recovery_state(uuid, uuid),
   private.read_security_page(uuid, uuid, jsonb, integer),
   private.begin_mfa_recovery(uuid, uuid, text),
@@ -405,10 +412,11 @@ to service_role;
 
 -- Functions of studio/.
 grant execute on function
-  ai.list_keys(uuid, uuid, jsonb, integer),
+  ai.list_keys(uuid, uuid, jsonb, integer, boolean),
   ai.list_keys_of_creator(uuid, uuid, uuid, integer),
   ai.read_key(uuid, uuid, uuid),
   ai.issue_key(uuid, uuid, jsonb, text, text),
+  ai.change_key(uuid, uuid, uuid, jsonb, text),
   ai.rotate_key(uuid, uuid, uuid, integer, text, text),
   ai.revoke_key(uuid, uuid, uuid),
   ai.read_key_approval(uuid, uuid),
@@ -428,16 +436,19 @@ grant execute on function
   ai.read_workspace_home(
     uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, integer, integer, integer, text[]
   ),
-  ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer),
-  ai.read_run_page(uuid, uuid, uuid),
-  ai.read_keys_page(uuid, uuid, jsonb, integer),
+  ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer, text),
+  ai.read_run_page(uuid, uuid, uuid, jsonb, text, integer),
+  ai.read_keys_page(uuid, uuid, jsonb, integer, boolean),
   ai.read_policy_page(uuid, uuid),
   -- The console's functions call these with the rights of the service role.
   ai.low_credits(ai.plans),
-  ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer),
-  ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer),
-  ai.read_run(uuid, uuid, uuid),
+  ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer, text),
+  ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer, text),
+  ai.read_run(uuid, uuid, uuid, jsonb, text, integer),
+  ai.list_refused_calls(uuid, uuid, jsonb, jsonb, integer, integer),
+  ai.read_refused_call(uuid, uuid, uuid),
   ai.find_run(uuid),
+  ai.time_of_id(uuid),
   ai.list_run_filters(uuid, uuid),
   ai.run_summary(ai.runs, boolean),
   ai.has_provider_call(jsonb),

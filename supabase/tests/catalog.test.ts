@@ -47,6 +47,7 @@ const callableDefiners: readonly string[] = [
   "public.remove_workspace_member(uuid, uuid, uuid[])",
   "public.session_state()",
   "public.transfer_workspace_ownership(uuid, uuid)",
+  "public.uses_cost_book(uuid)",
   "public.workspace_invitation(text)",
 ];
 

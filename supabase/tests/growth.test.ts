@@ -10,6 +10,7 @@ const tenfold = { runs: 10_000, accounts: 500 };
 /** The tables that `fill` writes to, also through triggers, and others that the operations read. */
 const filled = [
   "ai.runs",
+  "ai.refused_calls",
   "ai.credit_ledger",
   "ai.external_provider_costs",
   "ai.usage_changes",

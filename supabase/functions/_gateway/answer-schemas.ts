@@ -76,12 +76,49 @@ const prices = z.array(
     request_fee_usd: price,
   }),
 );
-/** A model in OpenAI's list format, with its properties and prices. */
+const pricePerToken = z.string().optional();
+/** What providers charge for a token at the first route, as in `platform.prices`: OpenRouter's names and exact decimals. */
+const pricing = {
+  prompt: z.string(),
+  completion: z.string(),
+  input_cache_read: pricePerToken,
+  input_cache_write: pricePerToken,
+  input_cache_write_1h: pricePerToken,
+  audio: pricePerToken,
+  audio_output: pricePerToken,
+  image_token: pricePerToken,
+};
+/** A model in OpenAI's list format, with the fields that OpenRouter's clients read, and with its properties and prices. */
 export const modelSchema = z.object({
   id: z.string(),
   object: z.literal("model"),
   created: z.number().int(),
   owned_by: z.string(),
+  canonical_slug: z.string(),
+  name: z.string(),
+  context_length: count.nullable(),
+  architecture: z.object({
+    /** `text`, and the other media that have a price. Absent if the workspace hides what providers charge. */
+    input_modalities: z.array(z.enum(["text", "audio", "image"])).optional(),
+    output_modalities: z.array(z.enum(["text", "embeddings", "speech"])),
+  }),
+  top_provider: z.object({
+    context_length: count.nullable(),
+    /** The model's output limit, and no more than chat completions accept. */
+    max_completion_tokens: count.nullable(),
+  }),
+  /** The parameters that the gateway passes on. A provider may refuse one. Absent without chat completions. */
+  supported_parameters: z.array(z.string()).optional(),
+  /** USD for a token. Absent if the workspace hides what providers charge. */
+  pricing: z
+    .object({
+      ...pricing,
+      /** USD for one request that the provider bills in addition to tokens, such as a web search. */
+      web_search: z.string().optional(),
+      /** The prices of larger inputs. */
+      overrides: z.array(z.object({ ...pricing, min_prompt_tokens: count })).optional(),
+    })
+    .optional(),
   platform: z.object({
     name: z.string(),
     kind: z.enum(["chat", "embedding", "speech"]),
@@ -110,6 +147,11 @@ export const modelSchema = z.object({
         }),
       )
       .optional(),
+    /**
+     * The credits that one USD of provider cost takes from the balance, with the plan's markup. Null if calls take none;
+     * absent if the workspace hides what providers charge.
+     */
+    credits_per_usd: amount.nullable().optional(),
     voices: z.array(z.string()).optional(),
     /** True if this model is the default for calls of its kind that name no model; otherwise absent. */
     default: z.literal(true).optional(),
@@ -208,6 +250,11 @@ export const usageReport = z.object({
       outputTokens: count,
       billedCredits: amount,
       unmeteredCredits: amount,
+      /**
+       * Calls that were refused before a run began, on the whole day. They are not in `requests`, which may be 0. Their
+       * model is `unknown` if the catalogue has no such model.
+       */
+      refused: count,
     }),
   ),
 });

@@ -2,11 +2,13 @@ import { createClaimsVerifier } from "../_shared/claims.ts";
 import { createRunStarter } from "./admission/begin-runs.ts";
 import { readCallerAddress } from "./admission/caller-address.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
+import { createRefusedCalls } from "./admission/refused-calls.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import { createDatabase } from "./database/database.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import { createBodyReader } from "./http/body.ts";
 import { getBodyMemory, getWaitingBytes } from "./http/body-memory.ts";
+import { linkErrors } from "./http/errors.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
@@ -38,12 +40,14 @@ export function assembleGateway(
 ): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, limits } =
     environment;
+  linkErrors(environment.webOrigin);
   const database = createDatabase({
     url: databaseUrl,
     connections,
     waitingBytes: getWaitingBytes(environment.memoryLimitBytes),
   });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
+  const refusedCalls = createRefusedCalls({ record: database.recordRefusedCalls, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
     waitUntil,
     report,
@@ -56,6 +60,7 @@ export function assembleGateway(
   return {
     database,
     beginRun: createRunStarter({ database, waitUntil }),
+    refusedCalls,
     providers,
     cooldowns,
     limits,
@@ -70,6 +75,6 @@ export function assembleGateway(
     waitUntil,
     report,
     telemetry,
-    flush: () => Promise.all([settlements.flush(), telemetry.flush()]),
+    flush: () => Promise.all([settlements.flush(), refusedCalls.flush(), telemetry.flush()]),
   };
 }

@@ -19,6 +19,15 @@ describe("the gateway's environment", () => {
     expect(() => readEnvironment({ ...local, GATEWAY_DB_URL: "" })).toThrow("GATEWAY_DB_URL");
   });
 
+  test("errors link to the origin of WEB_URL", () => {
+    const originOf = (settings: Record<string, string>) => readEnvironment({ ...local, ...settings }).webOrigin;
+    expect([originOf({}), originOf({ WEB_URL: "https://app.example.com/x" })]).toEqual([
+      undefined,
+      "https://app.example.com",
+    ]);
+    expect(() => originOf({ WEB_URL: "app.example.com" })).toThrow("WEB_URL");
+  });
+
   test("the longest call is an hour, or what hosted Supabase allows, or what the setting says within that", () => {
     const totalOf = (settings: Record<string, string>) => readEnvironment({ ...local, ...settings }).limits.totalMs;
     const onHosted = { SB_REGION: "eu-central-1" };

@@ -12,6 +12,8 @@ export type GatewayEnvironment = {
   supabaseUrl: string;
   /** The issuer of access tokens, if it isn't the identity backend at `supabaseUrl`. */
   tokenIssuer?: string;
+  /** The web server's origin, to which errors link. */
+  webOrigin?: string;
   /** The project's publishable key, sent with calls that pass through Supabase's API gateway. */
   publishableKey?: string;
   trustedHops: number;
@@ -47,6 +49,7 @@ const settings = z.object({
   GATEWAY_DB_URL: z.url({ protocol: /^postgres(ql)?$/ }),
   SUPABASE_URL: z.url(),
   GATEWAY_TOKEN_ISSUER: z.url().optional(),
+  WEB_URL: z.url({ protocol: /^https?$/ }).optional(),
   SUPABASE_PUBLISHABLE_KEYS: keyDictionary,
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_ANON_KEY: z.string().optional(),
@@ -77,6 +80,7 @@ export function readEnvironment(env: Record<string, string | undefined>): Gatewa
     databaseUrl: GATEWAY_DB_URL,
     supabaseUrl: SUPABASE_URL.replace(/\/+$/, ""),
     tokenIssuer: data.GATEWAY_TOKEN_ISSUER,
+    webOrigin: data.WEB_URL && new URL(data.WEB_URL).origin,
     publishableKey: presentKeys(
       data.SUPABASE_PUBLISHABLE_KEYS,
       data.SUPABASE_PUBLISHABLE_KEY,

@@ -138,6 +138,7 @@ async function createChat({
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
     settlements: { add() {}, awaitOutcome() {}, flush: async () => {} },
+    refusedCalls: { add() {}, flush: async () => {} },
     openRuns: {
       track(_: Run, use: Parameters<OpenRuns["track"]>[1]) {
         soFar.push(use);

@@ -2,6 +2,7 @@ import { Buffer } from "node:buffer";
 import { readOrAuthenticate } from "./admission/credentials.ts";
 import { listProvidersWithEndpoint, listRegions, refuseEndpoint } from "./admission/endpoints.ts";
 import { readCaller, readLabels } from "./admission/labels.ts";
+import type { CallFacts } from "./admission/refused-calls.ts";
 import { readSessionLabel } from "./admission/session-label.ts";
 import { checkStrictMode } from "./admission/strict-mode.ts";
 import { settleFailure } from "./answers/answer-call.ts";
@@ -11,6 +12,7 @@ import type { Gateway } from "./calls/gateway.ts";
 import type { AdmittedCall, Surface } from "./calls/surface.ts";
 import type { Caller } from "./database/database.ts";
 import type { Body } from "./http/body.ts";
+import { toGatewayError } from "./http/errors.ts";
 import { runInTurn } from "./http/large-work.ts";
 import { parseJson } from "./http/parse-json.ts";
 import type { Handler, RoutedCall } from "./http/router.ts";
@@ -20,37 +22,59 @@ import { openRun } from "./runs/run.ts";
 
 /**
  * Serves a surface. Checks the credential's syntax, reads and validates the body, admits the call with a reservation,
- * calls the provider and settles.
+ * calls the provider and settles. Records a call that is refused before its run begins.
  */
 export function serveSurface<Parsed extends ParsedRequest>(gateway: Gateway, surface: Surface<Parsed>): Handler {
   return async (call) => {
     const startedAt = gateway.now();
     const caller = await readCaller(gateway, call.request, surface.keyHeader);
     const check = () => gateway.database.checkCredential({ ...caller, kind: surface.kind });
-    const body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
+    const facts: CallFacts = {
+      caller,
+      request_id: call.requestId,
+      endpoint: call.path,
+      feature: surface.feature,
+      state: "unchecked",
+    };
+    let body: Body | undefined;
     try {
-      return await admitCall(gateway, surface, { ...call, caller, check, body, startedAt });
+      body = await gateway.readBody(call.request, { limitBytes: surface.limitBytes, check });
+      return await admitCall(gateway, surface, { ...call, caller, check, body, startedAt, facts });
     } catch (error) {
-      body.release();
+      body?.release();
+      gateway.refusedCalls.add(facts, toGatewayError(error));
       throw error;
     }
   };
 }
 
-type ReceivedCall = RoutedCall & { caller: Caller; check: () => Promise<string>; body: Body; startedAt: number };
+type ReceivedCall = RoutedCall & {
+  caller: Caller;
+  check: () => Promise<string>;
+  body: Body;
+  startedAt: number;
+  facts: CallFacts;
+};
 
 async function admitCall<Parsed extends ParsedRequest>(
   gateway: Gateway,
   surface: Surface<Parsed>,
-  { request: httpRequest, requestId, path, caller, check, body, startedAt }: ReceivedCall,
+  { request: httpRequest, requestId, path, caller, check, body, startedAt, facts }: ReceivedCall,
 ): Promise<Response> {
   const { bytes } = body;
   const size = bytes.byteLength;
+  // From here on, a call is refused only once its credential has been checked.
+  facts.state = "checked";
   const { request, labels, fingerprint } = await readOrAuthenticate(check, async () => {
     const labels = readLabels(httpRequest);
+    facts.feature = labels.operation ?? facts.feature;
+    facts.label = labels.entityId;
     const fingerprint = labels.idempotencyKey === undefined ? undefined : await computeFingerprint(path, bytes);
     const parse = () => parseJson(httpRequest, bytes, { maxNumbers: surface.maxNumbers });
-    const read = (value: unknown) => surface.read(value, size, httpRequest.headers);
+    const read = (value: unknown) => {
+      noteModel(facts, value);
+      return surface.read(value, size, httpRequest.headers);
+    };
     if (!body.isLarge) return { labels, fingerprint, request: read(parse()) };
     // Parsing and validating a large body take about the same time. Other calls run in between.
     const value = await runInTurn(parse);
@@ -95,6 +119,7 @@ async function admitCall<Parsed extends ParsedRequest>(
     body.release();
     return replayAnswer(surface, request, run.storedAnswer);
   }
+  facts.state = "open";
   // The model's output limit may be lower than our default.
   request.outputLimit = run.output_limit ?? request.outputLimit;
   const open = openRun(gateway, {
@@ -130,6 +155,13 @@ async function admitCall<Parsed extends ParsedRequest>(
   // Keeps the isolate alive until the run has ended, even if the client disconnects.
   gateway.waitUntil(answering.catch(() => {}));
   return surface.beginsWithAnswer ? answering : beginInTime(gateway, call, answering);
+}
+
+/** Adds what an unchecked body states about its model to the facts of a call, for the record of a refusal. */
+function noteModel(facts: CallFacts, value: unknown): void {
+  const { model, stream } = (value ?? {}) as { model?: unknown; stream?: unknown };
+  if (typeof model === "string") facts.model = model;
+  facts.streamed = stream === true;
 }
 
 /** Creates a large body that also drops the values of its request, and has its memory until the prompt is stored. */

@@ -205,6 +205,15 @@ export function expiryOf(accessToken: string): number | null {
   }
 }
 
+/** Returns the session that an unverified token states, or null if the text isn't a user's token. */
+export function sessionIdOf(accessToken: string): string | null {
+  try {
+    return claimsSchema.parse(decodeJwt(accessToken)).session_id;
+  } catch {
+    return null;
+  }
+}
+
 function algorithmOf(accessToken: string): string | null {
   try {
     const { alg } = decodeProtectedHeader(accessToken);

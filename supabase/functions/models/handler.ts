@@ -8,6 +8,7 @@ import { GatewayError } from "../_gateway/http/errors.ts";
 import { createRouter, type Handler } from "../_gateway/http/router.ts";
 import type { Endpoint } from "../_gateway/providers/kinds/kind.ts";
 import { anthropicListing } from "./anthropic-listing.ts";
+import { describeModels } from "./model-listing.ts";
 
 /** The format of every model id. Other texts never reach the database. */
 const possibleId = /^[A-Za-z0-9._:/-]{1,128}$/;
@@ -47,7 +48,7 @@ function listModels(gateway: Gateway): Handler {
       })),
     });
     if (isAnthropic) return Response.json(anthropicListing(answer));
-    return new Response(withEndpoints(answer), { headers: { "content-type": "application/json" } });
+    return new Response(describeModels(answer), { headers: { "content-type": "application/json" } });
   };
 }
 
@@ -59,15 +60,3 @@ const paths = [
   { path: "/v1/embeddings", kind: "embedding", endpoint: "embeddings" },
   { path: "/v1/audio/speech", kind: "speech", endpoint: "speech" },
 ] as const satisfies { path: string; kind: ModelKind; endpoint: Endpoint }[];
-
-/**
- * Adds the paths to the listing's JSON as text, so that prices keep all their digits. Quotes within strings are
- * escaped, so the pattern matches only members.
- */
-function withEndpoints({ listing, endpoints }: { listing: string; endpoints: readonly string[][] }): string {
-  let place = 0;
-  return listing.replace(
-    /"platform": \{/g,
-    (platform) => `${platform}"endpoints": ${JSON.stringify(endpoints[place++] ?? [])}, `,
-  );
-}

@@ -21,6 +21,14 @@ describe("models", () => {
         prices: [{ min_input_tokens: 0, input_usd_per_million: 0.15, output_usd_per_million: 0.6 }],
       },
     });
+    // OpenRouter's fields: https://openrouter.ai/docs/models
+    expect(model).toMatchObject({
+      name: "Demo chat",
+      canonical_slug: "demo-chat",
+      architecture: { output_modalities: ["text"] },
+      pricing: { prompt: "0.00000015", completion: "0.0000006" },
+      platform: { credits_per_usd: 12_000 },
+    });
     expect(await tenant.client.models.retrieve("demo-chat")).toEqual(model);
     expect(data[0]).toEqual(model);
   });

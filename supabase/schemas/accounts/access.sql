@@ -2,14 +2,15 @@
 -- list or removes entries.
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
--- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed }], otherSessions: { key, count, isNew
--- } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an app and a
--- device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then the most
--- recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity, passkey,
--- authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true if the
--- entry was added after the owner last confirmed the list or, without a confirmation, after the account was created. In
--- a session that began with a password reset or recovery, only confirmations by such sessions count. device and address
--- are null if no event records where the entry was added.
+-- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed, proven }], otherSessions: { key,
+-- count, isNew } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an
+-- app and a device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then
+-- the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity,
+-- passkey, authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true
+-- if the entry was added after the owner last confirmed the list or, without a confirmation, after the account was
+-- created. In a session that began with a password reset or recovery, only confirmations by such sessions count. proven
+-- is true for the authenticator whose code the calling session entered, which shows that the caller has that app.
+-- device and address are null if no event records where the entry was added.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, max_sessions integer default null
@@ -106,7 +107,12 @@ as $$
         'address', case when w.kind = 'session' then w.address else host(e.ip) end,
         'bySession', e.session_id,
         'isNew', d.added_at > a.since,
-        'unconfirmed', n.target_id is not null
+        'unconfirmed', n.target_id is not null,
+        'proven', w.kind = 'authenticator' and exists (
+          select
+          from auth.sessions s
+          where s.id = actor_session_id and s.user_id = a.id and s.aal = 'aal2' and s.factor_id::text = w.id
+        )
       ) order by array_position(array[
         'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
         'phone_approval', 'app', 'device', 'agent'

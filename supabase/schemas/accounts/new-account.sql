@@ -27,6 +27,17 @@ as $$
   select left(display_name, 60) || '''s workspace'
 $$;
 
+-- Gives a new account the name that its owner typed at sign-up, and its personal workspace the name that follows.
+-- Definer: the service role cannot update profiles.
+create or replace function private.name_new_account(subject_id uuid, display_name text) returns void
+  language sql volatile security definer set search_path = ''
+as $$
+  update public.profiles p set display_name = name_new_account.display_name where p.id = subject_id;
+  update public.workspaces w
+  set name = private.personal_workspace_name(name_new_account.display_name)
+  where w.personal_user_id = subject_id;
+$$;
+
 -- Returns a display name for a person who has not chosen one. Takes it from the metadata or the email, and replaces
 -- control characters with spaces.
 create or replace function private.default_display_name(metadata jsonb, email text) returns text

@@ -13,8 +13,8 @@ as $$
     'access_confirmed', 'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
     'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'device_approved', 'email_changed',
     'identity_linked', 'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
-    'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_used',
-    'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
+    'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_sign_in',
+    'recovery_code_used', 'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
   )
 $$;
 

@@ -13,7 +13,7 @@ declare
   results jsonb[] := '{}';
 begin
   if caller.refused is not null then
-    return ai.refusal(caller.refused);
+    return ai.credential_refusal(caller);
   end if;
   perform ai.record_key_use(array[caller.key_id]);
   -- Stores the records in a fixed order, so that concurrent batches cannot deadlock.

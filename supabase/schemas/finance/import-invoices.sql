@@ -11,7 +11,7 @@ declare
   answer jsonb;
 begin
   if caller.refused is not null then
-    return ai.refusal(caller.refused);
+    return ai.credential_refusal(caller);
   end if;
   perform ai.record_key_use(array[caller.key_id]);
   answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');

@@ -63,6 +63,9 @@ declare
   opens_accounts boolean := false;
   stores_keys boolean := false;
   answers text[] := '{}';
+  -- Many refusals in one batch are a storm. Suggestions for all of them would hold the locks of admitted calls for long.
+  max_suggestions constant integer := 4;
+  suggestions integer := 0;
 begin
   foreach claim in array claims loop
     opens_accounts := opens_accounts
@@ -82,6 +85,10 @@ begin
   end if;
   claims := ai.reserve(claims);
   for place in 1..cardinality(claims) loop
+    if claims[place].refusal is not null then
+      claims[place].refusal := ai.explain_refusal(claims[place], with_suggestions => suggestions < max_suggestions);
+      suggestions := suggestions + 1;
+    end if;
     answers[place] := claims[place].refusal::text;
   end loop;
   if array_position(answers, null) is null then

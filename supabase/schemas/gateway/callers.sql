@@ -119,13 +119,55 @@ create or replace function ai.call_refusal(caller ai.caller, kind text default n
 as $$
   select case
     when (caller).source is null then ai.refusal('invalid_api_key')
-    when (caller).refused is not null then ai.refusal((caller).refused)
+    when (caller).refused is not null then ai.credential_refusal(caller)
     when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes)
       or kind is not null and (
         (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
         or (caller).payer = 'member' and not (caller).actor_is_member
-      ) then ai.refusal('insufficient_scope')
+      ) then ai.refusal('insufficient_scope', jsonb_build_object('missing', case
+        when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes) then ai.missing_scopes(caller, '{ai:use}')
+        when (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
+          then ai.missing_scopes(caller, '{tts:use}')
+        else jsonb '{"kind": "membership"}'
+      end))
   end
+$$;
+
+-- Returns the refusal of a caller whose credential may not be used, with what the caller lacks.
+create or replace function ai.credential_refusal(caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select ai.refusal((caller).refused, case
+    when (caller).refused in ('insufficient_scope', 'app_not_allowed') then ai.missing_right(caller)
+  end)
+$$;
+
+-- Returns what a caller lacks whose credential is refused as insufficient_scope or app_not_allowed: scopes, an address,
+-- a permission, the app's link to the workspace or the person's membership.
+create or replace function ai.missing_right(caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object('missing', case
+    when (caller).refused = 'app_not_allowed' then jsonb_build_object('kind', case
+      when ai.app_can_act_in_workspace((caller).app_id, (caller).workspace_id) then 'membership'
+      else 'app_link'
+    end)
+    when (caller).source = 'session' then jsonb '{"kind": "permission", "permission": "use_ai_studio"}'
+    when (caller).source = 'app_token' then ai.missing_scopes(caller, '{workspace:session,ai:use}')
+    when (caller).app_id is not null and not 'workspace:session' = any ((caller).scopes)
+      then ai.missing_scopes(caller, '{workspace:session}')
+    else jsonb '{"kind": "address"}'
+  end)
+$$;
+
+-- Returns those of the required scopes that a caller lacks.
+create or replace function ai.missing_scopes(caller ai.caller, required text[]) returns jsonb
+  language sql immutable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'scope',
+    'scopes', array(select s.scope from unnest(required) as s (scope) where not s.scope = any (coalesce((caller).scopes, '{}')))
+  )
 $$;
 
 -- Returns the id of the owner of a call's idempotency keys: the API key's lineage, the app or the person.

@@ -22,8 +22,9 @@ $$;
 -- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
 -- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
 -- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves. regions has the
--- regions of a model's providers, and unknown for a provider without one. Until 0.4.0: gateways of release 0.2.0
--- state no regions.
+-- regions of a model's providers, and unknown for a provider without one. credits_per_usd is what one USD of provider
+-- cost takes from the balance, null if the calls are free of credits. Until 0.4.0: gateways of release 0.2.0 state no
+-- regions.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -33,6 +34,9 @@ declare
   caller ai.caller := ai.find_caller(call);
   refusal jsonb := ai.call_refusal(caller);
   shows_prices boolean := caller.cost_visible or caller.app_id is not null;
+  credits_per_usd numeric := case
+    when ai.payer_id(caller) is not null then trim_scale(ai.credits_per_usd(caller.markup))
+  end;
   usable_providers text[] := case
     when caller.allowed_regions is null then request.providers
     else ai.providers_in_regions(request.providers, request.regions, caller.allowed_regions)
@@ -99,7 +103,10 @@ begin
       || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
       || case when request.regions is null then jsonb '{}' else jsonb_build_object('regions', s.regions) end
       || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
-      || case when shows_prices then jsonb_build_object('routes', s.routes) else jsonb '{}' end
+      || case
+        when shows_prices then jsonb_build_object('routes', s.routes, 'credits_per_usd', credits_per_usd)
+        else jsonb '{}'
+      end
     )::text, ', ' order by u.sorts_as),
     coalesce(jsonb_agg(e.endpoints order by u.sorts_as), '[]')
   into listed, endpoints
@@ -113,7 +120,7 @@ begin
   if request.model is null then
     listed := format('{"data": [%s], "object": "list"}', listed);
   elsif listed is null then
-    return ai.refusal('model_not_found');
+    return ai.refusal('model_not_found', ai.missing_model(request, caller));
   end if;
   return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
 end

@@ -16,7 +16,6 @@ declare
   caller ai.caller;
   claim ai.claim;
   key_is_revoked boolean;
-  refused text;
   step_usd numeric(24, 12);
   total_credits numeric(24, 8) := 0;
   used_tokens bigint;
@@ -33,10 +32,12 @@ begin
 
   select
     k.entity_id, k.revoked_at is not null, k.requests_per_minute, k.tokens_per_minute,
-    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute)
+    least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
+    k.name, p.id, p.payer, coalesce(w.provider_cost_visible, true)
   into
     caller.entity_id, key_is_revoked, caller.key_requests_per_minute, caller.key_tokens_per_minute,
-    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute
+    caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
+    caller.key_name, caller.plan_id, caller.payer, caller.cost_visible
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
@@ -45,13 +46,22 @@ begin
   if not found or key_is_revoked then
     return ai.refusal('invalid_api_key');
   end if;
+  caller.source := run.credential_source;
+  caller.markup := run.markup;
+  caller.lineage_id := run.key_lineage_id;
+  caller.app_id := run.app_id;
+  caller.actor_id := run.actor_id;
+  caller.workspace_id := run.workspace_id;
   if run.app_id is not null then
-    select r.refused into refused
+    select r.refused, private.gateway_scopes(a) into caller.refused, caller.scopes
     from private.apps a
     cross join lateral private.gateway_refusal(a, run.workspace_id, private.gateway_scopes(a)) r
     where a.id = run.app_id;
-    if not found or refused is not null then
-      return ai.refusal(coalesce(refused, 'app_not_allowed'));
+    if not found or caller.refused is not null then
+      -- Only the app's registration is checked, as for its tokens.
+      caller.source := 'app_token';
+      caller.refused := coalesce(caller.refused, 'app_not_allowed');
+      return ai.call_refusal(caller);
     end if;
   end if;
 
@@ -68,13 +78,21 @@ begin
     total_credits := ai.usd_to_credits(run.reserved_usd + step_usd, run.markup);
   end if;
 
+  claim.caller := caller;
+  claim.request := request;
+  claim.request.kind := 'chat';
+  claim.request.entity_id := run.entity_id;
+  claim.routes := run.routes;
+  claim.output_limit := request.output_limit;
+
   token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
   if token_limit is not null then
     claim.tokens := ai.reserved_tokens(
       input_tokens, request.output_limit, request.choices, request.output_limit_assumed, token_limit
     );
     if claim.tokens > token_limit then
-      return ai.token_limit_refusal(caller, input_tokens, claim.tokens);
+      claim.refusal := ai.token_limit_refusal(caller, input_tokens, claim.tokens);
+      return ai.explain_refusal(claim, run);
     end if;
     -- In the minute of the last reservation, replaces the reserved tokens with those that the earlier steps used. In a
     -- new minute, reserves only this step's tokens.
@@ -82,12 +100,6 @@ begin
     claim.minute := run.tokens_reserved_at;
     claim.replaced_tokens := run.reserved_tokens - used_tokens;
   end if;
-  caller.lineage_id := run.key_lineage_id;
-  caller.app_id := run.app_id;
-  caller.actor_id := run.actor_id;
-  caller.workspace_id := run.workspace_id;
-  claim.caller := caller;
-  claim.request.entity_id := run.entity_id;
   claim.requests := 0;
   claim.budget_scopes := run.budget_scopes;
   claim.cost_usd := step_usd;
@@ -96,7 +108,7 @@ begin
   claim := (ai.reserve(array[claim]))[1];
   if claim.refusal is not null then
     -- Without `frees`: the run itself holds part of the room, and a retry would pay for its earlier steps again.
-    return claim.refusal - 'frees';
+    return ai.explain_refusal(claim, run) - 'frees';
   end if;
 
   update ai.runs r

@@ -99,8 +99,8 @@ $$;
 
 -- Reserves provider calls in the rate windows, budgets and balances that they share, in the order of the calls. A call
 -- that a limit refuses reserves nothing, but counts as a request in the rate windows before that limit. Returns the calls
--- with their limits and the start of their windows, or with the refusal. Not granted to any role, because it trusts its
--- caller.
+-- with their limits and the start of their windows, or with the refusal, whose limit and room ai.explain_refusal turns
+-- into what the caller may read. Not granted to any role, because it trusts its caller.
 create or replace function ai.reserve(claims ai.claim[]) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
@@ -130,6 +130,7 @@ declare
   tokens bigint;
   refused_by text;
   frees boolean;
+  room_usd numeric;
   has_counted boolean := false;
   has_reserved boolean := false;
   has_refused boolean := false;
@@ -270,8 +271,10 @@ begin
       -- as soon as running calls are settled.
       frees := refused_by in ('budget', 'workspace_budget', 'balance')
         and coalesce(accounts[of_account].balance >= claim.credits, claim.credits = 0);
+      room_usd := null;
       foreach of_budget in array of_budgets loop
         frees := frees and ai.fits_when_settled(claim, budgets[of_budget]);
+        room_usd := least(room_usd, ai.budget_room(claim, budgets[of_budget], month));
       end loop;
       claim.refusal := ai.refusal(
         case refused_by
@@ -283,7 +286,33 @@ begin
         case
           when coalesce(of_key, of_workspace) is not null then jsonb_build_object('limits', claim.limits::json, 'at', now())
           else '{}'
-        end || case when frees then jsonb '{"frees": true}' else '{}' end
+        end || case when frees then jsonb '{"frees": true}' else '{}' end || jsonb_build_object(
+          'limit', case
+            when refused_by = 'key_window' then ai.window_limit(
+              'key', windows[of_key], claim.requests, tokens,
+              (claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute
+            )
+            when refused_by = 'workspace_window' then ai.window_limit(
+              'workspace', windows[of_workspace], claim.requests, tokens,
+              (claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute
+            )
+            when refused_by = 'balance' then ai.balance_limit(accounts[of_account])
+            else ai.budget_limit(budgets[full_budget], month)
+          end,
+          'room', jsonb_build_object(
+            'usd', room_usd,
+            'credits', accounts[of_account].balance - accounts[of_account].reserved,
+            'tokens', claim.tokens - tokens + least(
+              (claim.caller).key_tokens_per_minute - windows[of_key].tokens,
+              (claim.caller).workspace_tokens_per_minute - windows[of_workspace].tokens
+            )
+          ),
+          'need', case
+            when refused_by in ('key_window', 'workspace_window') then jsonb_strip_nulls(jsonb_build_object('tokens', tokens))
+            when refused_by = 'balance' then jsonb_build_object('credits', claim.credits)
+            else jsonb_build_object('usd', claim.cost_usd)
+          end
+        )
       );
     end if;
     claims[place] := claim;
@@ -354,6 +383,66 @@ as $$
     ) <= (budget).limit_usd,
     true
   )
+$$;
+
+-- Returns what a budget has left for a call: null if the budget can't refuse it, less than nothing if it refuses every
+-- call.
+create or replace function ai.budget_room(claim ai.claim, budget ai.budgets, month date) returns numeric
+  language sql immutable security invoker
+as $$
+  select case
+    when (budget).scope = 'label' and ((claim).caller).entity_id is null then null
+    when (budget).limit_usd = 0 then -1
+    else (budget).limit_usd - (budget).reserved_usd - ai.spent_since(budget, month)
+  end
+$$;
+
+-- Returns a budget as a refusal states it. ai.explain_refusal completes it for the caller.
+create or replace function ai.budget_limit(budget ai.budgets, month date) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'budget', 'scope', (budget).scope, 'window', 'month',
+    'resets_at', ai.utc_text((month + interval '1 month') at time zone 'UTC'),
+    'limit_usd', trim_scale((budget).limit_usd),
+    'spent_usd', trim_scale(ai.spent_since(budget, month)),
+    'reserved_usd', trim_scale((budget).reserved_usd),
+    'remaining_usd', trim_scale(greatest((budget).limit_usd - ai.spent_since(budget, month) - (budget).reserved_usd, 0))
+  )
+$$;
+
+-- Returns a balance as a refusal states it.
+create or replace function ai.balance_limit(account ai.credit_accounts) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'balance',
+    'balance_credits', trim_scale((account).balance),
+    'reserved_credits', trim_scale((account).reserved),
+    'remaining_credits', trim_scale(greatest((account).balance - (account).reserved, 0))
+  )
+$$;
+
+-- Returns a rate limit as a refusal states it: the limit of requests if that one is reached, otherwise that of tokens.
+create or replace function ai.window_limit(
+  scope text, counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
+) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'rate', 'scope', scope, 'unit', l.unit, 'window', 'minute',
+    'resets_at', ai.utc_text(w.resets_at),
+    'reset_seconds', greatest(ceil(extract(epoch from w.resets_at - now())), 1),
+    'limit', l.maximum, 'used', l.used, 'remaining', greatest(l.maximum - l.used, 0)
+  )
+  from (select coalesce((counted).window_start, date_trunc('minute', now())) + interval '1 minute' as resets_at) as w
+  cross join lateral (
+    select 'requests' as unit, request_limit::bigint as maximum, coalesce((counted).requests, 0)::bigint as used
+    where request_limit is not null and requests > 0 and (counted).requests + requests > request_limit
+    union all
+    select 'tokens', token_limit, coalesce((counted).tokens, 0) where token_limit is not null
+    limit 1
+  ) as l
 $$;
 
 -- Returns what was spent of a budget since the start of the given month, which is the current month.

@@ -214,8 +214,8 @@ begin
 end
 $$;
 
--- Deletes expired idempotency keys, rate windows older than an hour, and failed attempts older than seven days, up to
--- at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
+-- Deletes expired idempotency keys, rate windows older than an hour, and failed attempts and refused calls older than
+-- seven days, up to at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -224,6 +224,7 @@ declare
   keys integer;
   windows integer;
   attempts integer;
+  refused integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
@@ -242,6 +243,9 @@ begin
   get diagnostics windows = row_count;
 
   attempts := private.delete_expired_rows('ai.failed_attempts', 'at', '7 days', at_most);
-  return keys + windows + attempts;
+  refused := private.delete_expired_rows('ai.refused_calls_default', 'created_at', '7 days', at_most);
+  -- Last, because this locks ai.refused_calls until the transaction ends.
+  perform ai.rotate_refused_call_partitions();
+  return keys + windows + attempts + refused;
 end
 $$;

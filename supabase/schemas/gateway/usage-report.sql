@@ -1,7 +1,7 @@
 -- GET /v1/usage: returns the usage and cost of an app's runs in a window, in one statement.
 
 -- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
--- decimals. notes_use: the request counts as a use of the key.
+-- decimals. A row's refused calls are those of the whole day. notes_use: the request counts as a use of the key.
 -- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
 -- the request.
 create or replace function ai.report_usage(call jsonb) returns json
@@ -16,7 +16,7 @@ declare
   report_window record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
 begin
   if caller.refused is not null then
-    return ai.refusal(caller.refused);
+    return ai.credential_refusal(caller);
   end if;
   if report_window.fault is not null then
     return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', report_window.fault));
@@ -50,11 +50,23 @@ begin
         sum(u.input_tokens) as "inputTokens",
         sum(u.output_tokens) as "outputTokens",
         trim_scale(sum(u.billed_credits)) as "billedCredits",
-        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits"
-      from ai.usage_between(caller.workspace_id, report_window.window_from, report_window.window_to) u
-      where u.app_id = caller.app_id
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits",
+        sum(u.refused) as refused
+      from (
+        select
+          b.day, b.model_id, b.feature, b.execution_mode, b.cost_usd, b.requests, b.failed, b.input_tokens,
+          b.output_tokens, b.billed_credits, b.unmetered_credits, 0 as refused
+        from ai.usage_between(caller.workspace_id, report_window.window_from, report_window.window_to) b
+        where b.app_id = caller.app_id
+        union all
+        select
+          r.day, coalesce(r.model_id, 'unknown'), coalesce(r.feature, 'unknown'), r.execution_mode, 0, 0, 0, 0, 0, 0, 0,
+          r.refused
+        from ai.refused_between(caller.workspace_id, report_window.window_from, report_window.window_to) r
+        where r.app_id = caller.app_id
+      ) as u
       group by u.day, u.model_id, u.feature, u.execution_mode
-      having sum(u.requests) > 0
+      having sum(u.requests) > 0 or sum(u.refused) > 0
       order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
     ) as d
   );
@@ -92,7 +104,7 @@ declare
   caller ai.caller := ai.app_caller(call);
 begin
   if caller.refused is not null then
-    return ai.refusal(caller.refused);
+    return ai.credential_refusal(caller);
   end if;
   return jsonb_build_object('workspace_id', caller.workspace_id);
 end

@@ -110,6 +110,10 @@ begin
       connect_agent.workspace_id, caller.user_id, caller.login_id, connect_agent.tool, connect_agent.host
     )
     returning c.* into connection;
+    perform private.add_account_event(
+      caller.user_id, 'agent_connected',
+      details => jsonb_build_object('agent', ai.agent_name(connection.tool) || ' on ' || connection.host)
+    );
   end if;
   return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
 end

@@ -1,8 +1,8 @@
--- Recovery codes for people who have lost their authenticator. Using a code removes the account's authenticators. A
--- code is not a second factor.
+-- Recovery codes for people who don't have their authenticator. A code either removes the account's authenticators, or
+-- signs one session in for up to 12 hours and removes nothing.
 --
--- States: unused → used → completed. A used code has a lease, so that only one caller at a time can resume its
--- recovery.
+-- States: unused → used → completed. A code that signs in becomes completed directly. A used code has a lease, so that
+-- only one caller at a time can resume its recovery.
 
 -- Replaces all recovery codes of a user. The new codes are given as hex hashes. An empty list deletes all codes.
 create or replace function private.replace_mfa_recovery_codes(subject_id uuid, code_hashes text[]) returns void
@@ -34,6 +34,59 @@ as $$
   )
   from private.mfa_recovery_codes c
   where c.user_id = subject_id
+$$;
+
+-- Signs one session in with a recovery code and keeps the authenticators. The code becomes an approval of that session,
+-- like the one of a phone: it satisfies required MFA for 12 hours, only for that session and browser, only with a proof
+-- made with the key, and never for a step-up. It ends with the account's oldest authenticator, whose code it replaces.
+-- Takes { claims, codeHash, proofKey }; the claims include a proof made with proofKey. Returns { validUntil }, or null if
+-- no unused code matches or the session would still not satisfy required MFA. The code is then not used.
+-- Definer: the authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.sign_in_with_recovery_code(sign_in jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  claims constant jsonb := sign_in -> 'claims';
+  subject constant uuid := private.uuid_or_null(claims ->> 'sub');
+  session constant uuid := private.uuid_or_null(claims ->> 'session_id');
+  code_id uuid;
+  approval private.login_challenges;
+begin
+  -- Locks the account before the code, as begin_mfa_recovery does.
+  perform from auth.users u where u.id = subject for no key update;
+  select c.id into code_id
+  from private.mfa_recovery_codes c
+  where c.user_id = subject and c.code_hash = decode(sign_in ->> 'codeHash', 'hex') and c.used_at is null
+  for update;
+  insert into private.login_challenges (
+    kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at, approved_at, approver_session_id,
+    approver_factor_id, second_factor_at, approval_metadata, bound_session_id, bound_at, valid_until, proof_key
+  )
+  -- The code stands for the approving session. The hashes are random, because no phone presents a code.
+  select
+    'mfa_mobile', 'bound', subject, session, sha256(gen_random_uuid()::text::bytea),
+    sha256(gen_random_uuid()::text::bytea), now() + interval '5 minutes', now(), code_id, f.id, now(),
+    jsonb_build_object(
+      'method', 'recovery_code', 'device', jsonb_build_object('name', 'Recovery code'), 'sessionId', session
+    ), session, now(), now() + interval '12 hours', (sign_in ->> 'proofKey')::bytea
+  from auth.mfa_factors f
+  where f.user_id = subject and f.status = 'verified' and code_id is not null
+  order by f.created_at, f.id
+  limit 1
+  returning * into approval;
+  if not found then
+    return null;
+  end if;
+  if not private.session_satisfies_mfa(claims) then
+    delete from private.login_challenges c where c.id = approval.id;
+    return null;
+  end if;
+  update private.mfa_recovery_codes c
+  set used_at = now(), session_id = session, completed_at = now()
+  where c.id = code_id;
+  perform private.add_account_event(subject, 'recovery_code_sign_in', session_id => session);
+  return jsonb_build_object('validUntil', approval.valid_until);
+end
 $$;
 
 -- Begins an MFA recovery with a code. To resume a recovery that failed midway, pass the same code. The session that

@@ -164,6 +164,10 @@ begin
     set
       scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
       granted_at = now();
+    perform private.add_account_event(
+      (session_check.proof).user_id, 'app_connected', session_id => (session_check.proof).session_id,
+      details => jsonb_build_object('app', app.display_name)
+    );
   end if;
   insert into private.authorization_codes (
     code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
@@ -181,10 +185,11 @@ end
 $$;
 
 -- Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or
--- second factor. by_approval is true if the second factor was proved on a phone.
+-- second factor. by_approval is true if the second factor was proved on a phone or by a recovery code. Only the first
+-- is an approval on another channel (mca).
 create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
   returns private.openid_authentication
-  language sql immutable security invoker set search_path = ''
+  language sql stable security invoker set search_path = ''
 as $$
   select row(
     to_timestamp(greatest(proof.primary_second, proof.second_factor_second)),
@@ -204,7 +209,14 @@ as $$
           as e (entry)
         where proof.second_factor_second is not null and not by_approval
         union all
-        select case when by_approval then 'mca' end
+        select case when by_approval and not exists (
+          select
+          from private.login_challenges c
+          where c.bound_session_id = proof.session_id
+            and c.status = 'bound'
+            and floor(extract(epoch from c.second_factor_at)) = proof.second_factor_second
+            and c.approval_metadata ->> 'method' = 'recovery_code'
+        ) then 'mca' end
         union all
         select case when proof.second_factor_second is not null then 'mfa' end
       ) as m (value)

@@ -30,6 +30,7 @@ begin
             -- The comparison is null if the browser has no active account.
             'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
             'requiresReauth', not usable,
+            'endReason', case when not usable then private.session_end_reason(e) end,
             'lastRoute', e.last_route,
             'lastActiveAt', e.last_active_at,
             'addedAt', e.added_at
@@ -48,6 +49,36 @@ begin
     where d.id = device_state.device_id and secret_status in ('current', 'previous')
   );
 end
+$$;
+
+-- Returns why an entry's session has ended: the kind of the first event since the browser last used it that ended every
+-- other session or this one. Without such an event, session_revoked if a session of the account was revoked, which may
+-- have been this one, or idle after 30 days without use. Returns null if the reason is unknown. Only for a browser that
+-- presented its device's secret.
+create or replace function private.session_end_reason(entry private.account_vault_entries) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (
+      select v.kind
+      from public.security_events v
+      where v.user_id = entry.user_id
+        and v.created_at >= entry.last_active_at
+        and case v.kind
+          when 'sign_out' then v.session_id = entry.session_id
+          -- The session in which a change was made stays signed in.
+          when 'all_sessions_revoked' then true
+          else v.session_id is distinct from entry.session_id
+            and v.kind in (
+              'session_revoked', 'other_sessions_revoked', 'signed_out_by_admin', 'authenticators_reset', 'account_banned',
+              'password_changed', 'password_added', 'recovery_code_used', 'account_recovered'
+            )
+        end
+      order by v.kind = 'session_revoked', v.created_at, v.id
+      limit 1
+    ),
+    case when entry.last_active_at <= now() - interval '30 days' then 'idle' end
+  )
 $$;
 
 -- Returns the status of a device secret: current, previous, spent or unknown. A previous secret stays valid for

@@ -2,7 +2,8 @@
 
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
 -- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
--- deleted }, policy: { state, required, satisfied, byApproval } }. Returns { alive: false } if the session has ended.
+-- deleted }, policy: { state, required, since, satisfied, byApproval } }. Returns { alive: false } if the session has
+-- ended. policy.since is the Unix time from which required MFA accepts proofs, or null if MFA is optional.
 -- policy.state is optional, required, recovery_in_progress or malformed. Until 0.4.0: servers of release 0.2.0
 -- require policy.byApproval.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
@@ -32,6 +33,9 @@ begin
       'policy', jsonb_build_object(
         'state', m.state,
         'required', m.state <> 'optional',
+        'since', case when m.state in ('required', 'recovery_in_progress') then
+          f.app_metadata #> '{platform_required_mfa,boundary}'
+        end,
         'satisfied', not f.banned and not f.deleted and v.satisfied,
         'byApproval', false
       ),

@@ -34,10 +34,7 @@ begin
     'status', 'begun',
     'usable', usable,
     'lastRoute', target.last_route,
-    'target', jsonb_build_object(
-      'userId', target.user_id, 'sessionId', target.session_id, 'sealed', target.sealed, 'keyId', target.key_id,
-      'tag', target.token_tag
-    )
+    'target', private.vault_entry_view(target)
   );
 end
 $$;

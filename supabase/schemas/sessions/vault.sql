@@ -8,9 +8,7 @@ create or replace function private.open_account_device(device_id uuid, secret te
 as $$
   select state.device || jsonb_build_object(
     'vault', (
-      select jsonb_build_object(
-        'userId', e.user_id, 'sessionId', e.session_id, 'sealed', e.sealed, 'keyId', e.key_id, 'tag', e.token_tag
-      )
+      select private.vault_entry_view(e)
       from private.account_vault_entries e
       where e.device_id = open_account_device.device_id
         and e.user_id = (state.device #>> '{active,userId}')::uuid
@@ -18,6 +16,33 @@ as $$
     )
   )
   from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
+$$;
+
+-- Returns an entry for our server: { userId, sessionId, sealed, keyId, tag, approvedUntil }. approvedUntil is when the
+-- approval that a phone gave this session expires, or null. It lets the server set the approval's cookie again when the
+-- session becomes active; private.session_facts still checks that cookie on every request.
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.vault_entry_view(entry private.account_vault_entries) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'userId', entry.user_id,
+    'sessionId', entry.session_id,
+    'sealed', entry.sealed,
+    'keyId', entry.key_id,
+    'tag', entry.token_tag,
+    'approvedUntil', (
+      select max(c.valid_until)
+      from private.login_challenges c
+      join auth.mfa_factors f on f.id = c.approver_factor_id and f.user_id = c.user_id
+      where c.bound_session_id = entry.session_id
+        and c.user_id = entry.user_id
+        and c.kind = 'mfa_mobile'
+        and c.status = 'bound'
+        and c.valid_until > now()
+        and f.status = 'verified'
+    )
+  )
 $$;
 
 -- Records that the browser has presented its new secret. The previous secret expires 30 seconds later, so that requests
@@ -76,10 +101,7 @@ begin
   end if;
   if stored_entry.session_id <> (entry ->> 'sessionId')::uuid
     or stored_entry.token_tag is distinct from entry ->> 'expectedTag' then
-    return jsonb_build_object('kept', false, 'current', jsonb_build_object(
-      'userId', stored_entry.user_id, 'sessionId', stored_entry.session_id, 'sealed', stored_entry.sealed, 'keyId', stored_entry.key_id,
-      'tag', stored_entry.token_tag
-    ));
+    return jsonb_build_object('kept', false, 'current', private.vault_entry_view(stored_entry));
   end if;
   update private.account_vault_entries e
   set sealed = coalesce(entry ->> 'sealed', e.sealed),

@@ -2,7 +2,8 @@
 
 -- Returns the credits that a member with use_ai_studio can see: balances, a page of the ledger, and the credits used in
 -- the window. The default window is the last 30 days. Used credits are credits billed for runs and credits deducted
--- without a run. With with_totals = false, returns only the page, for an export that reads page by page.
+-- without a run. availableUsd is the provider cost that a balance pays for at the plan's markup. With with_totals =
+-- false, returns only the page, for an export that reads page by page.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_credits(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
@@ -15,6 +16,13 @@ as $$
 declare
   report_window record := ai.usage_window(given_from, given_to, 30);
   last_id bigint := coalesce(before_id, 9223372036854775807);
+  -- Null if the workspace hides provider cost, or if its calls are free.
+  credits_per_usd numeric := case when ai.cost_visible(workspace) then (
+    select nullif(ai.credits_per_usd(p.markup), 0)
+    from public.workspaces w
+    join ai.plans p on p.id = w.plan_id
+    where w.id = workspace
+  ) end;
   listed jsonb;
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
@@ -90,7 +98,8 @@ begin
             'payer', a.payer,
             'balance', trim_scale(a.balance)::text,
             'reserved', trim_scale(a.reserved)::text,
-            'available', trim_scale(a.balance - a.reserved)::text
+            'available', trim_scale(a.balance - a.reserved)::text,
+            'availableUsd', trim_scale(round((a.balance - a.reserved) / credits_per_usd, 12))::text
           )
           order by a.payer desc
         ), '[]')

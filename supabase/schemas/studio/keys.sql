@@ -1,12 +1,14 @@
--- Lists, creates, rotates and revokes ttr_ai_ keys. The server has already checked that the sign-in is fresh; these
+-- Lists, creates, changes, rotates and revokes ttr_ai_ keys. The server has already checked that the sign-in is fresh; these
 -- functions check permissions.
 
 -- Returns a page of a workspace's keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed,
 -- approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Keys
--- are listed even if the workspace is not approved.
+-- are listed even if the workspace is not approved. With nested, replaced keys are not in the list: each key has its
+-- latest replaced keys in replaced.
 -- Definer: checks what a member may do, which the service role can't check itself.
-create or replace function ai.list_keys(member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50)
-  returns jsonb
+create or replace function ai.list_keys(
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, nested boolean default false
+) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 begin
@@ -18,12 +20,12 @@ begin
     'approval', (
       select jsonb_build_object('approvedAt', a.approved_at) from ai.key_approvals a where a.workspace_id = workspace
     ),
-    'keys', ai.key_summaries(workspace, array(
+    'keys', ai.key_summaries(workspace, nested => nested, listed => array(
       select k
       from ai.keys k
       where k.workspace_id = workspace
         -- Lists only the latest key of a coding agent's connection.
-        and (k.connection_id is null or k.replaced_by is null)
+        and (k.replaced_by is null or (k.connection_id is null and not nested))
         and (k.created_at, k.id) < (
           coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
           coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -126,6 +128,83 @@ begin
   end if;
   new_key := ai.store_key(member_id, workspace, key, issue_key.lookup, issue_key.secret_hash);
   return jsonb_build_object('outcome', 'issued', 'key', ai.key_summary(new_key, 0));
+end
+$$;
+
+-- Changes the given settings of a key that works; null removes a limit. Requires manage_ai_keys and, if the key could
+-- then be used for more than before, what creating a key requires. read_version is the version that the member saw, or
+-- null. The budget follows the rules of ai.change_budget. Outcomes: changed and changed_meanwhile (with key),
+-- not_allowed, not_approved, not_found, not_active, agent_key, unknown_models (with param and models).
+-- Definer: the service role cannot write keys, so every change passes these checks.
+create or replace function ai.change_key(
+  member_id uuid, workspace uuid, key_id uuid, changes jsonb, read_version text default null
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  issue_permission text;
+  old ai.keys;
+  new_key ai.keys;
+  unknown text[];
+  differences jsonb;
+begin
+  -- Budgets are compared and changed under this lock, and it comes before the locks of rows.
+  perform ai.lock_policy(workspace);
+  issue_permission := ai.key_issue_permission(member_id, workspace);
+  if issue_permission = 'not_allowed' then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  -- Logging refers to the workspace. Deleting an account locks workspaces before keys.
+  perform from public.workspaces w where w.id = workspace for key share;
+  select * into old from ai.keys k where k.id = change_key.key_id and k.workspace_id = workspace for no key update;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if old.connection_id is not null then
+    return jsonb_build_object('outcome', 'agent_key');
+  end if;
+  if old.replaced_by is not null or old.revoked_at is not null or old.expires_at <= now() then
+    return jsonb_build_object('outcome', 'not_active');
+  end if;
+  if read_version <> ai.key_version(old) then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'key', ai.key_summaries(workspace, array[old]) -> 0);
+  end if;
+  new_key := ai.apply_key_changes(old, changes);
+  -- Models that the key already has may have left the catalogue.
+  unknown := ai.unknown_models(array(
+    select m from unnest(new_key.allowed_models) as m where m <> all (coalesce(old.allowed_models, '{}'))
+  ));
+  if unknown is not null then
+    return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
+  end if;
+  if issue_permission <> 'allowed' and ai.key_allows_more(new_key, old) then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  select jsonb_object_agg(n.key, jsonb_build_object('before', o.value, 'after', n.value)) into differences
+  from jsonb_each(ai.key_settings(new_key)) n
+  join jsonb_each(ai.key_settings(old)) o using (key)
+  where n.value <> o.value;
+  if differences is not null then
+    update ai.keys k
+    set
+      name = new_key.name,
+      environment = new_key.environment,
+      expires_at = new_key.expires_at,
+      allowed_models = new_key.allowed_models,
+      allowed_addresses = new_key.allowed_addresses,
+      requests_per_minute = new_key.requests_per_minute,
+      tokens_per_minute = new_key.tokens_per_minute,
+      is_strict = new_key.is_strict
+    where k.id = old.id;
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(workspace, 'key.changed', old.id, new_key.name, differences);
+  end if;
+  if changes ? 'monthlyBudgetUsd' then
+    perform ai.change_budget(
+      member_id, workspace, 'key', old.lineage_id, changes ->> 'monthlyBudgetUsd', ai.key_budget(old)::text
+    );
+  end if;
+  return jsonb_build_object('outcome', 'changed', 'key', ai.key_summaries(workspace, array[new_key]) -> 0);
 end
 $$;
 

@@ -114,7 +114,7 @@ end
 $$;
 
 -- Returns a range's sums (the argument of ai.overview_sums), grouped by ai.usage_key or by label. The row with a null key
--- covers the whole range. Rows of labels have no histograms.
+-- covers the whole range. Rows of labels have neither histograms nor refused calls.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
 create or replace function ai.usage_by_key(
   workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer
@@ -125,16 +125,25 @@ as $$
     u.key,
     array[
       sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd), sum(u.billed_credits),
-      sum(u.unmetered_credits), sum(u.latency_ms), sum(u.timed), sum(u.latency_marks), sum(u.first_token_marks)
+      sum(u.unmetered_credits), sum(u.latency_ms), sum(u.timed), sum(u.latency_marks), sum(u.first_token_marks),
+      coalesce(sum(u.refused), 0)
     ],
     sum(u.cost_usd), sum(u.billed_credits), sum(u.requests)
   from (
-    select ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.*
+    select
+      ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.requests, p.failed,
+      p.input_tokens, p.output_tokens, p.cost_usd, p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed,
+      p.latency_marks, p.first_token_marks, 0 as refused
     from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
+    union all
+    select
+      ai.refused_key(r, grouped_by, (window_from at time zone 'UTC')::date, days_each), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+      r.refused
+    from ai.refused_between(workspace, window_from, window_to) r
   ) u
   group by grouping sets ((u.key), ())
   -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
-  having u.key is null or (grouped_by <> 'label' and sum(u.requests) > 0)
+  having u.key is null or (grouped_by <> 'label' and (sum(u.requests) > 0 or sum(u.refused) > 0))
   union all
   select
     b.label,
@@ -159,21 +168,22 @@ as $$
     ai.usage_sums(
       sums[1], sums[2], sums[3], sums[4], case when cost_visible then coalesce(sums[5], 0) end, sums[6], sums[7], sums[8],
       sums[9]
-    ) || case
-      when sums[10] > 0 then ai.latency_summary(sums[10], sums[11])
+    ) || jsonb_build_object('refused', sums[12]) || case
+      when sums[10] > 0 then ai.latency_summary(sums[10], sums[11], sums[8])
       else '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}'
     end
   end
 $$;
 
--- Formats the quantiles of a histogram of durations and of one of times to the first token.
-create or replace function ai.latency_summary(latency_marks numeric, first_token_marks numeric) returns jsonb
+-- Formats the quantiles of a histogram of durations, with their sum, and of one of times to the first token.
+create or replace function ai.latency_summary(latency_marks numeric, first_token_marks numeric, latency_ms numeric)
+  returns jsonb
   language sql immutable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
     'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
   )
-  from ai.latency_quantiles(latency_marks) as l
+  from ai.latency_quantiles(latency_marks, latency_ms) as l
   cross join ai.latency_quantiles(first_token_marks) as f
 $$;
 
@@ -212,34 +222,67 @@ as $$
   end
 $$;
 
--- Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark). Each
--- estimate is in the same bucket as the exact value, so its error is at most the width of a bucket, 19%. Returns nulls
+-- Returns the key of the row to which a daily sum of refused calls belongs, as ai.usage_key does.
+create or replace function ai.refused_key(part ai.refused_daily, grouped_by text, first_day date, days_each integer)
+  returns text
+  language sql immutable security invoker
+as $$
+  select case grouped_by
+    when 'day' then (((part).day - first_day) / days_each * days_each)::text
+    when 'model' then coalesce((part).model_id, '')
+    when 'feature' then coalesce((part).feature, '')
+    when 'key' then coalesce((part).key_lineage_id::text, '')
+    when 'app' then coalesce((part).app_id::text, '')
+    when 'member' then coalesce((part).actor_id::text, '')
+    else ''
+  end
+$$;
+
+-- Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark) and, if
+-- known, the sum of the durations. Each estimate is in the same bucket as the exact value, so its error is at most the
+-- width of a bucket, 19%. No estimate exceeds the longest duration: in the highest bucket, it is the lowest mean that the
+-- sum allows, or the bucket's first millisecond. So the estimates of equal durations with a sum are exact. Returns nulls
 -- if the histogram contains no run.
 -- Has no `set` clause, so that Postgres can inline it into its callers' plans.
-create or replace function ai.latency_quantiles(marks numeric) returns table (p50 integer, p95 integer)
+create or replace function ai.latency_quantiles(marks numeric, total_ms numeric default null)
+  returns table (p50 integer, p95 integer)
   language sql immutable security invoker parallel safe
 as $$
   with d as materialized (
     -- A byte at a position can be read directly, while a character of a text is found only by counting.
     select lpad(marks::text, 12 * 81, '0')::bytea as digits
-  )
-  select
-    max(round(b.low + (b.high - b.low) * (0.5 * b.total - b.before) / b.runs))
-      filter (where b.before < 0.5 * b.total and b.before + b.runs >= 0.5 * b.total)::integer,
-    max(round(b.low + (b.high - b.low) * (0.95 * b.total - b.before) / b.runs))
-      filter (where b.before < 0.95 * b.total and b.before + b.runs >= 0.95 * b.total)::integer
-  from (
+  ), b as materialized (
     select
-      c.runs,
-      case c.bucket when 0 then 0 else 2 ^ ((c.bucket - 1) / 4.0::double precision) end as low,
-      2 ^ (c.bucket / 4.0::double precision) as high,
+      c.*,
       (sum(c.runs) over (order by c.bucket) - c.runs)::double precision as before,
       (sum(c.runs) over ())::double precision as total
     from (
-      select n as bucket, encode(substr(d.digits, 12 * (80 - n) + 1, 12), 'escape')::bigint as runs
+      select
+        n as bucket,
+        encode(substr(d.digits, 12 * (80 - n) + 1, 12), 'escape')::bigint as runs,
+        case n when 0 then 0 else 2 ^ ((n - 1) / 4.0::double precision) end as low,
+        2 ^ (n / 4.0::double precision) as high
       from d
       cross join generate_series(0, 80) as n
     ) c
     where c.runs > 0
-  ) b
+  ), longest as (
+    select t.bucket, greatest(ceil(t.low), (total_ms - s.below_ms) / t.runs) as ms
+    from (select * from b order by bucket desc limit 1) t
+    cross join (
+      select coalesce(sum(runs * (ceil(high) - 1)), 0) as below_ms from b where bucket < (select max(bucket) from b)
+    ) s
+  ), e as (
+    select
+      q.part,
+      case when b.bucket < l.bucket then b.low + (b.high - b.low) * (q.part * b.total - b.before) / b.runs else l.ms end
+        as ms
+    from b
+    cross join longest l
+    cross join (values (0.5), (0.95)) as q (part)
+    where b.before < q.part * b.total and b.before + b.runs >= q.part * b.total
+  )
+  select
+    max(round(e.ms)) filter (where e.part = 0.5)::integer, max(round(e.ms)) filter (where e.part = 0.95)::integer
+  from e
 $$;

@@ -19,34 +19,46 @@ as $$
   )
 $$;
 
--- Returns { page, filters }: a page of runs, and the values to filter them by.
+-- Returns { page, filters, refused }: a page of runs, the values to filter them by, and a page of refused calls. The
+-- status refused lists only these, and a request id without a status lists both. Otherwise refused is null.
 create or replace function ai.read_runs_page(
-  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer,
+  sort text default 'time'
 ) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
-    'page', ai.list_runs(member_id, workspace, filter, before, page_size, scan_limit),
-    'filters', ai.list_run_filters(member_id, workspace)
+    'page', case when filter ->> 'status' = 'refused' then '{"outcome": "listed", "runs": []}'
+      else ai.list_runs(member_id, workspace, filter, before, page_size, scan_limit, sort) end,
+    'filters', ai.list_run_filters(member_id, workspace),
+    'refused', case when coalesce(filter ->> 'status' = 'refused', filter ? 'requestId' and before is null)
+      then ai.list_refused_calls(member_id, workspace, filter, before, page_size, scan_limit) end
   )
 $$;
 
--- Returns { run, content }: a run, and whether its content is stored.
-create or replace function ai.read_run_page(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+-- Returns { run, content, refused }: a run, its neighbours in the list with this filter and order, and whether its content
+-- is stored. refused is the refused call with this id, if there is no such run.
+create or replace function ai.read_run_page(
+  member_id uuid, workspace uuid, run_id uuid, filter jsonb default '{}', sort text default 'time',
+  scan_limit integer default 10000
+) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
-    'run', ai.read_run(member_id, workspace, run_id), 'content', ai.describe_run_content(member_id, workspace, run_id)
+    'run', ai.read_run(member_id, workspace, run_id, filter, sort, scan_limit),
+    'content', ai.describe_run_content(member_id, workspace, run_id),
+    'refused', ai.read_refused_call(member_id, workspace, run_id)
   )
 $$;
 
 -- Returns { keys, agents, approval }: a page of keys, the members with agents, and the state of the keys' approval.
-create or replace function ai.read_keys_page(member_id uuid, workspace uuid, before jsonb, page_size integer)
-  returns jsonb
+create or replace function ai.read_keys_page(
+  member_id uuid, workspace uuid, before jsonb, page_size integer, nested boolean default false
+) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
-    'keys', ai.list_keys(member_id, workspace, before, page_size),
+    'keys', ai.list_keys(member_id, workspace, before, page_size, nested),
     'agents', ai.list_agent_access(member_id, workspace),
     'approval', ai.read_key_approval(member_id, workspace)
   )

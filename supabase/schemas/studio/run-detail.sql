@@ -1,13 +1,18 @@
 -- Shows one run to its workspace's members, with the facts that explain its price. Amounts are exact text.
 
 -- Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or {
--- outcome: not_found | not_allowed }.
+-- outcome: not_found | not_allowed }. With a filter, also returns adjacent, its neighbours in the list of runs, unless it
+-- filters by a provider that the workspace hides.
 -- Definer: checks what a member may do, which the service role can't check itself.
-create or replace function ai.read_run(member_id uuid, workspace uuid, run_id uuid) returns jsonb
+create or replace function ai.read_run(
+  member_id uuid, workspace uuid, run_id uuid, filter jsonb default null, sort text default 'time',
+  scan_limit integer default null
+) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
   found_run ai.runs := ai.find_run(run_id);
+  visible boolean := ai.cost_visible(workspace);
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');
@@ -15,7 +20,10 @@ begin
   if found_run.workspace_id is distinct from workspace then
     return jsonb_build_object('outcome', 'not_found');
   end if;
-  return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, ai.cost_visible(workspace));
+  return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, visible) || case
+    when filter is null or filter ? 'provider' and not visible then '{}'
+    else jsonb_build_object('adjacent', ai.find_adjacent_runs(found_run, filter, sort, scan_limit, visible))
+  end;
 end
 $$;
 
@@ -24,13 +32,19 @@ create or replace function ai.find_run(run_id uuid) returns ai.runs
   language sql stable security invoker set search_path = ''
 as $$
   select r
-  from ai.runs r,
-    -- The id is a UUIDv7, which contains the time of its creation and so determines the partition.
-    to_timestamp(('x' || substr(replace(run_id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0) as run_time
+  from ai.runs r, ai.time_of_id(run_id) as run_time
   where r.id = run_id and r.created_at >= run_time - interval '1 second' and r.created_at < run_time + interval '1 second'
 $$;
 
--- Returns the details of a run: { run, steps, attempts, ledger, answeredBy }. run is the summary. attempts are the
+-- Returns the time that a UUIDv7 contains, which determines the partition of its row.
+create or replace function ai.time_of_id(id uuid) returns timestamptz
+  language sql immutable security invoker parallel safe
+as $$
+  select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+$$;
+
+-- Returns the details of a run: { run, modelKind, steps, attempts, ledger, answeredBy }. run is the summary. modelKind is
+-- null if the model is no longer in the catalogue. attempts are the
 -- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
 -- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
@@ -38,6 +52,7 @@ create or replace function ai.run_detail(run ai.runs, cost_visible boolean) retu
 as $$
   select jsonb_build_object(
     'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
+    'modelKind', (select m.kind from ai.models m where m.id = (run).model_id),
     'steps', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms

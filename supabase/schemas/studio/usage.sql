@@ -3,8 +3,8 @@
 -- Returns a workspace's usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and the
 -- credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key (its
 -- lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if the
--- workspace hides provider cost. The default window is the last 30 days. after is the position of the last row on the
--- previous page.
+-- workspace hides provider cost. refused counts the refused calls of all days that overlap the window; it is null in
+-- rows by label. The default window is the last 30 days. after is the position of the last row on the previous page.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_usage(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
@@ -26,7 +26,16 @@ begin
   end if;
   return (
     with parts as materialized (
-      select * from ai.usage_between(workspace, report_window.window_from, report_window.window_to, by_member)
+      select
+        u.day, u.model_id, u.feature, u.execution_mode, u.provider_id, u.key_lineage_id, u.app_id, u.actor_id,
+        u.requests, u.failed, u.input_tokens, u.output_tokens, u.cost_usd, u.billed_credits, u.unmetered_credits,
+        u.latency_ms, u.timed, 0 as refused
+      from ai.usage_between(workspace, report_window.window_from, report_window.window_to, by_member) u
+      union all
+      select
+        r.day, coalesce(r.model_id, ''), coalesce(r.feature, ''), r.execution_mode, null, r.key_lineage_id, r.app_id,
+        r.actor_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, r.refused
+      from ai.refused_between(workspace, report_window.window_from, report_window.window_to) r
     ), grouped as (
       select
         array[
@@ -41,16 +50,17 @@ begin
         ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
         sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
         sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
-        sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed
+        sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed,
+        sum(u.refused) as refused
       from parts u
       where not by_label
       group by 1
-      having sum(u.requests) > 0
+      having sum(u.requests) > 0 or sum(u.refused) > 0
       union all
       select
         array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
         sum(l.requests), sum(l.failed), sum(l.input_tokens), sum(l.output_tokens), sum(l.cost_usd), sum(l.billed_credits),
-        sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed)
+        sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed), null
       from ai.label_usage_between(workspace, report_window.window_from, report_window.window_to) l
       where by_label
       group by 1
@@ -70,6 +80,7 @@ begin
           case when visible then coalesce(sum(u.cost_usd), 0) end, sum(u.billed_credits), sum(u.unmetered_credits),
           sum(u.latency_ms), sum(u.timed)
         ) || jsonb_build_object(
+          'refused', coalesce(sum(u.refused), 0),
           'otherDeductions', trim_scale(d.credits)::text,
           'usedCredits', trim_scale(d.credits + coalesce(sum(u.billed_credits), 0))::text
         )
@@ -83,6 +94,7 @@ begin
             p.requests, p.failed, p.input_tokens, p.output_tokens, case when visible then p.cost_usd end,
             p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed
           ) || jsonb_build_object(
+            'refused', p.refused,
             'day', nullif(p.key[1], ''),
             'model', nullif(p.key[2], ''),
             'feature', nullif(p.key[3], ''),

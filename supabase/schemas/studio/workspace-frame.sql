@@ -15,9 +15,27 @@ begin
 end
 $$;
 
--- Returns { workspace } or, with the frame, { workspace, others, creditNotice }. Returns null if row-level security does
--- not show the workspace to the caller as a member. workspace is { id, name, planId, personal, createdAt, role, isOwner,
--- permissions }. personal tells whether it is the caller's own. others lists up to eight workspaces to switch to.
+-- Returns whether a workspace's book is in use: an app is linked, or costs or invoices were recorded. False for callers
+-- who may not read the book, and without the required MFA.
+-- Definer: users cannot read links and records.
+create or replace function public.uses_cost_book(workspace_id uuid) returns boolean
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return private.account_required_mfa_satisfied()
+    and private.user_has_workspace_permission(auth.uid(), uses_cost_book.workspace_id, 'use_ai_studio')
+    and (
+      exists (select from private.app_workspaces l where l.workspace_id = uses_cost_book.workspace_id)
+      or exists (select from ai.external_provider_costs c where c.workspace_id = uses_cost_book.workspace_id)
+      or exists (select from ai.external_provider_invoices i where i.workspace_id = uses_cost_book.workspace_id)
+    );
+end
+$$;
+
+-- Returns { workspace } or, with the frame, { workspace, others, creditNotice, usesCostBook }. Returns null if row-level
+-- security does not show the workspace to the caller as a member. workspace is { id, name, planId, personal, createdAt,
+-- role, isOwner, permissions }. personal tells whether it is the caller's own. others lists up to eight workspaces to
+-- switch to.
 create or replace function public.read_workspace(workspace_id uuid, with_frame boolean default false) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -57,7 +75,8 @@ begin
         limit 8
       ) o
     ),
-    'creditNotice', public.read_credit_notice(read_workspace.workspace_id)
+    'creditNotice', public.read_credit_notice(read_workspace.workspace_id),
+    'usesCostBook', public.uses_cost_book(read_workspace.workspace_id)
   );
 end
 $$;

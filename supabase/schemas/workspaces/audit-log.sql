@@ -37,6 +37,12 @@ begin
     perform private.log_workspace_change(
       (subject_row ->> 'workspace_id')::uuid, 'role.' || verb, (subject_row ->> 'id')::uuid, subject_row ->> 'name',
       jsonb_strip_nulls(jsonb_build_object('before', row_before -> 'permissions', 'after', row_after -> 'permissions'))
+        || case
+          when row_before ->> 'member_budget_usd' is distinct from row_after ->> 'member_budget_usd' then jsonb_build_object(
+            'budgetBefore', row_before ->> 'member_budget_usd', 'budgetAfter', row_after ->> 'member_budget_usd'
+          )
+          else '{}'
+        end
     );
   elsif tg_table_name = 'workspace_invitations' then
     if tg_op = 'UPDATE' and new.accepted_at is null then

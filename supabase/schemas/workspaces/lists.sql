@@ -79,7 +79,14 @@ $$;
 
 -- Returns a workspace's roles, each with its number of members. Stops counting at 1,001.
 create or replace function public.list_workspace_roles(workspace_id uuid)
-  returns table (id uuid, name text, is_owner boolean, permissions public.workspace_permission[], members bigint)
+  returns table (
+    id uuid,
+    name text,
+    is_owner boolean,
+    permissions public.workspace_permission[],
+    members bigint,
+    member_budget_usd numeric
+  )
   language sql stable security invoker set search_path = ''
 as $$
   select
@@ -89,7 +96,8 @@ as $$
       from (
         select from public.workspace_members m where m.workspace_id = r.workspace_id and m.role_id = r.id limit 1001
       ) as counted
-    )
+    ),
+    r.member_budget_usd
   from public.workspace_roles r
   where r.workspace_id = list_workspace_roles.workspace_id
 $$;

@@ -17,6 +17,7 @@ export interface Way {
   bySession: string | null;
   isNew: boolean;
   unconfirmed: boolean;
+  proven: boolean;
 }
 
 /** Returns the account's access list as the service role reads it. */

@@ -139,6 +139,17 @@ describe("account_access", () => {
   });
 });
 
+test("only the authenticator whose code the calling session entered is proven", async ({ db }) => {
+  const { userId, claims } = await createOwner(db);
+  const [used, other] = [await enrollFactor(db, { userId }), await enrollFactor(db, { userId })];
+  const { session_id: raised } = await signIn(db, { userId, factorId: used });
+  const provenIn = async (sessionId: string) =>
+    (await accessOf(db, userId, sessionId)).ways.filter(({ proven }) => proven).map(({ id }) => id);
+  expect(await provenIn(raised)).toEqual([used]);
+  expect(await provenIn(claims.session_id)).toEqual([]);
+  expect(other).not.toBe(used);
+});
+
 describe("an account with more sessions than its access list can hold", () => {
   const listed = async (
     db: Database,

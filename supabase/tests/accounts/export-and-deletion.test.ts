@@ -452,6 +452,8 @@ const outsideExports: Record<string, string> = {
   "private.review_drafts.user_id": "a file under review, gone within 15 minutes",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
+  "ai.refused_calls.actor_id": "the workspace's record of refused calls, gone within eight days",
+  "ai.refused_daily.actor_id": "a count of such calls",
   "ai.usage_changes.actor_id": "a change of such a sum, added to it within seconds",
   "ai.cost_imports.imported_by": "the workspace's or the platform's books, whose files outlive the account",
   "ai.key_approvals.approved_by": "an act of the operator's office",

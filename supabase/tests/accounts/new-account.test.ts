@@ -99,3 +99,16 @@ describe("a new user", () => {
     expect(await db.query("select from public.profiles where id = $1", [user.id])).toEqual([]);
   });
 });
+
+test("a new account and its personal workspace take the name that its owner typed", async ({ db }) => {
+  const [user, other] = [await createUser(db), await createUser(db)];
+  await db.asRole("service_role", () => db.query("select private.name_new_account($1, $2)", [user.id, "Ada Lovelace"]));
+  const names = await db.query(
+    `select p.display_name, w.name
+     from public.profiles p
+     join public.workspaces w on w.personal_user_id = p.id
+     where p.id = any ($1) and (p.display_name = 'Ada Lovelace' or w.name = 'Ada Lovelace''s workspace')`,
+    [[user.id, other.id]],
+  );
+  expect(names).toEqual([{ display_name: "Ada Lovelace", name: "Ada Lovelace's workspace" }]);
+});

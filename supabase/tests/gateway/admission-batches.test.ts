@@ -160,6 +160,14 @@ const change = fc.constantFrom<object>(
   { idempotency_key: "expired", fingerprint: "00".repeat(32) },
 );
 
+/** Leaves out what a batch says only of its first refusals, and the run's id. */
+function withoutSuggestions(answer: OpenedRun): Record<string, unknown> {
+  const omitted = ["run_id", "fitting_output_limit", "similar_models", "regions", "allowed_regions"];
+  return Object.fromEntries(
+    Object.entries(answer).filter(([name]) => !("refused" in answer && omitted.includes(name)) && name !== "run_id"),
+  );
+}
+
 test("random batches get the same answers and leave the same rows as their calls one by one, with all limits at once", async ({
   db,
 }) => {
@@ -191,7 +199,7 @@ test("random batches get the same answers and leave the same rows as their calls
     const answers = await admit();
     const state = await readState(db, tenants);
     await db.query("rollback to savepoint admission");
-    return { answers: answers.map(({ run_id: _, ...answer }) => answer), state };
+    return { answers: answers.map(withoutSuggestions), state };
   };
   const refusals = new Set<string | undefined>();
   await fc.assert(
@@ -216,7 +224,7 @@ test("random batches get the same answers and leave the same rows as their calls
           for (const each of calls) answers.push(...(await admitAll(db, [each])));
           return answers;
         });
-        for (const { refused } of alone.answers) refusals.add(refused);
+        for (const { refused } of alone.answers) refusals.add(refused as string | undefined);
         expect(await after(limitsOfTenants, () => admitAll(db, calls))).toEqual(alone);
       },
     ),

@@ -74,6 +74,19 @@ test("a registered app sees model prices even if the workspace hides them", asyn
   expect(await listed(db, tenant)).toMatchObject({ prices: first, routes: [{ provider: "demo" }] });
 });
 
+test("lists what a dollar of provider cost takes from the balance, with the plan's markup", async ({ db }) => {
+  const tenant = await createTenant(db);
+  await db.query("update ai.plans set markup = 1.25 where id = (select plan_id from public.workspaces where id = $1)", [
+    tenant.workspaceId,
+  ]);
+  expect((await listed(db, tenant)).credits_per_usd).toBe(12_500);
+  await hide(db, tenant);
+  expect(await listed(db, tenant)).not.toHaveProperty("credits_per_usd");
+  // An app's calls take no credits.
+  await bindKey(db, tenant);
+  expect((await listed(db, tenant)).credits_per_usd).toBeNull();
+});
+
 test("list_models returns JSON text with its keys in the order of jsonb, both for one model and for all models", async ({
   db,
 }) => {
@@ -94,7 +107,7 @@ test("list_models returns JSON text with its keys in the order of jsonb, both fo
     `{"id": "${tenant.model}", "object": "model", "created": 1767225600, "owned_by": "test", "platform": ` +
     `{"kind": "chat", "name": "A \\"quoted\\" name", "prices": ${prices}, "routes": [{"model": "upstream", "prices": ` +
     `${prices}, "provider": "demo"}, {"model": "their-name", "prices": ${secondPrices}, "provider": "second", ` +
-    `"tier_multipliers": {"flex": 0.5}}], "output_limit": null, "context_window": null, "default_output_limit": null}}`;
+    `"tier_multipliers": {"flex": 0.5}}], "output_limit": null, "context_window": null, "credits_per_usd": 10000, "default_output_limit": null}}`;
   const ask = async (changes: object) => {
     const call = JSON.stringify(chatCall(tenant, { providers: ["demo", "second"], ...changes }));
     return one<{ plain: string; listing: string; endpoints: string[][] }>(db, {

@@ -244,7 +244,7 @@ describe("describing a call's credential", () => {
       [{ workspace: other.workspaceId }, "workspace_mismatch"],
     ];
     for (const [changes, refused] of refusals) {
-      expect(await describeCredential(db, chatCall(tenant, changes))).toEqual({ refused });
+      expect(await describeCredential(db, chatCall(tenant, changes))).toMatchObject({ refused });
     }
     const { callOf } = await appTokenCall(db, tenant);
     expect(await describeCredential(db, callOf({ workspace: undefined }))).toEqual({

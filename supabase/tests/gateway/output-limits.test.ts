@@ -14,9 +14,10 @@ describe("a call that states an output limit", () => {
     db,
   }) => {
     const tenant = await createLimited(db);
-    expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toEqual({
+    expect(await begin(db, chatCall(tenant, { output_limit: 1_001 }))).toMatchObject({
       refused: "invalid_request",
-      model_output_limit: 1_000,
+      limit: { kind: "model_output", limit: 1_000 },
+      fitting_output_limit: 1_000,
     });
     const held = await one(db, {
       sql: `select (select count(*)::int from ai.runs where workspace_id = $1) as runs,

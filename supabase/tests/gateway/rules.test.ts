@@ -13,17 +13,29 @@ async function functionsWith(db: Database, pattern: string): Promise<string[]> {
 
 describe("the gateway's SQL rules are each defined once", () => {
   test.for([
-    ["caller", "find_callers", ["find_caller", "price_calls"]],
-    ["person", "user_callers", ["find_caller", "price_calls"]],
+    ["caller", "find_callers", ["find_caller", "price_calls", "record_refused_calls"]],
+    ["person", "user_callers", ["find_caller", "price_calls", "record_refused_calls"]],
     ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
-    ["may call", "call_refusal", ["check_credential", "describe_credential", "list_models", "price_refusal"]],
-    ["agent's key", "agent_key_statuses", ["find_callers"]],
+    [
+      "may call",
+      "call_refusal",
+      ["check_credential", "describe_credential", "extend_run", "list_models", "price_refusal"],
+    ],
+    ["agent's key", "agent_key_statuses", ["agent_of_key", "find_callers"]],
     ["agent's login", "live_agent_logins", ["agent_key_statuses", "agent_login_end"]],
     ["agent's member", "agent_memberships", ["agent_key_statuses", "may_connect_agents"]],
-    ["model access", "usable_models", ["list_models", "price_calls"]],
-    ["routes and prices", "open_routes", ["list_models", "priced_routes", "route_refusal"]],
-    ["maximum cost", "maximum_cost", ["extend_run", "price_calls"]],
-    ["credits", "usd_to_credits", ["extend_run", "price_calls", "settle_outcomes", "sweep_runs"]],
+    ["model access", "usable_models", ["list_models", "missing_model", "price_calls"]],
+    [
+      "routes and prices",
+      "open_routes",
+      ["explain_refusal", "list_models", "missing_model", "priced_routes", "route_refusal"],
+    ],
+    ["maximum cost", "maximum_cost", ["extend_run", "fitting_output_limit", "price_calls"]],
+    [
+      "credits",
+      "usd_to_credits",
+      ["extend_run", "fitting_output_limit", "price_calls", "settle_outcomes", "sweep_runs"],
+    ],
     ["reserved tokens", "reserved_tokens", ["extend_run", "price_calls"]],
     ["rate window", "fits_window", ["reserve"]],
     ["budget", "fits_budget", ["reserve"]],

@@ -80,7 +80,7 @@ describe("settling runs", () => {
       reserved: "0.00000000",
       used: "100.00000000",
     });
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "insufficient_credits" });
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "insufficient_credits" });
   });
 
   test("a failed run without usage costs nothing", async ({ db }) => {

@@ -47,6 +47,16 @@ describe("connecting an agent", () => {
     expect((await connect(db, scene, { tool: "codex" })).connection?.id).not.toBe(first.connection?.id);
   });
 
+  test("each new connection of an agent is in its owner's activity, once", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    for (const tool of ["codex", "codex", "claude"]) await connect(db, scene, { tool });
+    const events = await db.query<{ details: { agent: string } }>(
+      "select details from public.security_events where user_id = $1 and kind = 'agent_connected'",
+      [scene.login.userId],
+    );
+    expect(events.map(({ details }) => details.agent.split(" on ")[0]).sort()).toEqual(["Claude Code", "Codex"]);
+  });
+
   test("refuses to connect an agent if the login lacks the scope studio:keys, is used for another workspace, or has an unknown token", async ({
     db,
   }) => {
@@ -138,6 +148,62 @@ describe("the key of an agent", () => {
     ]);
     await db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [scene.login.clientId]);
     expect(await agents()).toMatchObject([{ state: "expired", agent: { endsAt: null } }]);
+  });
+
+  test.for([
+    ["good", "active", { workspace_id: expect.anything(), refused: null }, async () => {}],
+    [
+      "mfa_required",
+      "expired",
+      { refused: "MFA_REQUIRED" },
+      (db: Database, { login }: AgentScene) => enrollFactor(db, { userId: login.userId }),
+    ],
+    [
+      "unavailable",
+      "expired",
+      { refused: "AUTH_UNAVAILABLE" },
+      (db: Database, { login }: AgentScene) => setPolicy(db, { userId: login.userId, policy: { generation: "?" } }),
+    ],
+    [
+      "over",
+      "expired",
+      null,
+      (db: Database, { login }: AgentScene) =>
+        db.query("update auth.users set banned_until = 'infinity' where id = $1", [login.userId]),
+    ],
+    [
+      "over",
+      "expired",
+      null,
+      (db: Database, { login }: AgentScene) =>
+        db.query("update private.openid_grants set revoked_at = now() where app_id = $1", [login.clientId]),
+    ],
+  ] as const)(
+    "the studio shows an agent as the gateway answers it: %s, %s",
+    async ([status, state, answer, change], { db }) => {
+      const scene = await createAgentScene(db);
+      const { hash } = await connectWithKey(db, scene);
+      await change(db, scene);
+      const caller = await callerOf(db, hash);
+      if (answer === null) expect(caller).toBeNull();
+      else expect(caller).toMatchObject(answer);
+      const { keys } = await manage(db, "list_keys", [scene.tenant.ownerId, scene.tenant.workspaceId]);
+      const { agent, ...key } = keys?.find((one) => one.agent !== null) ?? {};
+      expect([key.state, agent]).toMatchObject([
+        state,
+        { status, endsAt: status === "over" ? null : expect.any(String) },
+      ]);
+    },
+  );
+
+  test("a person can't change an agent's key", async ({ db }) => {
+    const scene = await createAgentScene(db);
+    await connectWithKey(db, scene);
+    const [key] = await keysOf(db, scene.tenant.workspaceId);
+    const { ownerId, workspaceId } = scene.tenant;
+    expect(await manage(db, "change_key", [ownerId, workspaceId, key?.id, { name: "x" }])).toEqual({
+      outcome: "agent_key",
+    });
   });
 
   test("after a renewal, the list still shows the last use of the agent's earlier keys", async ({ db }) => {

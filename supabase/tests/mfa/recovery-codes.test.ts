@@ -1,7 +1,16 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createActor, failureOf } from "../actors.ts";
-import { createUser, currentSecond, type Database, one, signIn, test } from "../database.ts";
+import {
+  createUser,
+  currentSecond,
+  type Database,
+  enrollFactor,
+  one,
+  proveApproval,
+  signIn,
+  test,
+} from "../database.ts";
 import { openPool } from "../pools.ts";
 
 const callers = 60;
@@ -290,4 +299,147 @@ test("only the service role can call the functions for recovery codes", async ({
       expect((await failureOf(() => db.asRole(role, call))).code).toBe("42501");
     await db.asRole("service_role", call);
   }
+});
+
+describe("signing in once with a recovery code", () => {
+  const key = randomBytes(32);
+  const signInProving = async (db: Database, userId: string) => {
+    const claims = await signIn(db, { userId });
+    proveApproval(claims, key);
+    return claims;
+  };
+  const setPolicy = async (db: Database, { userId, ...changes }: { userId: string; [field: string]: unknown }) => {
+    const valid = { version: 1, required: true, boundary: 0, primaryBoundary: null, recovery: "none", generation: 1 };
+    await db.query("select set_config('gatehouse.required_mfa_writer', 'on', true)");
+    await db.query(
+      "update auth.users set raw_app_meta_data = jsonb_build_object('platform_required_mfa', $2::jsonb) where id = $1",
+      [userId, JSON.stringify({ ...valid, ...changes })],
+    );
+  };
+
+  async function enrolled(db: Database) {
+    const codes = await withCodes(db);
+    const factorId = await enrollFactor(db, { userId: codes.userId });
+    const claims = await signInProving(db, codes.userId);
+    return { ...codes, factorId, claims };
+  }
+  const signInOnce = async (db: Database, { claims, hash }: { claims: object; hash: string }) => {
+    const input = { claims, codeHash: hash, proofKey: `\\x${key.toString("hex")}` };
+    return (
+      await one<{ answer: { validUntil: string } | null }>(db, {
+        sql: "select private.sign_in_with_recovery_code($1) as answer",
+        values: [JSON.stringify(input)],
+      })
+    ).answer;
+  };
+  const isSatisfied = async (db: Database, claims: object) =>
+    (
+      await one<{ satisfied: boolean }>(db, {
+        sql: "select private.session_satisfies_mfa($1) as satisfied",
+        values: [JSON.stringify(claims)],
+      })
+    ).satisfied;
+
+  test("a recovery code signs one session in, once, and keeps the authenticators", async ({ db }) => {
+    const { userId, claims, hash, session, factorId } = await enrolled(db);
+    const other = await signInProving(db, userId);
+    expect(await isSatisfied(db, claims)).toBe(false);
+    expect(await signInOnce(db, { claims, hash })).toEqual({ validUntil: expect.any(String) });
+    expect(await isSatisfied(db, claims)).toBe(true);
+    expect(await isSatisfied(db, other)).toBe(false);
+    expect(await signInOnce(db, { claims: other, hash })).toBeNull();
+    expect(await begin(db, { userId, session, hash })).toBeNull();
+    expect(await stateOf(db, { userId, session: claims.session_id })).toMatchObject({ left: 9, unfinished: false });
+    expect(await db.query("select id from auth.mfa_factors where user_id = $1", [userId])).toEqual([{ id: factorId }]);
+    const events = "select kind, session_id from public.security_events where user_id = $1 and kind like 'recovery%'";
+    expect(await db.query(events, [userId])).toEqual([
+      { kind: "recovery_code_sign_in", session_id: claims.session_id },
+    ]);
+    expect(
+      await db.query(
+        "select from private.outgoing_mails m join public.security_events e on e.id = m.event_id where e.user_id = $1 and e.kind = 'recovery_code_sign_in'",
+        [userId],
+      ),
+    ).toHaveLength(1);
+  });
+
+  type Enrolled = Awaited<ReturnType<typeof enrolled>>;
+  test.for<[string, (db: Database, account: Enrolled) => Promise<unknown>]>([
+    [
+      "its authenticator is removed",
+      (db, { factorId }) => db.query("delete from auth.mfa_factors where id = $1", [factorId]),
+    ],
+    ["the policy's boundary is newer", (db, { userId }) => setPolicy(db, { userId, boundary: 4_102_444_800 })],
+    [
+      "its 12 hours have passed",
+      (db, { userId }) =>
+        db.query("update private.login_challenges set valid_until = now() where user_id = $1", [userId]),
+    ],
+    ["its session ends", (db, { claims }) => db.query("delete from auth.sessions where id = $1", [claims.session_id])],
+  ])("a sign-in with a recovery code ends when %s", async ([, change], { db }) => {
+    const account = await enrolled(db);
+    expect(await signInOnce(db, account)).not.toBeNull();
+    // The account still has another authenticator.
+    await enrollFactor(db, { userId: account.userId });
+    await change(db, account);
+    expect(await isSatisfied(db, account.claims)).toBe(false);
+  });
+
+  test.for<[string, (db: Database, account: Enrolled) => Promise<{ claims?: object; hash?: string } | undefined>]>([
+    ["another account's code", async (db) => ({ hash: (await withCodes(db)).hash })],
+    [
+      "a proof made with another key",
+      async (_, { claims }) => ({
+        claims: {
+          ...claims,
+          approval_proof: claims.approval_proof?.replace(/.$/, (digit) => (digit === "0" ? "1" : "0")),
+        },
+      }),
+    ],
+    [
+      "an account without an authenticator",
+      async (db, { factorId }) => {
+        await db.query("delete from auth.mfa_factors where id = $1", [factorId]);
+        return undefined;
+      },
+    ],
+    [
+      "a malformed policy",
+      async (db, { userId }) => {
+        await setPolicy(db, { userId, version: 2 });
+        return undefined;
+      },
+    ],
+    [
+      "a recovery in progress",
+      async (db, { userId }) => {
+        await setPolicy(db, { userId, recovery: "in_progress" });
+        return undefined;
+      },
+    ],
+  ])("signing in once is refused with %s, and the code stays unused", async ([, change], { db }) => {
+    const account = await enrolled(db);
+    expect(await signInOnce(db, { ...account, ...(await change(db, account)) })).toBeNull();
+    expect((await stateOf(db, account)).left).toBe(10);
+  });
+
+  test("of concurrent sign-ins with the same recovery code, one succeeds", async () => {
+    const { db, close } = openPool(20);
+    const userId = randomUUID();
+    try {
+      await db.query(
+        "insert into auth.users (id, aud, role, email) values ($1::uuid, 'authenticated', 'authenticated', $1 || '@race.test')",
+        [userId],
+      );
+      const [hash = ""] = newHashes();
+      await replace(db, { userId, hashes: [hash] });
+      await enrollFactor(db, { userId });
+      const claims = await signInProving(db, userId);
+      const answers = await Promise.all(Array.from({ length: callers }, () => signInOnce(db, { claims, hash })));
+      expect(answers.filter(Boolean)).toHaveLength(1);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [userId]);
+      await close();
+    }
+  });
 });

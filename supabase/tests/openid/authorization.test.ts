@@ -10,6 +10,7 @@ import {
   type Database,
   enrollFactor,
   one,
+  proveApproval,
   signIn,
   test,
 } from "../database.ts";
@@ -62,6 +63,17 @@ function redeem(db: Database, { codeHash, clientId }: { codeHash: Buffer; client
 }
 
 describe("an authorization code", () => {
+  test("an app that a person consents to is in their activity, and a later code without a new consent is not", async ({
+    db,
+  }) => {
+    const claims = await createActor(db, { mfa: "no policy and no factor" });
+    const { clientId } = await issue(db, claims);
+    const again = await issue(db, claims, { client_id: clientId, consents: false });
+    expect(again.answer).toHaveProperty("scopes");
+    const sql = "select details, session_id from public.security_events where user_id = $1 and kind = 'app_connected'";
+    expect(await db.query(sql, [claims.sub])).toEqual([{ details: { app: "Charts" }, session_id: claims.session_id }]);
+  });
+
   test.for(mfaStates)(
     "an account in the MFA state '$mfa' gets an authorization code (expected: $satisfied)",
     async ({ mfa, satisfied }, { db }) => {
@@ -134,6 +146,21 @@ describe("acr, amr and auth_time", () => {
     expect(await facts(db, claims)).toEqual({ authTime: code, acr: "aal2", amr: ["mfa", "otp", "pwd"] });
     const old = older(claims, { seconds: 60, method: "totp" });
     expect(await facts(db, old)).toMatchObject({ authTime: code - 1, acr: "aal2" });
+  });
+
+  test("a login with a recovery code states aal2, but no approval on the phone", async ({ db }) => {
+    const { id: userId } = await createUser(db);
+    await enrollFactor(db, { userId });
+    const claims = await signIn(db, { userId });
+    const [key, hash] = [randomBytes(32), randomBytes(32).toString("hex")];
+    proveApproval(claims, key);
+    await db.query("select private.replace_mfa_recovery_codes($1, array[$2])", [userId, hash]);
+    await db.query("select private.sign_in_with_recovery_code($1)", [
+      JSON.stringify({ claims, codeHash: hash, proofKey: `\\x${key.toString("hex")}` }),
+    ]);
+    // New codes delete the row of the used one.
+    await db.query("select private.replace_mfa_recovery_codes($1, '{}')", [userId]);
+    expect(await facts(db, claims)).toMatchObject({ acr: "aal2", amr: ["mfa", "pwd"] });
   });
 
   test("a login with an approval on the phone states aal2 and ends when the approval expires", async ({ db }) => {

@@ -331,6 +331,6 @@ describe("calling the functions for other kinds of apps with an OpenID client", 
       tenant.workspaceId,
     ]);
     await db.query("update ai.keys set external_app_id = $2 where id = $1", [tenant.keyId, client.id]);
-    expect(await begin(db, chatCall(tenant))).toEqual({ refused: "app_not_allowed" });
+    expect(await begin(db, chatCall(tenant))).toMatchObject({ refused: "app_not_allowed" });
   });
 });

@@ -212,6 +212,50 @@ describe("the accounts of a browser", () => {
   });
 });
 
+describe("why a session ended", () => {
+  const foreign = randomUUID();
+  test.for<[string, { kind: string; own?: boolean; secondsLater?: number }[], string | null]>([
+    ["another device's revocation", [{ kind: "session_revoked" }], "session_revoked"],
+    ["an administrator", [{ kind: "signed_out_by_admin" }], "signed_out_by_admin"],
+    [
+      "the first event that ended every other session",
+      [{ kind: "password_changed" }, { kind: "signed_out_by_admin", secondsLater: 1 }],
+      "password_changed",
+    ],
+    [
+      "no revocation that was of another session",
+      [
+        { kind: "session_revoked" },
+        { kind: "password_changed", secondsLater: 1 },
+        { kind: "session_revoked", secondsLater: 2 },
+      ],
+      "password_changed",
+    ],
+    ["a sign-out by an app", [{ kind: "sign_out", own: true }], "sign_out"],
+    ["nothing that another session's sign-out did", [{ kind: "sign_out" }], null],
+    ["nothing that this session changed itself", [{ kind: "password_changed", own: true }], null],
+    ["nothing from before its last use", [{ kind: "password_changed", secondsLater: -1 }], null],
+  ])(
+    "device_state names %s as the reason, to the browser with the device's secret",
+    async ([, events, reason], { db }) => {
+      const claims = await newcomer(db);
+      const { device } = await signInTo(db, claims);
+      const accountOf = async () => (await stateOf(db, device))?.accounts[0];
+      for (const { kind, own, secondsLater = 0 } of events) {
+        await db.query(
+          `insert into public.security_events (user_id, kind, session_id, created_at)
+         values ($1, $2, $3, now() + make_interval(secs => $4))`,
+          [claims.sub, kind, own ? claims.session_id : foreign, secondsLater],
+        );
+      }
+      expect(await accountOf()).toMatchObject({ requiresReauth: false, endReason: null });
+      await call(db, "end_account_session", [claims.sub, claims.session_id]);
+      expect(await accountOf()).toMatchObject({ requiresReauth: true, endReason: reason });
+      expect(await stateOf(db, { ...device, secret: randomUUID() })).toBeNull();
+    },
+  );
+});
+
 describe("switching between accounts", () => {
   test("an account switch locks the device for ten seconds", async ({ db }) => {
     const [first, second] = [await newcomer(db), await newcomer(db)];
@@ -283,7 +327,9 @@ test("the sweep ends sessions that were idle for 30 days, and removes accounts f
   await call(db, "sweep_account_devices", []);
   expect(await alive(db, used.claims, ended.claims)).toEqual([true, false]);
   expect(await stateOf(db, used.device)).toMatchObject({ accounts: [{ requiresReauth: false }] });
-  expect(await stateOf(db, ended.device)).toMatchObject({ accounts: [{ requiresReauth: true }] });
+  expect(await stateOf(db, ended.device)).toMatchObject({
+    accounts: [{ requiresReauth: true, endReason: "idle" }],
+  });
   expect(await stateOf(db, forgotten.device)).toMatchObject({ accounts: [] });
   expect(await db.query("select from private.account_devices where id = $1", [expired.device.id])).toEqual([]);
   await db.query(

@@ -87,7 +87,7 @@ describe("recording a budget's refusals", () => {
     await change(db, tenant, "refused_at = null");
     const step = { created_at: answers[0]?.created_at, id: answers[0]?.run_id, input_bytes: 300, output_limit: 100 };
     const extended = await one(db, { sql: "select ai.extend_run($1) as answer", values: [JSON.stringify(step)] });
-    expect(extended).toEqual({ answer: { refused: "budget_exceeded" } });
+    expect(extended).toMatchObject({ answer: { refused: "budget_exceeded", is_step: true } });
     expect((await refusedAt(db, tenant)).fresh).toBe(true);
   });
 

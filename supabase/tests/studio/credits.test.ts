@@ -5,7 +5,7 @@ import { begin, chatCall, createTenant, outcome, runRow, settle } from "../gatew
 type Read = {
   outcome: string;
   payer: string;
-  accounts: { payer: string; balance: string }[];
+  accounts: { payer: string; balance: string; availableUsd: string | null }[];
   totals: Record<string, string | number | null>;
   entries: { kind: string; amount: string; payer: string }[];
 };
@@ -44,6 +44,25 @@ describe("a credit export", () => {
     const second = await page([first.entries.at(-1)?.id, 50, false]);
     expect([...first.entries, ...second.entries]).toEqual(whole.entries);
   });
+});
+
+test.for([
+  ["with the plan's markup", "1.25", true, "0.08"],
+  ["rounded to 12 decimals", "3", true, "0.033333333333"],
+  ["not for a plan without charges", "0", true, null],
+  ["not if the workspace hides provider cost", "1.25", false, null],
+] as const)("shows the provider cost that a balance pays for, %s", async ([, markup, visible, usd], { db }) => {
+  const tenant = await createTenant(db, { credits: "1000" });
+  await db.query("update ai.plans set markup = $2 where id = (select plan_id from public.workspaces where id = $1)", [
+    tenant.workspaceId,
+    markup,
+  ]);
+  await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)", [
+    tenant.workspaceId,
+    visible,
+  ]);
+  const { accounts } = await read(db, "read_credits", [tenant.ownerId, tenant.workspaceId]);
+  expect(accounts).toMatchObject([{ balance: "1000", availableUsd: usd }]);
 });
 
 describe("credits of a workspace whose members pay", () => {

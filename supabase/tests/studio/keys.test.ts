@@ -226,6 +226,208 @@ describe("rotating a key", () => {
   });
 });
 
+const change = (
+  db: Database,
+  { workspaceId, ownerId }: Pick<Tenant, "workspaceId" | "ownerId">,
+  { keyId, changes, version = null }: { keyId: string; changes: object; version?: unknown },
+) => call(db, "ai.change_key($1, $2, $3, $4, $5)", [ownerId, workspaceId, keyId, changes, version]);
+
+const withdrawApproval = (db: Database, { workspaceId }: Tenant) =>
+  db.query("delete from ai.key_approvals where workspace_id = $1", [workspaceId]);
+
+describe("changing a key", () => {
+  const limited = {
+    expiresAt: "2099-01-01T00:00:00.000Z",
+    allowedModels: ["demo-chat"],
+    allowedAddresses: ["192.0.2.0/24"],
+    requestsPerMinute: 5,
+    tokensPerMinute: 1000,
+    strict: true,
+  };
+
+  test.for([
+    ["a later expiry", { expiresAt: "2099-01-01T00:00:01Z" }, true],
+    ["no expiry", { expiresAt: null }, true],
+    ["an earlier expiry", { expiresAt: "2098-12-31T00:00:00Z" }, false],
+    ["another model", { allowedModels: ["demo-chat", "demo-long"] }, true],
+    ["all models", { allowedModels: null }, true],
+    ["no model", { allowedModels: [] }, false],
+    ["another address", { allowedAddresses: ["192.0.2.0/24", "198.51.100.1"] }, true],
+    ["a wider network", { allowedAddresses: ["192.0.0.0/16"] }, true],
+    ["all addresses", { allowedAddresses: null }, true],
+    ["an address of the network", { allowedAddresses: ["192.0.2.7"] }, false],
+    ["more requests", { requestsPerMinute: 6 }, true],
+    ["unlimited requests", { requestsPerMinute: null }, true],
+    ["fewer requests", { requestsPerMinute: 4 }, false],
+    ["more tokens", { tokensPerMinute: 1001 }, true],
+    ["unlimited tokens", { tokensPerMinute: null }, true],
+    ["fewer tokens", { tokensPerMinute: 999 }, false],
+    ["no strict mode", { strict: false }, true],
+    ["another name", { name: "Renamed", environment: "staging" }, false],
+    ["a smaller budget", { monthlyBudgetUsd: "1" }, false],
+  ] as const)(
+    "%s needs the workspace's approval only if the key allows more: %j",
+    async ([, changes, allowsMore], { db }) => {
+      const tenant = await createTenant(db);
+      const { key } = await issue(db, tenant, limited);
+      const keyId = String(key?.id);
+      await withdrawApproval(db, tenant);
+      const refused = await change(db, tenant, { keyId, changes });
+      expect(refused.outcome).toBe(allowsMore ? "not_approved" : "changed");
+      if (!allowsMore) return;
+      const { key: unchanged } = await call(db, "ai.read_key($1, $2, $3)", [tenant.ownerId, tenant.workspaceId, keyId]);
+      expect(unchanged).toEqual(key);
+      await db.query("insert into ai.key_approvals (workspace_id, approved_by) values ($1, $2)", [
+        tenant.workspaceId,
+        tenant.ownerId,
+      ]);
+      expect((await change(db, tenant, { keyId, changes })).outcome).toBe("changed");
+    },
+  );
+
+  test("changes only the given settings, and logs what changed", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { key } = await issue(db, tenant, { ...limited, name: "Nightly" });
+    const keyId = String(key?.id);
+    const changed = await change(db, tenant, {
+      keyId,
+      changes: { name: "Weekly", expiresAt: null, monthlyBudgetUsd: "12.5" },
+      version: key?.version,
+    });
+    const kept = {
+      allowedModels: ["demo-chat"],
+      allowedAddresses: ["192.0.2.0/24"],
+      requestsPerMinute: 5,
+      strict: true,
+    };
+    expect(changed.key).toMatchObject({ ...kept, name: "Weekly", expiresAt: null, budget: { limitUsd: "12.5" } });
+    const entries = await db.query(
+      `select action, actor_id, subject, details from public.workspace_audit_log
+       where workspace_id = $1 and action in ('key.changed', 'budget.changed') order by id`,
+      [tenant.workspaceId],
+    );
+    expect(entries).toEqual([
+      {
+        action: "key.changed",
+        actor_id: tenant.ownerId,
+        subject: "Weekly",
+        details: {
+          name: { before: "Nightly", after: "Weekly" },
+          expiresAt: { before: "2099-01-01T00:00:00.000Z", after: null },
+        },
+      },
+      {
+        action: "budget.changed",
+        actor_id: tenant.ownerId,
+        subject: "Weekly",
+        details: { scope: "key", before: null, after: "12.5" },
+      },
+    ]);
+    await change(db, tenant, { keyId, changes: { name: "Weekly" } });
+    expect(await db.query("select from public.workspace_audit_log where action = 'key.changed'")).toHaveLength(1);
+  });
+
+  test("only roles with the permission manage_ai_keys can change a key", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const { role, permissions } of workspaceRoles) {
+      const member = await createActor(db, { workspaceId: tenant.workspaceId, role });
+      const asMember = { workspaceId: tenant.workspaceId, ownerId: member.sub };
+      const { outcome } = await change(db, asMember, { keyId: tenant.keyId, changes: { name: role } });
+      const allowed = (permissions as readonly string[]).includes("manage_ai_keys");
+      expect(outcome, role).toBe(allowed ? "changed" : "not_allowed");
+    }
+  });
+
+  test.for([
+    ["revoked", "revoked_at = now()"],
+    ["expired", "expires_at = now()"],
+  ])("a key that is %s can't be changed, so it can't work again", async ([, state], { db }) => {
+    const tenant = await createTenant(db);
+    await db.query(`update ai.keys set ${state} where id = $1`, [tenant.keyId]);
+    const changes = { expiresAt: "2099-01-01T00:00:00Z" };
+    expect((await change(db, tenant, { keyId: tenant.keyId, changes })).outcome).toBe("not_active");
+  });
+
+  test("a key that was replaced can't be changed", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await rotate(db, tenant, { keyId: tenant.keyId, overlap: 3600 });
+    expect((await change(db, tenant, { keyId: tenant.keyId, changes: { name: "x" } })).outcome).toBe("not_active");
+  });
+
+  test("refuses an unknown model, but keeps one that has left the catalogue", async ({ db }) => {
+    const tenant = await createTenant(db);
+    await db.query("update ai.keys set allowed_models = '{gone,demo-chat}' where id = $1", [tenant.keyId]);
+    const allow = (allowedModels: string[]) => change(db, tenant, { keyId: tenant.keyId, changes: { allowedModels } });
+    const refused = { outcome: "unknown_models", param: "allowedModels", models: ["gpt-4o-typo"] };
+    expect(await allow(["gone", "gpt-4o-typo"])).toEqual(refused);
+    expect((await allow(["gone"])).outcome).toBe("changed");
+  });
+
+  test.for(["settings", "budget"])(
+    "changes nothing if somebody else has changed the key's %s in the meantime",
+    async (what, { db }) => {
+      const tenant = await createTenant(db);
+      const { key } = await issue(db, tenant);
+      const keyId = String(key?.id);
+      const first = what === "budget" ? { monthlyBudgetUsd: "7" } : { name: "Theirs" };
+      const theirs = await change(db, tenant, { keyId, changes: first, version: key?.version });
+      const mine = await change(db, tenant, { keyId, changes: { name: "Mine" }, version: key?.version });
+      expect(mine).toEqual({ outcome: "changed_meanwhile", key: theirs.key });
+      const again = await change(db, tenant, { keyId, changes: { name: "Mine" }, version: theirs.key?.version });
+      expect(again.key?.name).toBe("Mine");
+    },
+  );
+
+  test("of ten concurrent changes that saw the same state, one is made", async () => {
+    const { db, close } = openPool(10);
+    const tenant = await createTenant(db);
+    try {
+      const { version } = await one<{ version: string }>(db, {
+        sql: "select ai.key_version(k) as version from ai.keys k where k.id = $1",
+        values: [tenant.keyId],
+      });
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, async (_, place) => {
+          const row = await one<{ answer: Answer }>(db, {
+            sql: "select ai.change_key($1, $2, $3, $4, $5) as answer",
+            values: [tenant.ownerId, tenant.workspaceId, tenant.keyId, { name: `Name ${place}` }, version],
+          });
+          return row.answer.outcome;
+        }),
+      );
+      expect(answers.filter((outcome) => outcome === "changed")).toHaveLength(1);
+      expect(answers.filter((outcome) => outcome === "changed_meanwhile")).toHaveLength(9);
+    } finally {
+      await db.query("delete from auth.users where id = $1", [tenant.ownerId]);
+      await close();
+    }
+  });
+});
+
+describe("the list of a workspace's keys", () => {
+  test("nests replaced keys below the key that works, newest first", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const { key: second } = await rotate(db, tenant, { keyId: tenant.keyId });
+    const { key: third } = await rotate(db, tenant, { keyId: String(second?.id), overlap: 60 });
+    const nested = await call(db, "ai.list_keys($1, $2, nested => true)", [tenant.ownerId, tenant.workspaceId]);
+    const replaced = [
+      { id: second?.id, lineageId: tenant.keyId, state: "replaced", spentThisMonthUsd: null },
+      { id: tenant.keyId, lineageId: tenant.keyId, state: "revoked", spentThisMonthUsd: null },
+    ];
+    expect(nested.keys).toMatchObject([{ id: third?.id, lineageId: tenant.keyId, spentThisMonthUsd: "0", replaced }]);
+    expect((await list(db, tenant)).keys).toHaveLength(3);
+  });
+
+  test("counts the budget's spend once", async ({ db }) => {
+    const tenant = await createTenant(db, { key: { monthlyBudgetUsd: "3" } });
+    await db.query("update ai.budgets set spent_usd = 1.25 where subject_id = $1", [tenant.keyId]);
+    const { key } = await rotate(db, tenant, { keyId: tenant.keyId, overlap: 60 });
+    const budgets = new Map((await list(db, tenant)).keys?.map(({ id, budget }) => [id, budget]));
+    expect(budgets.get(key?.id)).toEqual({ limitUsd: "3", spentUsd: "1.25" });
+    expect(budgets.get(tenant.keyId)).toEqual({ limitUsd: "3", spentUsd: null });
+  });
+});
+
 describe("a key's spend this month", () => {
   const spentBy = async (db: Database, tenant: Tenant) =>
     (await list(db, tenant)).keys?.map(({ id, spentThisMonthUsd }) => [id, spentThisMonthUsd]);
@@ -243,10 +445,11 @@ describe("a key's spend this month", () => {
       values: [JSON.stringify(chatCall(tenant))],
     });
     expect(told.spent).toBe("0.00000615");
-    expect(new Map((await spentBy(db, tenant)) as [string, string][])).toEqual(
+    expect(new Map((await spentBy(db, tenant)) as [string, string | null][])).toEqual(
       new Map([
         [key?.id, "0.00000615"],
-        [tenant.keyId, "0.00000615"],
+        // The amount is counted once, with the key that works.
+        [tenant.keyId, null],
         [other.id, "0"],
       ]),
     );
@@ -291,10 +494,11 @@ test("only people who manage a workspace's keys can read a key and the workspace
 });
 
 describe("keys", () => {
-  test("another workspace's keys can't be read, rotated or revoked", async ({ db }) => {
+  test("another workspace's keys can't be read, changed, rotated or revoked", async ({ db }) => {
     const [mine, other] = [await createTenant(db), await createTenant(db)];
     expect((await rotate(db, mine, { keyId: other.keyId })).outcome).toBe("not_found");
     expect((await revoke(db, mine, other.keyId)).outcome).toBe("not_found");
+    expect((await change(db, mine, { keyId: other.keyId, changes: { name: "x" } })).outcome).toBe("not_found");
     expect((await call(db, "ai.list_keys($1, $2)", [mine.ownerId, other.workspaceId])).outcome).toBe("not_allowed");
   });
 

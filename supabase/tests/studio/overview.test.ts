@@ -238,6 +238,24 @@ describe("latency statistics", () => {
     expect(buckets).toEqual([0, 1, 5, 9, 40, 41, 77, 80, null]);
   });
 
+  test.for([
+    [[1_000], 1_000, 1_000],
+    [[500, 500], 500, 500],
+    [[0, 0, 0], 0, 0],
+    [[1], 1, 1],
+    [[100, 1_000], 108, 993],
+    [Array.from({ length: 100 }, () => 1_234), 1_234, 1_234],
+    [[2_000_000], 2_000_000, 2_000_000],
+  ] as const)(
+    "the quantiles of requests that took %j ms are %i and %i ms, never more than the longest",
+    async ([latencies, p50, p95], { db }) => {
+      const sql = `select q.p50, q.p95 from
+      (select sum(ai.latency_mark(ms)) as marks, sum(ms) as total from unnest($1::integer[]) ms) h,
+      ai.latency_quantiles(h.marks, h.total) q`;
+      expect(await one(db, { sql, values: [latencies] })).toEqual({ p50, p95 });
+    },
+  );
+
   test("latency quantiles are within one bucket of the exact quantiles, whether days are read from daily sums or from runs", async ({
     db,
   }) => {
@@ -260,10 +278,12 @@ describe("latency statistics", () => {
         for (const each of runs) await insertRun(db, tenant, each);
         if (summed) await rollUp(db);
         for (const each of late) await insertRun(db, tenant, each);
-        const exact = await one<Record<"p50" | "p95" | "first", number | null>>(db, {
+        const exact = await one<Record<"p50" | "p95" | "first" | "longest" | "longestFirst", number | null>>(db, {
           sql: `select
                   percentile_disc(0.5) within group (order by latency_ms) as p50,
                   percentile_disc(0.95) within group (order by latency_ms) as p95,
+                  max(latency_ms) as longest,
+                  max(first_byte_ms) filter (where streamed) as "longestFirst",
                   percentile_disc(0.5) within group (order by case when streamed then first_byte_ms end) as first
                 from ai.runs
                 where workspace_id = $1 and created_at >= date_trunc('day', now(), 'UTC') - interval '240 hours'
@@ -271,6 +291,13 @@ describe("latency statistics", () => {
           values: [tenant.workspaceId],
         });
         const { totals } = await read(db, tenant);
+        for (const [quantile, longest] of [
+          [totals.latencyP50Ms, exact.longest],
+          [totals.latencyP95Ms, exact.longest],
+          [totals.firstTokenP50Ms, exact.longestFirst],
+        ]) {
+          expect(quantile ?? 0).toBeLessThanOrEqual(longest ?? 0);
+        }
         expect([totals.latencyP50Ms, exact.p50]).toSatisfy(([told, is]) => within(told, is));
         expect([totals.latencyP95Ms, exact.p95]).toSatisfy(([told, is]) => within(told, is));
         expect([totals.firstTokenP50Ms, exact.first]).toSatisfy(([told, is]) => within(told, is));

@@ -1,5 +1,5 @@
 import { describe, expect } from "vitest";
-import { createActor, createWorkspace, mfaStates } from "../actors.ts";
+import { createActor, createWorkspace, matrix, mfaStates } from "../actors.ts";
 import { type Claims, type Database, one, test } from "../database.ts";
 
 const readAs = (
@@ -34,6 +34,7 @@ describe("read_workspace", () => {
     });
     const whole = await readAs(db, member, { workspaceId });
     expect(whole).toMatchObject({ workspace, others: [{ id: expect.any(String), name: expect.any(String) }] });
+    expect(whole).toMatchObject({ usesCostBook: false });
     expect(whole).toHaveProperty("creditNotice");
   });
 
@@ -79,6 +80,57 @@ describe("read_workspace", () => {
       expect(notice).not.toBeNull();
       const shown = { sql: "select public.read_credit_notice($1) as notice", values: [workspaceId] };
       expect(await db.asUser(actor, () => one(db, shown))).toEqual({ notice: satisfied ? notice : null });
+    },
+  );
+});
+
+describe("uses_cost_book", () => {
+  const entries = {
+    "a linked app": `insert into private.app_workspaces (app_id, workspace_id)
+    select a.id, $1 from private.apps a where a.name = 'bookkeeper'`,
+    "a cost": `insert into ai.external_provider_costs (
+      workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at
+    )
+    values ($1, gen_random_uuid(), 'p', 'a', 'r', 'account_day', 1, '2026-01-01Z', now())`,
+    "an invoice": `insert into ai.external_provider_invoices (
+      workspace_id, app_id, provider, reference, amount_usd, issued_on, reviewed_at
+    )
+    values ($1, gen_random_uuid(), 'p', 'r', 1, '2026-01-01', now())`,
+  };
+  type Entry = keyof typeof entries;
+
+  const usesBook = async (db: Database, claims: Claims, workspaceId: string) => {
+    const values = [workspaceId];
+    return db.asUser(
+      claims,
+      async () => (await one(db, { sql: "select public.uses_cost_book($1) as used", values })).used,
+    );
+  };
+  const createBook = async (db: Database, entry: Entry) => {
+    const workspace = await createWorkspace(db);
+    await db.query("insert into private.apps (name, display_name, kind) values ('bookkeeper', 'B', 'external')");
+    await db.query(entries[entry], [workspace.id]);
+    return workspace;
+  };
+
+  test.for(Object.keys(entries) as Entry[])(
+    "is true for a workspace with %s, and only for that workspace",
+    async (entry, { db }) => {
+      const { id, owner } = await createBook(db, entry);
+      const { id: otherId, owner: otherOwner } = await createWorkspace(db);
+      expect(await usesBook(db, owner, id)).toBe(true);
+      expect(await usesBook(db, otherOwner, otherId)).toBe(false);
+      expect(await readAs(db, owner, { workspaceId: id })).toMatchObject({ usesCostBook: true });
+    },
+  );
+
+  test.for(matrix.filter(({ role, mfa }) => role === "member" || mfa === "no policy and no factor"))(
+    "tells only members with use_ai_studio and the required MFA ($role, $mfa)",
+    async ({ role, permissions, mfa, satisfied }, { db }) => {
+      const { id: workspaceId } = await createBook(db, "a cost");
+      const actor = await createActor(db, { workspaceId, role, mfa });
+      const expected = satisfied && permissions.includes("use_ai_studio");
+      expect(await usesBook(db, actor, workspaceId)).toBe(expected);
     },
   );
 });

@@ -68,6 +68,7 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 - { name: PORT, value: {{ include "gatehouse.port" "gateway" | quote }} }
 - { name: SUPABASE_URL, value: {{ .Values.supabase.url | quote }} }
 - { name: SUPABASE_PUBLISHABLE_KEY, value: {{ .Values.supabase.publishableKey | quote }} }
+- { name: WEB_URL, value: {{ .Values.baseUrl | quote }} }
 - { name: AI_TRUSTED_PROXY_HOPS, value: {{ int .Values.gateway.trustedProxyHops | quote }} }
 - { name: AI_DRAIN_SECONDS, value: {{ int .Values.gateway.drainSeconds | quote }} }
 - { name: AI_MEMORY_LIMIT_MB, value: {{ $memoryMb | quote }} }

@@ -34,12 +34,15 @@ export async function refuseEndpoint(
   { caller, model, kind: requiredKind }: { caller: Caller; model?: string; kind: ModelKind },
 ): Promise<never> {
   if (error instanceof GatewayError && error.code === "model_not_found") {
-    const { listing: text } = await database.listModels({
+    const listed = database.listModels({
       ...caller,
       model,
       providers: [...providers.keys()],
       regions: listRegions(providers),
       paths: [],
+    });
+    const { listing: text } = await listed.catch((other) => {
+      throw other instanceof GatewayError && other.code === error.code ? error : other;
     });
     const usable = listings.parse(JSON.parse(text)).map(({ platform }) => platform);
     if (usable.some(({ kind, default: isDefault }) => model !== undefined || (isDefault && kind === requiredKind))) {

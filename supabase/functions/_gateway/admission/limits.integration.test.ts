@@ -249,7 +249,7 @@ describe("token limits", () => {
     expect(refused).toMatchObject({ code: "invalid_request", param: "max_completion_tokens" });
     expect(told(refused.headers)).toEqual({});
     const counts =
-      /^400 This call counts (3,0\d\d) tokens \(input and max_completion_tokens\), more than the key's limit of 2,000 tokens per minute\. Lower max_completion_tokens or raise the limit\.$/;
+      /^400 The key “.+” allows 2,000 tokens per minute; this request counts (3,0\d\d) \(\d+ of input\)\. With `max_completion_tokens` 1,9\d\d it fits\.$/;
     const counted = Number(counts.exec(refused.message)?.[1]?.replace(",", ""));
     expect(await remaining()).toBe(2_000);
 

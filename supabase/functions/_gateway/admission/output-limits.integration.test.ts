@@ -56,7 +56,10 @@ describe.for(surfaces)("a model's output limit of 1,500 tokens, with the field $
       status: 400,
       code: "invalid_request",
       param: field,
-      error: { message: `The model's output limit is 1,500 tokens. Lower ${field}.` },
+      error: {
+        message: `The model's output limit is 1,500 tokens; this request allows 1,501. With \`${field}\` 1,500 it fits.`,
+        fitting_output_limit: 1_500,
+      },
     });
     expect(provider.calls).toBe(0);
   });

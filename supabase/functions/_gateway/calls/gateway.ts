@@ -1,5 +1,6 @@
 import type { createRunStarter } from "../admission/begin-runs.ts";
 import type { CallerReader } from "../admission/labels.ts";
+import type { RefusedCalls } from "../admission/refused-calls.ts";
 import type { GatewayDatabase } from "../database/database.ts";
 import type { BodyReader } from "../http/body.ts";
 import type { Cooldowns } from "../providers/cooldowns.ts";
@@ -16,6 +17,7 @@ export type Gateway = RunServices &
      * `database.beginRun` does not do.
      */
     beginRun: ReturnType<typeof createRunStarter>;
+    refusedCalls: RefusedCalls;
     /** The routes that this process has set aside after failures. */
     cooldowns: Cooldowns;
     limits: TimeLimits;

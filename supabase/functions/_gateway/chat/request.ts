@@ -69,7 +69,7 @@ export function readChat(value: unknown, bodyBytes: number): Chat {
     serviceTier: body.service_tier,
     outputLimit: (limitName && body[limitName]) ?? outputLimits.default,
     outputLimitAssumed: limitName === undefined,
-    sizeFields: { input: "messages", output: limitName },
+    sizeFields: { input: "messages", output: limitName ?? limitNames[0] },
     choices: body.n ?? 1,
     audio: input.audioSeconds > 0,
     ...(input.audioSeconds > 0 ? { audioSeconds: Math.ceil(input.audioSeconds) } : {}),

@@ -2,12 +2,13 @@ import { z } from "zod";
 import type { AiCredentialKind } from "../../_shared/ai-key.ts";
 import type { Claims } from "../../_shared/claims.ts";
 import type { Tariff } from "../../_shared/money.ts";
+import type { SizeFields } from "../../_shared/refusal-message.ts";
 import { GatewayError } from "../http/errors.ts";
 import { createBatchQueue } from "./batch-queue.ts";
 import { createBeginQueue } from "./begin-queue.ts";
 import { createConnections, databaseWaitMs, isAccountUnreadable } from "./connections.ts";
 import type { limitReport } from "./rate-limits.ts";
-import { isRefusal, refusalError, requireAnswer, type SizeFields } from "./refusals.ts";
+import { isRefusal, refusalError, requireAnswer } from "./refusals.ts";
 
 /** A route of a run, with its prices at the time the run began. */
 export type RunRoute = Tariff & {
@@ -152,6 +153,33 @@ type RunStep = Pick<
 /** The argument of `ai.store_run_content`. */
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
 
+/** A refused call, as passed to `ai.record_refused_calls`. */
+export type RefusedCall = {
+  request_id: string;
+  endpoint: string;
+  feature: string;
+  label?: string | undefined;
+  /** The model as the request names it. */
+  model?: string | undefined;
+  streamed?: boolean;
+  status: number;
+  code: string;
+  param?: string | undefined;
+  details?: object | undefined;
+  age_ms: number;
+};
+
+/** The number of refused calls of a model, feature and error code. */
+export type RefusedCount = { model?: string | undefined; feature?: string; code: string; count: number };
+
+/** The refused calls of a caller: the first ones in full, and how many there are. */
+type RefusedCalls = Pick<Caller, "credential" | "workspace"> & {
+  /** The age of the first of them. All of them are from the same minute. */
+  age_ms: number;
+  calls: RefusedCall[];
+  counts: RefusedCount[];
+};
+
 /** The gateway's database functions. Each method is one statement and one round trip. */
 export type GatewayDatabase = ReturnType<typeof createDatabase>;
 
@@ -231,6 +259,10 @@ export function createDatabase(options: { url: string; connections?: number; wai
     },
     async heartbeatRuns(counts: readonly object[]): Promise<void> {
       await call("ai.heartbeat_runs", counts);
+    },
+    /** Records refused calls. @returns whether they were recorded; false while another process records its own */
+    async recordRefusedCalls(callers: readonly RefusedCalls[]): Promise<boolean> {
+      return (await call("ai.record_refused_calls", { callers })) === "true";
     },
     /**
      * Checks a credential.

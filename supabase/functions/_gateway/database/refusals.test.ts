@@ -1,89 +1,77 @@
 import { describe, expect, test } from "vitest";
 import { refusalError } from "./refusals.ts";
 
-describe("Calls larger than an entire token limit", () => {
-  const refused = (token_limit: object) => ({ refused: "invalid_request", token_limit });
-  const stated = { input: "messages", output: "max_completion_tokens" };
+const chat = { input: "messages", output: "max_completion_tokens" };
 
-  test("the error for a call larger than an entire token limit advises lowering the output limit, and never advises waiting", () => {
-    const error = refusalError(refused({ scope: "key", limit: 2_000, input: 12, counted: 3_012 }), stated);
-    expect(error).toMatchObject({ code: "invalid_request", status: 400 });
-    expect(error.message).toBe(
-      "This call counts 3,012 tokens (input and max_completion_tokens), more than the key's limit of 2,000 tokens per minute. Lower max_completion_tokens or raise the limit.",
-    );
-    expect(error.options.param).toBe("max_completion_tokens");
-    expect(error.options.headers).toBeUndefined();
-    expect(error.options.details).toBeUndefined();
+describe("a call that alone exceeds a limit", () => {
+  const limit = { kind: "rate", scope: "key", name: "CI", unit: "tokens", window: "minute", limit: 2_000 };
+  const refused = (fits: number | null) => ({
+    refused: "invalid_request",
+    token_limit: { scope: "key", limit: 2_000, input: 12, counted: 3_012 },
+    limit,
+    need: { tokens: 3_012, input_tokens: 12 },
+    fitting_output_limit: fits,
   });
 
   test.for([
-    [2_000, "max_completion_tokens", "Lower max_completion_tokens"],
-    [2_001, "messages", "Shorten messages"],
-  ] as const)(
-    "the error for a call with %i input tokens that exceeds a token limit advises changing %s",
-    ([input, param, advice]) => {
-      const error = refusalError(refused({ scope: "key", limit: 2_000, input, counted: 4_000 }), stated);
-      expect(error.options.param).toBe(param);
-      expect(error.message).toContain(`${advice} or raise the limit.`);
-    },
-  );
-
-  test("if a call without an output limit exceeds a token limit, the error advises shortening the input", () => {
-    const error = refusalError(refused({ scope: "workspace", limit: 10, input: 11, counted: 11 }), { input: "prompt" });
+    [1_988, "max_completion_tokens", "With `max_completion_tokens` 1,988 it fits."],
+    [null, "messages", "Shorten `messages`, or raise the limit."],
+  ] as const)("with an output limit of %s that fits, %s is at fault", ([fits, param, cure]) => {
+    const error = refusalError(refused(fits), chat);
+    expect(error).toMatchObject({ code: "invalid_request", status: 400 });
     expect(error.message).toBe(
-      "This call counts 11 tokens, more than the workspace's limit of 10 tokens per minute. Shorten prompt or raise the limit.",
+      `The key “CI” allows 2,000 tokens per minute; this request counts 3,012 (12 of input). ${cure}`,
     );
+    expect(error.options.param).toBe(param);
+    expect(error.options.details).toEqual({
+      limit,
+      need: { tokens: 3_012, input_tokens: 12 },
+      fitting_output_limit: fits,
+    });
+  });
+
+  test("names the input if the API has no output limit", () => {
+    const error = refusalError(refused(1_988), { input: "prompt" });
     expect(error.options.param).toBe("prompt");
-  });
-});
-
-describe("Calls that must wait for a limit", () => {
-  const messageOf = (counts: (number | null)[], at: string, sizeFields?: { input: string; output?: string }) =>
-    refusalError(
-      { refused: "rate_limit_exceeded", limits: { minute: "2026-11-26T07:31:00+00:00", counts }, at },
-      sizeFields,
-    ).message;
-  const chat = { input: "messages", output: "max_completion_tokens" };
-
-  test("names the request limit that is used up", () => {
-    expect(messageOf([1_000, 1_000, 5_000, 200, 9_000, 8_999, null, null], "2026-11-26T07:31:16+00:00", chat)).toBe(
-      "The key's limit of 1,000 requests per minute is used up. Try again in 44 seconds.",
-    );
-    expect(messageOf([null, null, null, null, 60, 60, null, null], "2026-11-26T07:31:59+00:00")).toBe(
-      "The workspace's limit of 60 requests per minute is used up. Try again in 1 second.",
-    );
+    expect(error.message).toContain("Shorten `prompt`, or raise the limit.");
+    expect(error.options.details).not.toHaveProperty("fitting_output_limit");
   });
 
-  test("the refusal by a token limit names the tokens left, and advises waiting or lowering max_completion_tokens", () => {
-    const counts = [10, 9, 2_000, 1_500, null, null, 100_000, 50_000];
-    expect(messageOf(counts, "2026-11-26T07:31:16+00:00", chat)).toBe(
-      "The key's limit of 2,000 tokens per minute has 500 left, too few for this call. Try again in 44 seconds or lower max_completion_tokens.",
-    );
-    expect(
-      messageOf([null, null, null, null, null, null, 2_000, 2_000], "2026-11-26T07:31:16+00:00", { input: "input" }),
-    ).toBe(
-      "The workspace's limit of 2,000 tokens per minute has 0 left, too few for this call. Try again in 44 seconds.",
-    );
-  });
-
-  test("a refused call gets the general message if the limits are unknown", () => {
-    expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe(
-      "The rate limit is reached. Try again later.",
-    );
-  });
-});
-
-describe("Calls above the model's output limit", () => {
   test.for(["max_completion_tokens", "max_tokens", "max_output_tokens"])(
-    "names the model's output limit, and advises the caller to lower %s",
+    "names the model's output limit, and %s as the field to lower",
     (output) => {
-      const refused = { refused: "invalid_request", model_output_limit: 4_096 };
-      const error = refusalError(refused, { input: "messages", output });
+      const error = refusalError(
+        {
+          refused: "invalid_request",
+          model_output_limit: 4_096,
+          limit: { kind: "model_output", limit: 4_096 },
+          need: { tokens: 5_000 },
+          fitting_output_limit: 4_096,
+        },
+        { input: "messages", output },
+      );
       expect([error.status, error.code, error.options.param]).toEqual([400, "invalid_request", output]);
-      expect(error.message).toBe(`The model's output limit is 4,096 tokens. Lower ${output}.`);
-      expect(error.options.details).toBeUndefined();
+      expect(error.message).toBe(
+        `The model's output limit is 4,096 tokens; this request allows 5,000. With \`${output}\` 4,096 it fits.`,
+      );
+      expect(error.options.details).not.toHaveProperty("model_output_limit");
     },
   );
+});
+
+test.for([
+  [1_024, 1_025, null],
+  [1_024, 1_024, 1_024],
+] as const)("if %i tokens fit and other fields require %i, the fitting limit is %s", ([fits, minOutput, shown]) => {
+  const error = refusalError(
+    { refused: "insufficient_credits", limit: { kind: "balance", payer: "workspace" }, fitting_output_limit: fits },
+    { input: "messages", output: "max_tokens", minOutput },
+  );
+  expect(error.options.details).toMatchObject({ fitting_output_limit: shown });
+});
+
+test("a refused call gets the general message if the limits are unknown", () => {
+  expect(refusalError({ refused: "rate_limit_exceeded" }).message).toBe("The rate limit is reached. Try again later.");
 });
 
 describe("Headers of a refusal", () => {

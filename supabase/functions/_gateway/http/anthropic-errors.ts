@@ -1,4 +1,4 @@
-import { type ContextTokens, type ErrorShape, type GatewayError, getErrorStatus } from "./errors.ts";
+import { type ContextTokens, type ErrorShape, type GatewayError, getErrorStatus, linkToCode } from "./errors.ts";
 
 /**
  * Anthropic's error types by status (https://platform.claude.com/docs/en/api/errors). Other statuses below 500 have the
@@ -38,6 +38,7 @@ function createErrorBody(error: GatewayError, requestId: string): object {
       message: formatMessage(error),
       code: error.code,
       param: error.options.param ?? null,
+      ...linkToCode(error.code),
       ...error.options.details,
     },
     request_id: requestId,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { refusalDetails } from "../../_shared/refusal-message.ts";
 import { type ErrorCode, errorCodes } from "./errors.ts";
 
 const members = z.object({
@@ -7,10 +8,13 @@ const members = z.object({
   /** The field, header or parameter that caused the error. */
   param: z.string().nullable(),
   code: z.enum(errorCodes as [ErrorCode, ...ErrorCode[]]),
+  /** The address of the code in the documents. */
+  doc_url: z.url().optional(),
   /** For `idempotency_key_used`: the run that used the key, and its usage. */
   run_id: z.uuid().optional(),
   usage_source: z.string().nullish(),
   usage: z.object({ input_tokens: z.number().int(), output_tokens: z.number().int() }).optional(),
+  ...refusalDetails.omit({ message: true }).shape,
 });
 
 /** OpenAI's error object, with the members that the gateway sends. */

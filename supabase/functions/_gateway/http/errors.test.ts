@@ -4,7 +4,7 @@ import { refusalError } from "../database/refusals.ts";
 import { ProviderFailure } from "../providers/provider-failure.ts";
 import { responsesErrors } from "../responses/errors.ts";
 import { anthropicErrors } from "./anthropic-errors.ts";
-import { type ErrorCode, type ErrorShape, errorCodes, GatewayError, openaiErrors } from "./errors.ts";
+import { type ErrorCode, type ErrorShape, errorCodes, GatewayError, linkErrors, openaiErrors } from "./errors.ts";
 import { createRouter } from "./router.ts";
 
 /** Whether a retry of the same request can succeed, for each code of the closed list. */
@@ -92,6 +92,17 @@ test.for<[string, GatewayError, string | null]>([
   ],
 ])("says whether a retry after %s can succeed", async ([, error, expected]) => {
   expect(await retryHeader(error)).toBe(expected);
+});
+
+test("links every error to its code if the web server's origin is known", () => {
+  const error = new GatewayError("budget_exceeded");
+  for (const shape of Object.values(shapes)) expect(JSON.stringify(shape.body(error, "r"))).not.toContain("doc_url");
+  linkErrors("https://app.example.com");
+  for (const shape of Object.values(shapes)) {
+    const linked = { doc_url: "https://app.example.com/docs/errors#budget_exceeded" };
+    expect(shape.body(error, "r")).toMatchObject({ error: linked });
+  }
+  linkErrors(undefined);
 });
 
 test("a defect and an unknown path have the header that their code has", async () => {

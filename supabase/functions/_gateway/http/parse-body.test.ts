@@ -13,13 +13,13 @@ test.for([
   [chatSchema, { model: "m" }, "messages"],
   [chatSchema, { model: "m", messages: [{ role: "tool", content: "5" }] }, "messages.0.tool_call_id"],
 ] as const)("reports a missing field as required (case %#)", ([schema, body, param]) => {
-  const message = "This field is required.";
+  const message = `${param} is required.`;
   const required = { code: "invalid_request", message, options: expect.objectContaining({ param }) };
   expect(() => parseBody(schema, body)).toThrow(expect.objectContaining(required));
 });
 
-test("reports the expected and the received type of a field with a wrong type", () => {
-  expect(() => parseBody(responsesSchema, { model: 1, input: "hi" })).toThrow(/expected string, received number/);
+test("reports the expected type of a field with a wrong type", () => {
+  expect(() => parseBody(responsesSchema, { model: 1, input: "hi" })).toThrow("model must be a string.");
 });
 
 test.for(["constructor", "toString", "__proto__"])(

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isObject } from "../../_shared/json.ts";
+import { nameField, ourMessages, unsupported } from "../../_shared/validation-messages.ts";
 import { GatewayError } from "./errors.ts";
 import { keepSource } from "./source-json.ts";
 
@@ -18,12 +19,9 @@ export function parseBody<Schema extends z.ZodType>(
   refused: RefusedFields = {},
 ): z.output<Schema> {
   const body = dropNullMembers(value);
-  const options = {
-    error: ({ input }: { input?: unknown }) => (input === undefined ? "This field is required." : undefined),
-  };
   const head = cutMessagesAfterInvalid(body);
-  const failed = head === body ? undefined : schema.safeParse(head, options);
-  const parsed = failed?.success === false ? failed : schema.safeParse(body, options);
+  const failed = head === body ? undefined : schema.safeParse(head, ourMessages);
+  const parsed = failed?.success === false ? failed : schema.safeParse(body, ourMessages);
   if (!parsed.success) throw createBodyError(parsed.error, refused, value);
   return keepSource(parsed.data, value) as z.output<Schema>;
 }
@@ -65,7 +63,7 @@ export function parseOpenBody<Schema extends z.ZodObject>(
 
 /** Parses a record, whose null members are not absent. @throws GatewayError `invalid_request`, naming the field */
 export function parseRecord<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, ourMessages);
   if (!parsed.success) throw createBodyError(parsed.error);
   return parsed.data;
 }
@@ -99,12 +97,15 @@ function createBodyError(error: z.ZodError, refused: RefusedFields = {}, body?: 
   const refusedName = [path.join("."), path[0] ?? unknown ?? ""].find((name) => Object.hasOwn(refused, name));
   if (refusedName !== undefined) return createUnsupportedError(param, refused[refusedName]);
   const isNever = issue?.code === "invalid_type" && issue.expected === "never";
-  if (isNever || path.at(-1) === "file_id") return createUnsupportedError(param, issue?.message);
+  if (isNever || path.at(-1) === "file_id") {
+    return createUnsupportedError(param, issue?.message === unsupported ? undefined : issue?.message);
+  }
   const isNoChoice = issue?.code === "invalid_union" || issue?.code === "invalid_value";
   if (isNoChoice && path.at(-1) === "type" && valueAt(body, path) !== undefined) {
     return createUnsupportedError(param, "Leave it out, or send a type that the API reference lists.");
   }
-  const message = unknown === undefined ? issue?.message : `Unknown field: ${unknown.slice(0, 128)}`;
+  const message =
+    unknown === undefined ? issue && nameField(issue.message, param) : `Unknown field: ${unknown.slice(0, 128)}`;
   return new GatewayError("invalid_request", { param, message });
 }
 

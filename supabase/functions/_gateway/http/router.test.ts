@@ -4,6 +4,7 @@ import { createHandler as createChat } from "../../chat/handler.ts";
 import { createHandler as createModels } from "../../models/handler.ts";
 import { createRunStarter } from "../admission/begin-runs.ts";
 import { createCredentialReader } from "../admission/credentials.ts";
+import { createRefusedCalls } from "../admission/refused-calls.ts";
 import type { Gateway } from "../calls/gateway.ts";
 import { createDatabase } from "../database/database.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
@@ -27,6 +28,7 @@ function gateway(): Gateway {
     readBody: createBodyReader(createBodyMemory(64 * 1024 * 1024)),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
+    refusedCalls: createRefusedCalls({ record: database.recordRefusedCalls, waitUntil, report: () => {} }),
     settlements: createSettlements({ settle: database.settleRuns, waitUntil, report: () => {} }),
     openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
     now,

@@ -45,7 +45,8 @@ export function readMessages(value: unknown, bodyBytes: number, headers: Headers
     model: body.model,
     stream: body.stream === true,
     outputLimit: body.max_tokens,
-    sizeFields: { input: "messages", output: "max_tokens" },
+    // Anthropic refuses a limit that the thinking alone may use up.
+    sizeFields: { input: "messages", output: "max_tokens", minOutput: (body.thinking?.budget_tokens ?? 0) + 1 },
     choices: 1,
     audio: false,
     ...measureMessages(body, bodyBytes),

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { ourMessages } from "../../_shared/validation-messages.ts";
 import { createUnsupportedError } from "../http/parse-body.ts";
 import { jsonObject } from "../requests/text-fields.ts";
 
@@ -48,7 +49,7 @@ type Tool = { type?: string | null | undefined } & Record<string, unknown>;
 
 /** A tool of a request. The type alone selects the schema, so that an error names the invalid member. */
 export const toolSchema = z.looseObject({ type: z.string().nullish() }).superRefine((value: Tool, context) => {
-  const { error } = chooseToolSchema(value).safeParse(value);
+  const { error } = chooseToolSchema(value).safeParse(value, ourMessages);
   for (const { message, path } of error?.issues ?? []) context.addIssue({ code: "custom", message, path });
 });
 

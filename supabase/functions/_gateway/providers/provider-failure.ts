@@ -1,4 +1,5 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
+import { describeRefusal } from "../../_shared/refusal-message.ts";
 import { type ContextTokens, type ErrorCode, GatewayError, specificMessage } from "../http/errors.ts";
 import { type CallUse, isCharged } from "../usage/usage.ts";
 import { type ErrorAnswer, readRefusal } from "./refusal.ts";
@@ -90,8 +91,18 @@ export class ProviderFailure extends Error {
     if (this.retryAfterSeconds !== undefined) headers["retry-after"] = String(this.retryAfterSeconds);
     // Keeps standard clients from retrying calls that can't succeed or may already be charged.
     if (this.mayHaveCharged || this.needsOperator) headers["x-should-retry"] = "false";
-    const message = specificMessage(this.code, this.failure);
-    return new GatewayError(this.code, { message, headers, contextTokens: this.contextTokens });
+    const { code, contextTokens, retryAfterSeconds: reset_seconds } = this;
+    if (code === "rate_limit_exceeded") {
+      const details = { limit: { kind: "provider", ...(reset_seconds === undefined ? {} : { reset_seconds }) } };
+      return new GatewayError(code, { message: describeRefusal({ code, details }), headers, details });
+    }
+    if (contextTokens) {
+      const { input: input_tokens, output = 0, max } = contextTokens;
+      const need = { tokens: input_tokens + output, input_tokens };
+      const details = { limit: { kind: "context_window", limit: max }, need };
+      return new GatewayError(code, { message: describeRefusal({ code, details }), headers, details, contextTokens });
+    }
+    return new GatewayError(code, { message: specificMessage(code, this.failure), headers });
   }
 }
 

@@ -1,4 +1,4 @@
-import type { SizeFields } from "../database/refusals.ts";
+import type { SizeFields } from "../../_shared/refusal-message.ts";
 import type { clientHints } from "../providers/kinds/kind.ts";
 import type { Provider } from "../providers/provider-settings.ts";
 import type { AnswerCheck } from "../structured/answer-schema.ts";

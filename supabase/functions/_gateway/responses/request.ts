@@ -79,7 +79,7 @@ export function readResponses(value: unknown, bodyBytes: number): Responses {
     serviceTier: body.service_tier,
     outputLimit: (limitName && body[limitName]) ?? getDefaultOutputLimit({ stream: body.stream, serverTools }),
     outputLimitAssumed: limitName === undefined,
-    sizeFields: { input: "input", output: limitName },
+    sizeFields: { input: "input", output: limitName ?? limitNames[0] },
     choices: 1,
     audio: false,
     hourWrites: readHourWrites([functions, body.input]),

@@ -1,0 +1,3 @@
+set lock_timeout = '500ms';
+
+alter table ai.totals validate constraint totals_figure_check;

@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { Change } from "./usage/overview-metric.ts";
+import { type Change, fromNothing, manyTimes } from "./usage/overview-metric.ts";
 
 export interface Figure {
   label: string;
@@ -43,7 +43,7 @@ export function Figures({ figures }: { figures: readonly Figure[] }) {
  * styles.css, because a table has dozens of arrows and drawing each one here would add two elements.
  */
 export function ChangeText({ change: { direction, text } }: { change: Change }) {
-  const compared = text === "from 0" ? "in" : comparisons[direction];
+  const compared = text === fromNothing ? "in" : text === manyTimes ? "as in" : comparisons[direction];
   return (
     <span className={looks[direction]} title="Compared with the previous range">
       {text}

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { Operation } from "#shared/operation.ts";
 import { enteredInvoice, invoiceReceipt } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/list-page.ts";
@@ -5,7 +6,7 @@ import type { ProblemCode } from "../http/problem.ts";
 import { agentOperations } from "./agents/agent-operations.ts";
 import { budgetChange, budgetPage } from "./budgets/budgets.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
-import { issuedKey, keyPage, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
+import { issuedKey, keyChangeSchema, keyPage, keySummary, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
 import { aiPolicy, policyChange } from "./policy/ai-policy.ts";
 import { windowQuery } from "./range.ts";
 import { runPage, runQuery, runWithSteps } from "./runs/run-schema.ts";
@@ -45,6 +46,18 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
       example: { name: "Backend", environment: "live", allowedModels: ["demo-chat"], monthlyBudgetUsd: 25 },
     },
     answers: [{ status: 201, description: "The key and its secret.", schema: issuedKey }],
+    problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...commonProblems],
+  },
+  {
+    ...memberFields,
+    id: "changeKey",
+    method: "PATCH",
+    path: `${basePath}/keys/{keyId}`,
+    summary: "Change an API key",
+    description:
+      "Changes only the given settings of a key that works; null removes a limit. Requires the manage_ai_keys permission and a recent identity confirmation. If the key would allow more than before, also requires the platform's approval for the workspace. With version, a key that has changed since is refused with 409. The entity label and the app never change.",
+    body: { schema: keyChangeSchema, example: { name: "Backend", expiresAt: "2027-06-30T00:00:00Z" } },
+    answers: [{ status: 200, description: "The changed key.", schema: z.object({ key: keySummary }) }],
     problems: ["INVALID_REQUEST", "STEP_UP_REQUIRED", "CONFLICT", ...commonProblems],
   },
   {
@@ -137,9 +150,9 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${basePath}/runs`,
     summary: "List runs",
     description:
-      "With any filter except requestId, a page searches 10,000 runs. It may then have fewer runs than limit, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist returns 400, as does provider if the workspace hides provider cost. pricing explains the cost of each run (docs/pricing.md).",
+      "With any filter except requestId, a page searches 10,000 runs. It may then have fewer runs than limit, or none, and still have a nextCursor: continue until that is null. A keyId, appId, memberId or provider that does not exist returns 400, as does provider if the workspace hides provider cost. A sort other than time is possible in a range of at most 10,000 runs; otherwise the response is 400. Refused calls are not runs, and are not listed. pricing explains the cost of each run (docs/pricing.md).",
     query: runQuery,
-    answers: [{ status: 200, description: "A page of runs, newest first.", schema: runPage }],
+    answers: [{ status: 200, description: "A page of runs, newest or largest first.", schema: runPage }],
     problems: ["INVALID_REQUEST", ...commonProblems],
   },
   {

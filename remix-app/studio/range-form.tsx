@@ -13,9 +13,14 @@ const presets: { preset: RangePreset; label: string }[] = [
   { preset: "365d", label: "365 days" },
 ];
 
+const singleDays: typeof presets = [
+  { preset: "today", label: "Today" },
+  { preset: "yesterday", label: "Yesterday" },
+];
+
 /**
  * Lets a person choose the page's date range. The range is in the URL, and other parameters are kept.
- * @param props.optional whether the range may be empty, which then means all time
+ * @param props.optional whether the range may be empty, which then means all time; also offers single days
  */
 export function RangeForm({ range, optional = false }: { range: Range | null; optional?: boolean }) {
   const { search } = useLocation();
@@ -38,7 +43,7 @@ export function RangeForm({ range, optional = false }: { range: Range | null; op
             All time
           </a>
         ) : null}
-        {presets.map(({ preset, label }) => (
+        {[...(optional ? singleDays : []), ...presets].map(({ preset, label }) => (
           <a
             key={preset}
             href={searchWith(search, { range: preset, from: "", to: "" })}

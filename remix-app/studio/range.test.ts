@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rangeDays, rangeFileName, rangeStatus, readRange, searchWith } from "./range.ts";
+import { periodOf, rangeDays, rangeFileName, rangeStatus, readRange, searchWith } from "./range.ts";
 
 const now = new Date("2026-03-31T23:59:59.999Z");
 const read = (search: string, at = now) => readRange(new URL(`https://a.test/x${search}`), { now: at });
@@ -78,6 +78,22 @@ describe("readRange", () => {
       expect(range.preset).toBe("30d");
     },
   );
+});
+
+describe("periodOf", () => {
+  it.each([
+    ["the day before today", "2026-03-30", 1, "2026-03-30", false],
+    ["today", "2026-03-31", 1, "2026-03-31", true],
+    ["the week that the range's end cuts off", "2026-03-30", 7, "2026-03-31", true],
+    ["a past week", "2026-03-16", 7, "2026-03-22", false],
+  ])("%s ends, and is in progress or not", (_, first, days, last, isInProgress) => {
+    expect(periodOf(read("?range=30d"), { first, days })).toEqual({ first, last, isInProgress });
+  });
+
+  it("a day after today is not in progress", () => {
+    const range = read("?from=2026-03-31&to=2026-04-02");
+    expect(periodOf(range, { first: "2026-04-01", days: 1 }).isInProgress).toBe(false);
+  });
 });
 
 describe("searchWith", () => {

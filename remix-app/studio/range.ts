@@ -1,10 +1,11 @@
 import { z } from "zod";
 import { utcWindow } from "#shared/utc-time.ts";
+import { ourMessages } from "#shared/validation-messages.ts";
 import { pageQuery, readPageQuery } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 
 /** Named ranges in the URL. */
-const rangePresets = ["7d", "30d", "90d", "month", "last-month", "365d"] as const;
+const rangePresets = ["today", "yesterday", "7d", "30d", "90d", "month", "last-month", "365d"] as const;
 export type RangePreset = (typeof rangePresets)[number];
 
 /** A page's date range, a half-open interval of whole UTC days. */
@@ -19,6 +20,8 @@ export interface Range {
    * days of the previous month, and the last month with the whole month before it.
    */
   previous: { from: string; to: string };
+  /** The day on which the range was read, in UTC. */
+  today: string;
   /** What is wrong with the dates in the URL, or null. If they are invalid, the default range is used. */
   fault: string | null;
 }
@@ -35,13 +38,19 @@ const dateSchema = z.iso.date();
 const presetSchema = z.enum(rangePresets);
 /** Other years have no data, and some exceed what databases and clocks can handle. */
 const yearPattern = /^2\d{3}-/;
-const presetDays = { "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
+const presetDays = { today: 1, "7d": 7, "30d": 30, "90d": 90, "365d": 365 } as const;
 
 /**
  * Reads the range from a URL. `?range=` is a preset's name. `?from=` and `?to=` are the first and the last day. Without
  * them, or if they are invalid, returns the last 30 days.
  */
 export function readRange(url: URL, { now }: { now: Date }): Range {
+  return { ...parseRange(url, now), today: now.toISOString().slice(0, 10) };
+}
+
+type UndatedRange = Omit<Range, "today">;
+
+function parseRange(url: URL, now: Date): UndatedRange {
   const [from, to] = [url.searchParams.get("from") ?? "", url.searchParams.get("to") ?? ""];
   const named = url.searchParams.get("range") ?? "";
   const preset = presetSchema.safeParse(named);
@@ -57,6 +66,19 @@ export function dayAfter(midnight: string, days: number): string {
   return new Date(Date.parse(midnight) + days * dayMs).toISOString().slice(0, 10);
 }
 
+/**
+ * Returns the days of a period of a range, which the range's end may cut off, and whether today is one of them.
+ * @param first the period's first day
+ * @param days the length of the range's periods
+ */
+export function periodOf(
+  range: Pick<Range, "from" | "to" | "today">,
+  { first, days }: { first: string; days: number },
+) {
+  const [last = first] = [dayAfter(first, days - 1), rangeDays(range).last].sort();
+  return { first, last, isInProgress: first <= range.today && range.today <= last };
+}
+
 function faultOf(from: string, to: string): string | null {
   if (!dateSchema.safeParse(from).success || !dateSchema.safeParse(to).success)
     return "Enter the first and the last day.";
@@ -66,7 +88,7 @@ function faultOf(from: string, to: string): string | null {
   return days > maxRangeDays ? `A range can have at most ${maxRangeDays} days.` : null;
 }
 
-function presetRange(preset: RangePreset, now: Date): Range {
+function presetRange(preset: RangePreset, now: Date): UndatedRange {
   const [year, month, day] = [now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()];
   const to = Date.UTC(year, month, day + 1);
   if (preset === "month") {
@@ -78,6 +100,7 @@ function presetRange(preset: RangePreset, now: Date): Range {
     const [before, from, end] = [Date.UTC(year, month - 2), Date.UTC(year, month - 1), Date.UTC(year, month)];
     return rangeOf(preset, { from, to: end, previous: { from: before, to: from } });
   }
+  if (preset === "yesterday") return rangeOf(preset, { from: to - 2 * dayMs, to: to - dayMs });
   return rangeOf(preset, { from: to - presetDays[preset] * dayMs, to });
 }
 
@@ -90,7 +113,7 @@ function rangeOf(
   }: Record<"from" | "to", number> & {
     previous?: Record<"from" | "to", number>;
   },
-): Range {
+): UndatedRange {
   return { ...toIsoTimes({ from, to }), preset, previous: toIsoTimes(previous), fault: null };
 }
 
@@ -149,7 +172,7 @@ export interface WindowQuery {
  */
 export function readWindowQuery(request: Request, { requestId }: { requestId: string }): WindowQuery {
   const { limit, cursor } = readPageQuery(request, { requestId });
-  const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  const parsed = utcWindow.safeParse(Object.fromEntries(new URL(request.url).searchParams), ourMessages);
   if (parsed.success) return { from: parsed.data.from, to: parsed.data.to, limit, cursor };
   const issue = parsed.error.issues[0];
   throw problem("INVALID_REQUEST", { requestId, detail: `${String(issue?.path[0])}: ${issue?.message}` });

@@ -28,7 +28,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     });
   }
   const { sub: userId, session_id: sessionId } = auth.claims;
-  const entry = { userId, sessionId, sealed: null, keyId: null, tag: computeSessionTag(live, vault.keys) };
+  const entry = { userId, sessionId, tag: computeSessionTag(live, vault.keys) };
   await vault.keep({ device: device.device, entry, lastRoute: currentRoute }).catch((error: unknown) => {
     throw error instanceof VaultUnavailable ? accountProblem("unavailable", context) : error;
   });

@@ -1,6 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { problem } from "../../http/problem.ts";
-import type { AccountList } from "../../session/account-operations.ts";
+import { type AccountList, accountList } from "../../session/account-operations.ts";
 import { accountProblem } from "../../session/switch-account.ts";
 import { getUser } from "../../session/user.ts";
 
@@ -11,7 +11,7 @@ export async function loader({ context }: LoaderFunctionArgs) {
   if (auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (device) {
     const activeAccountId = accounts.find(({ active }) => active)?.id ?? null;
-    return Response.json({ activeAccountId, accounts } satisfies AccountList);
+    return Response.json(accountList.parse({ activeAccountId, accounts }));
   }
   const user = await getUser(context);
   if (!user || auth.status !== "authenticated") {

@@ -8,7 +8,7 @@ import { readCredits } from "../../studio/usage/usage.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { Credits } from "../../ui/money.tsx";
+import { Credits, Usd } from "../../ui/money.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { StudioPage } from "../../ui/studio-page.tsx";
 import { requirePermission } from "../../workspaces/permission.ts";
@@ -59,7 +59,7 @@ export default function CreditsPage() {
             label: own ? "Your available credits" : "Available",
             value: <Credits amount={paying?.available ?? null} />,
             note: paying
-              ? "Now"
+              ? availableNote(paying.availableUsd)
               : own
                 ? "Your balance starts with your first request"
                 : "The balance starts with the first request",
@@ -105,5 +105,14 @@ export default function CreditsPage() {
         <PageNav label="Pages of the ledger" nextCursor={nextCursor} keep={["range", "from", "to"]} />
       </Card>
     </StudioPage>
+  );
+}
+
+function availableNote(usd: string | null) {
+  if (usd === null) return "Now";
+  return (
+    <>
+      Now; pays for <Usd amount={usd} /> of provider cost
+    </>
   );
 }

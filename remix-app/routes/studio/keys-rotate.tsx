@@ -6,7 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { requireFreshUser } from "../../session/user.ts";
 import { factsOf } from "../../studio/keys/key-list.tsx";
 import { requireKey, rotateKey } from "../../studio/keys/keys.ts";
-import { NewSecret } from "../../studio/keys/new-secret.tsx";
+import { NewSecret, newKeyFragment } from "../../studio/keys/new-secret.tsx";
 import { sampleModel } from "../../studio/keys/sample-model.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
@@ -44,7 +44,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (!parsed.success) throw problem("INVALID_REQUEST", { requestId: context.requestId });
   const { key, secret } = await rotateKey(context, { ...member, keyId: params.keyId ?? "", ...parsed.data });
   const model = await sampleModel(context, { key, workspaceId: workspace.id, signal: request.signal });
-  return data({ secret, model }, { headers: { "Cache-Control": "private, no-store" } });
+  return data({ name: key.name, secret, model }, { headers: { "Cache-Control": "private, no-store" } });
 }
 
 export default function RotateKeyPage() {
@@ -86,7 +86,7 @@ export default function RotateKeyPage() {
               <ButtonLink href={list}>Back to keys</ButtonLink>
             </>
           ) : (
-            <AccountForm className="space-y-5">
+            <AccountForm action={`${list}/${key.id}/rotate#${newKeyFragment}`} className="space-y-5">
               <fieldset className="space-y-2">
                 <legend className="mb-2 font-medium">When should the old key stop working?</legend>
                 {overlapChoices.map(({ seconds, label }) => (

@@ -29,7 +29,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const cursor = searchParams.get("cursor") ?? undefined;
   const page = await readKeysPage(context, { ...member, limit: keysShown, cursor });
   const { agents, approvalState, ...listed } = page;
-  const keyToRevoke = listed.keys.find((key) => key.id === searchParams.get("revoke"));
+  const keyToRevoke = listed.keys
+    .flatMap((key) => [key, ...key.replaced])
+    .find((key) => key.id === searchParams.get("revoke"));
   return {
     workspace,
     ...listed,
@@ -39,6 +41,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     revoking: keyToRevoke
       ? { id: keyToRevoke.id, name: keyToRevoke.name, live: isLive(keyToRevoke), isAgent: keyToRevoke.agent !== null }
       : null,
+    saved: searchParams.has("saved"),
     page: cursor ? `?${new URLSearchParams({ cursor })}` : "",
   };
 }
@@ -53,7 +56,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 
 export default function KeysPage() {
   const shown = useLoaderData<typeof loader>();
-  const { workspace, approval, request, keys, agents, agentAnswer, revoking, page, nextCursor } = shown;
+  const { workspace, approval, request, keys, agents, agentAnswer, revoking, saved, page, nextCursor } = shown;
   const answer = useActionData<typeof action>();
   const path = `/workspaces/${workspace.id}/ai/keys`;
   const here = `${path}${page}`;
@@ -76,6 +79,7 @@ export default function KeysPage() {
       }
     >
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
+      {saved && !answer && !toRevoke ? <Notice tone="good">Key saved.</Notice> : null}
       {agentAnswer && !answer && !toRevoke ? <Notice>{agentAnswer}</Notice> : null}
       {toRevoke?.live ? <KeyRevocation {...toRevoke} here={here} /> : null}
       {toRevoke && !toRevoke.live ? (

@@ -44,6 +44,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const modelKind = endpointTabs.find((each) => each.kind === kind)?.models;
   const ofKind = models?.filter((model) => model.kind === modelKind);
   const usable = ofKind?.filter(({ isChat }) => isChat || modelKind !== "chat");
+  const chosenId = new URL(request.url).searchParams.get("model");
+  // The first model is the one that the form shows.
+  const chosen = usable?.filter(({ id }) => id === chosenId) ?? [];
   const found = usable?.filter(({ id, name }) => includesIgnoringCase(id, term) || includesIgnoringCase(name, term));
   return {
     workspace,
@@ -51,7 +54,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     term,
     none: usable?.length === 0,
     elsewhere: ofKind?.filter((model) => !usable?.includes(model)).map(({ id }) => id) ?? [],
-    models: found?.slice(0, modelsShown) ?? null,
+    models: found ? [...new Set([...chosen, ...found])].slice(0, modelsShown) : null,
     more: (found?.length ?? 0) > modelsShown,
     retentionDays,
     gatewayUrl,

@@ -41,7 +41,8 @@ export default function UsagePage() {
   const { workspace, range, by, overview } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const base = `/workspaces/${workspace.id}/ai`;
-  if (!overview.everUsed) {
+  const isRefused = Boolean(overview.totals.refused || overview.previous.refused);
+  if (!overview.everUsed && !isRefused) {
     return (
       <StudioPage title="Usage">
         <Panel>
@@ -56,7 +57,7 @@ export default function UsagePage() {
       </StudioPage>
     );
   }
-  const unused = overview.totals.requests === 0 && overview.previous.requests === 0;
+  const unused = overview.totals.requests === 0 && overview.previous.requests === 0 && !isRefused;
   const costVisible = overview.totals.amountUsd !== null;
   const metrics = metricsShown({ costVisible });
   const metric = readMetric(new URLSearchParams(search), { costVisible });
@@ -82,7 +83,8 @@ export default function UsagePage() {
         {unused ? (
           <p className="text-muted">No requests in this range or the previous one. Choose another range above.</p>
         ) : (
-          <OverviewChart overview={overview} range={range} by={by} metric={metric} />
+          // Relative to this page's address, because a chart has hundreds of these links.
+          <OverviewChart overview={overview} range={range} by={by} metric={metric} runsPath="ai/runs" />
         )}
       </Panel>
       {unused && Number(overview.totals.otherDeductions) === 0 ? null : (

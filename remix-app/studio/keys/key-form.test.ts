@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { readModelChoices } from "../model-choice/model-choices.ts";
 import { modelField } from "../model-choice/model-options.ts";
-import { readKeyForm } from "./key-form.ts";
+import { keyChanges, keyDifferences, readKeyForm } from "./key-form.ts";
 
-function read(fields: Record<string, string>) {
+function read(fields: Record<string, string>, expiresAt: string | null = null) {
   const form = new FormData();
   for (const [name, value] of Object.entries(fields)) form.set(name, value);
-  return readKeyForm(form, readModelChoices(form).choices);
+  return readKeyForm(form, { choices: readModelChoices(form).choices, expiresAt });
 }
 
 test("a key form with only a name creates a key without limits", () => {
@@ -71,4 +71,41 @@ test.each([
   ["models", { name: "K", models: "selected" }],
 ])("the key form shows an error for an invalid %s next to its field: %j", (field, fields) => {
   expect(Object.keys((read(fields) as { errors: object }).errors)).toEqual([field]);
+});
+
+test("an expiry stays exact if the form still shows its day, even when the day has begun", () => {
+  const expiresAt = `${new Date(Date.now() + 1_000).toISOString().slice(0, -1)}123Z`;
+  const today = expiresAt.slice(0, 10);
+  expect(read({ name: "K", expiresOn: today }, expiresAt)).toMatchObject({ key: { expiresAt } });
+  expect(read({ name: "K", expiresOn: "2999-01-31" }, expiresAt)).toMatchObject({
+    key: { expiresAt: "2999-01-31T00:00:00Z" },
+  });
+  expect(read({ name: "K", expiresOn: "" }, expiresAt)).toEqual({ key: { name: "K" } });
+});
+
+test("the form of a changed key gives it all settings that the form shows, and removes limits that are empty", () => {
+  expect(keyChanges({ name: "K", requestsPerMinute: 5 })).toEqual({
+    name: "K",
+    environment: "production",
+    expiresAt: null,
+    allowedModels: null,
+    allowedAddresses: null,
+    requestsPerMinute: 5,
+    tokensPerMinute: null,
+    monthlyBudgetUsd: null,
+    strict: false,
+  });
+});
+
+test("names the settings in which somebody else's change differs from yours", () => {
+  const yours = keyChanges({ name: "Mine", monthlyBudgetUsd: "5", allowedModels: ["a", "b"], strict: true });
+  const theirs = { ...keyChanges({ name: "Theirs" }), budget: { limitUsd: "5", spentUsd: "1" } };
+  expect(keyDifferences(theirs, yours)).toEqual([
+    { label: "Name", theirs: "Theirs", yours: "Mine" },
+    { label: "Allowed models", theirs: "no limit", yours: "a, b" },
+    { label: "Strict mode", theirs: "off", yours: "on" },
+  ]);
+  expect(keyDifferences(theirs, keyChanges({ ...yours, name: "Theirs", allowedModels: null, strict: false }))).toEqual(
+    [],
+  );
 });

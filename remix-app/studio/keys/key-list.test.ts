@@ -7,6 +7,8 @@ import type { KeySummary } from "./key-schema.ts";
 const at = "2026-03-01T09:00:00Z";
 const key: KeySummary = {
   id: "00000000-0000-4000-8000-000000000000",
+  lineageId: "00000000-0000-4000-8000-000000000000",
+  version: "1",
   name: "ייבוא",
   prefix: "ttr_ai_abc",
   environment: "production",
@@ -29,8 +31,10 @@ const key: KeySummary = {
   budget: { limitUsd: "20", spentUsd: "16.4" },
 };
 
-const show = (shown: KeySummary) =>
-  renderToStaticMarkup(createElement(KeyList, { keys: [shown], mayRotate: true, path: "/keys", page: "" }));
+const show = (shown: KeySummary, replaced: KeySummary[] = []) =>
+  renderToStaticMarkup(
+    createElement(KeyList, { keys: [{ ...shown, replaced }], mayRotate: true, path: "/keys", page: "" }),
+  );
 
 test("the key list shows a key's spend this month next to its budget, with the exact amount on hover", () => {
   expect(show(key)).toContain('title="$16.40"');
@@ -45,4 +49,31 @@ test("names in a right-to-left script do not reverse the figures next to them", 
   expect(shown).toContain("<bdi>for the app ספר חשבונות</bdi> · ");
   expect(shown).toContain("strict mode");
   expect(shown).toContain("by <bdi>שרה לוי</bdi>");
+});
+
+test("replaced keys are folded below the key that works, and unfolded while one still works", () => {
+  const active: KeySummary = { ...key, state: "active", revokedAt: null };
+  const replaced: KeySummary = { ...key, prefix: "ttr_ai_old", spentThisMonthUsd: null };
+  expect(show(active)).not.toContain("<details");
+  const folded = show(active, [replaced, replaced]);
+  expect(folded).toContain("2 replaced keys");
+  expect(folded).not.toContain("<details open");
+  const unfolded = show(active, [{ ...replaced, state: "replaced", revokedAt: null, expiresAt: at }]);
+  expect(unfolded).toContain("<details open");
+  expect(unfolded).toContain("Revoke the replaced key ttr_ai_old");
+});
+
+test.each([
+  ["active", "good", "Active", true],
+  ["expired", "over", "Sign-in or access ended", false],
+  ["expired", "mfa_required", "Needs a second factor", true],
+  ["expired", "unavailable", "Sign-in can’t be checked", true],
+  ["revoked", "over", "Revoked", false],
+] as const)("a coding agent that is %s with the status %s is shown as %s", (state, status, words, revocable) => {
+  const agent = { tool: "claude", host: "laptop", status, endsAt: null } as const;
+  const shown = show({ ...key, state, agent });
+  expect(shown).toContain(`>${words}</span>`);
+  expect(shown.includes("Revoke ")).toBe(revocable);
+  expect(shown).not.toContain("Rotate");
+  expect(shown).not.toContain("/edit");
 });

@@ -6,15 +6,29 @@ import { DotSeparated } from "../../ui/facts.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
 import { RelativeTime } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
-import type { KeySummary } from "./key-schema.ts";
+import type { CurrentKey, KeySummary } from "./key-schema.ts";
 
 const states = { active: "Active", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
 
+/** The states of coding agents, as the gateway answers them. */
+const agentStates = {
+  good: "Active",
+  over: "Sign-in or access ended",
+  mfa_required: "Needs a second factor",
+  unavailable: "Sign-in can’t be checked",
+} as const;
+
 const modelsNamed = 3;
 
-/** Returns whether a key still works. */
-export function isLive({ state }: Pick<KeySummary, "state">): boolean {
-  return state === "active" || state === "replaced";
+/** Returns whether a key still works, or would work again without a new connection of its coding agent. */
+export function isLive({ state, agent }: Pick<KeySummary, "state" | "agent">): boolean {
+  return (
+    state === "active" || state === "replaced" || (state === "expired" && agent !== null && agent.status !== "over")
+  );
+}
+
+function stateText({ state, agent }: KeySummary): string {
+  return agent && state === "expired" ? agentStates[agent.status] : states[state];
 }
 
 /** Returns a key's limits and bindings as short facts. */
@@ -38,7 +52,7 @@ function modelWords(models: readonly string[]): string {
 }
 
 export interface KeyListProps {
-  keys: KeySummary[];
+  keys: CurrentKey[];
   mayRotate: boolean;
   /** The path of the list. */
   path: string;
@@ -46,7 +60,7 @@ export interface KeyListProps {
   page: string;
 }
 
-/** Lists a workspace's keys, with links to rotate and revoke the active ones. */
+/** Lists a workspace's keys, with links to edit, rotate and revoke those that work. */
 export function KeyList({ keys, mayRotate, path, page }: KeyListProps) {
   return (
     <DataTable
@@ -70,14 +84,14 @@ export function KeyList({ keys, mayRotate, path, page }: KeyListProps) {
         {
           label: "State",
           small: "aside",
-          cell: ({ state }) => <span className={state === "active" ? "text-good" : "text-muted"}>{states[state]}</span>,
+          cell: (key) => <span className={key.state === "active" ? "text-good" : "text-muted"}>{stateText(key)}</span>,
         },
       ]}
     />
   );
 }
 
-function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"> & { data: KeySummary }) {
+function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"> & { data: CurrentKey }) {
   return (
     <>
       <bdi className={isLive(key) ? "font-medium" : "text-muted"}>{key.name}</bdi>
@@ -93,21 +107,62 @@ function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"
       </span>
       {isLive(key) ? (
         <span className="mt-2 flex flex-wrap gap-2 font-normal">
+          {key.state === "active" && key.agent === null ? (
+            <ButtonLink href={`${path}/${key.id}/edit`} aria-label={`Edit ${key.name}`}>
+              Edit
+            </ButtonLink>
+          ) : null}
           {mayRotate && key.state === "active" && key.agent === null ? (
             <ButtonLink href={`${path}/${key.id}/rotate`} aria-label={`Rotate ${key.name}`}>
               Rotate
             </ButtonLink>
           ) : null}
-          <ButtonLink
-            href={`${path}${page}${page ? "&" : "?"}revoke=${key.id}`}
-            variant="danger"
-            aria-label={`Revoke ${key.name}`}
-          >
-            Revoke
-          </ButtonLink>
+          <RevokeLink data={key} {...{ path, page }} label={`Revoke ${key.name}`} />
         </span>
       ) : null}
+      {key.replaced.length > 0 ? <ReplacedKeys keys={key.replaced} {...{ path, page }} /> : null}
     </>
+  );
+}
+
+type ListPlace = Pick<KeyListProps, "path" | "page">;
+
+function RevokeLink({ data: { id }, path, page, label }: ListPlace & { data: KeySummary; label: string }) {
+  return (
+    <ButtonLink href={`${path}${page}${page ? "&" : "?"}revoke=${id}`} variant="danger" aria-label={label}>
+      Revoke
+    </ButtonLink>
+  );
+}
+
+/** Lists the keys that a key replaced. Open while one of them still works. */
+function ReplacedKeys({ keys, ...place }: ListPlace & { keys: KeySummary[] }) {
+  return (
+    <details open={keys.some(isLive)} className="mt-2 font-normal text-small">
+      <summary className="w-fit cursor-pointer text-muted">
+        {keys.length === 1 ? "1 replaced key" : `${keys.length} replaced keys`}
+      </summary>
+      <ul className="mt-1.5 space-y-2 border-line border-l pl-3">
+        {keys.map((key) => (
+          <li key={key.id} className="text-muted">
+            <code className="block break-all font-mono">{key.prefix}…</code>
+            {stateText(key)}
+            {isLive(key) && key.expiresAt ? (
+              <>
+                , stops working <RelativeTime at={key.expiresAt} />
+              </>
+            ) : null}{" "}
+            · {key.lastUsedAt ? "last used " : "never used"}
+            {key.lastUsedAt ? <RelativeTime at={key.lastUsedAt} /> : null}
+            {isLive(key) ? (
+              <span className="mt-1 block">
+                <RevokeLink data={key} {...place} label={`Revoke the replaced key ${key.prefix}`} />
+              </span>
+            ) : null}
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 

@@ -47,6 +47,16 @@ export const newKeySchema = z.strictObject({
 
 export type NewKey = z.infer<typeof newKeySchema>;
 
+/** The settings of a key that can change. Omitted settings stay as they are; null removes a limit. */
+const keyChanges = newKeySchema.omit({ externalAppId: true, entityId: true }).partial();
+export type KeyChanges = z.infer<typeof keyChanges>;
+
+/** The request body that changes a key. Parse its JSON with `parseBudgets`. */
+export const keyChangeSchema = keyChanges.extend({
+  /** The key's `version` that the caller read. If the key has changed since, nothing is changed. */
+  version: z.string().max(64).optional(),
+});
+
 export const rotationSchema = z.strictObject({ overlapSeconds: z.number().int().min(0).max(86_400).default(0) });
 
 const nullableTimeSchema = exactUtcText.nullable();
@@ -54,6 +64,10 @@ const nullableTimeSchema = exactUtcText.nullable();
 /** A key's details for its managers, as returned by `ai.key_summary`. */
 export const keySummary = z.object({
   id: z.uuid(),
+  /** The same for a key and the keys that it replaced. They share their budget and spend. */
+  lineageId: z.uuid(),
+  /** Differs after each change of the key's settings or budget. */
+  version: z.string(),
   name: z.string(),
   prefix: z.string(),
   environment: z.string(),
@@ -72,17 +86,31 @@ export const keySummary = z.object({
   tokensPerMinute: z.number().nullable(),
   /**
    * The key's spend in the current UTC month as an exact string. Includes the spend of the keys that it replaced. Null
-   * if provider cost is hidden.
+   * for a replaced key, so that each amount is counted once, and if provider cost is hidden.
    */
   spentThisMonthUsd: amountText.nullable(),
-  /** The coding agent that renews the key, and when its login ends; null once the login has ended. */
-  agent: z.object({ tool: agentTool, host: z.string(), endsAt: nullableTimeSchema }).nullable(),
+  /**
+   * The coding agent that renews the key, what the gateway answers to it, and when its login ends. `over`: its sign-in or
+   * its member's access has ended.
+   */
+  agent: z
+    .object({
+      tool: agentTool,
+      host: z.string(),
+      status: z.enum(["good", "over", "mfa_required", "unavailable"]),
+      endsAt: nullableTimeSchema,
+    })
+    .nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),
-  /** The amounts are exact strings. */
+  /** The amounts are exact strings. What was spent is null under the same conditions as `spentThisMonthUsd`. */
   budget: z.object({ limitUsd: amountText, spentUsd: amountText.nullable() }).nullable(),
 });
 
 export type KeySummary = z.infer<typeof keySummary>;
+
+/** A key with the latest keys that it replaced, newest first. */
+export const currentKey = keySummary.extend({ replaced: z.array(keySummary) });
+export type CurrentKey = z.infer<typeof currentKey>;
 
 /** A page of keys, and whether the workspace may create more. */
 export const keyPage = z.object({

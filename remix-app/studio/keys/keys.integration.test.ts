@@ -78,6 +78,33 @@ describe("the keys API", () => {
     expect((await call(owner, `${path}/${rotated.body.key.id}`, { method: "DELETE" })).status).toBe(204);
   });
 
+  test("the keys API changes a key unless it has changed since the given version, and refuses to let it do more without the approval", async () => {
+    await approve(owner);
+    const path = `${owner.workspaceId}/ai/keys`;
+    const made = await call(owner, path, { method: "POST", body: { name: "K", requestsPerMinute: 5 } });
+    const { id, version } = made.body.key;
+    const change = (body: object) => call(owner, `${path}/${id}`, { method: "PATCH", body });
+    const changed = await change({ name: "Renamed", monthlyBudgetUsd: 1.5, version });
+    expect(changed).toMatchObject({
+      status: 200,
+      body: { key: { id, name: "Renamed", requestsPerMinute: 5, budget: { limitUsd: 1.5, spentUsd: 0 } } },
+    });
+    expect(await change({ name: "Late", version })).toMatchObject({ status: 409, body: { code: "CONFLICT" } });
+    await database.query("delete from ai.key_approvals where workspace_id = $1", [owner.workspaceId]);
+    expect(await change({ requestsPerMinute: 6 })).toMatchObject({ status: 403, body: { code: "FORBIDDEN" } });
+    expect(await change({ requestsPerMinute: 4 })).toMatchObject({
+      status: 200,
+      body: { key: { requestsPerMinute: 4 } },
+    });
+    for (const body of [
+      { entityId: "x" },
+      { externalAppId: null },
+      { expiresAt: "2001-01-01T00:00:00Z" },
+      { name: "" },
+    ])
+      expect(await change(body), JSON.stringify(body)).toMatchObject({ status: 400 });
+  });
+
   test("the keys API paginates keys with an opaque cursor", async () => {
     await approve(owner);
     const path = `${owner.workspaceId}/ai/keys`;
@@ -138,10 +165,16 @@ describe("the keys API", () => {
       [`${owner.workspaceId}/ai/keys`, "POST"],
       [`${owner.workspaceId}/ai/keys/${id}`, "DELETE"],
       [`${stranger.workspaceId}/ai/keys/${id}`, "DELETE"],
+      [`${stranger.workspaceId}/ai/keys/${id}`, "PATCH"],
       [`${stranger.workspaceId}/ai/keys/nonsense`, "DELETE"],
     ] as const)
       expect(
-        (await call(stranger, path, { method, ...(method === "POST" ? { body: { name: "K" } } : {}) })).status,
+        (
+          await call(stranger, path, {
+            method,
+            ...(method === "GET" || method === "DELETE" ? {} : { body: { name: "K" } }),
+          })
+        ).status,
       ).toBe(404);
   });
 });

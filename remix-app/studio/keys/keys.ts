@@ -8,7 +8,16 @@ import { agentsOf, listedAgents } from "../agents/agent-access.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
 import { type UnknownModels, unknownModels } from "../unknown-models.ts";
 import { approvalAnswer, approvalOf } from "./approval.ts";
-import { type IssuedKey, type KeyPage, type KeySummary, keyPage, keySummary, type NewKey } from "./key-schema.ts";
+import {
+  currentKey,
+  type IssuedKey,
+  type KeyChanges,
+  type KeyPage,
+  type KeySummary,
+  keyPage,
+  keySummary,
+  type NewKey,
+} from "./key-schema.ts";
 
 const rotationAnswer = z.union([
   z.object({ outcome: z.literal("issued"), key: keySummary }),
@@ -19,9 +28,13 @@ const rotationAnswer = z.union([
   }),
 ]);
 const creationAnswer = z.union([unknownModels, rotationAnswer]);
-export const listedKeys = z.union([
-  keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") }),
-  z.object({ outcome: z.literal("not_allowed") }),
+const notAllowed = z.object({ outcome: z.literal("not_allowed") });
+const listed = keyPage.omit({ nextCursor: true }).extend({ outcome: z.literal("listed") });
+export const listedKeys = z.union([listed, notAllowed]);
+const changeAnswer = z.union([
+  unknownModels,
+  z.object({ outcome: z.enum(["changed", "changed_meanwhile"]), key: keySummary }),
+  z.object({ outcome: z.enum(["not_allowed", "not_approved", "not_found", "not_active", "agent_key"]) }),
 ]);
 const readAnswer = z.union([
   z.object({ outcome: z.literal("read"), approved: z.boolean(), key: keySummary }),
@@ -105,6 +118,27 @@ export async function rotateKey(
   return readIssued(answer, { context, text: created.text });
 }
 
+/**
+ * Changes settings of a key that works.
+ * @param options.version the key's version that the caller read, or null to skip that check
+ * @returns the changed key; without a change, the key that somebody else changed meanwhile, the unknown models, or
+ * not_approved if the key would allow more than before, which needs the same approval as a new key
+ * @throws Response 403 FORBIDDEN, 404 for another workspace's key, 409 for a key that no longer works or an agent's key
+ */
+export async function changeKey(
+  context: AppLoadContext,
+  { keyId, changes, version, ...member }: StudioMember & { keyId: string; changes: KeyChanges; version: string | null },
+): Promise<
+  { outcome: "changed" | "changed_meanwhile"; key: KeySummary } | { outcome: "not_approved" } | UnknownModels
+> {
+  requireKeyId(keyId, context);
+  const args = { key_id: keyId, changes, read_version: version };
+  const answer = await callAsMember(context, { member, name: "change_key", args, schema: changeAnswer });
+  if ("key" in answer || answer.outcome === "unknown_models") return answer;
+  if (answer.outcome === "not_approved") return { outcome: answer.outcome };
+  throw createRefusalResponse(answer.outcome, context);
+}
+
 /** Revokes a key immediately. @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE */
 export async function revokeKey(
   context: AppLoadContext,
@@ -148,26 +182,37 @@ function keyPosition(cursor: string | undefined, { requestId }: AppLoadContext) 
   return parseCursor(cursor, { read: readCursor, requestId });
 }
 
-function keyPageOf(
+function keyPageOf<Key extends KeySummary>(
   context: AppLoadContext,
-  { answer, limit }: { answer: z.output<typeof listedKeys>; limit: number },
-): KeyPage {
+  {
+    answer,
+    limit,
+  }: {
+    answer: { outcome: "listed"; approval: KeyPage["approval"]; keys: Key[] } | z.output<typeof notAllowed>;
+    limit: number;
+  },
+): { approval: KeyPage["approval"]; keys: Key[]; nextCursor: string | null } {
   if (answer.outcome !== "listed") throw createRefusalResponse(answer.outcome, context);
   const { records: keys, nextCursor } = buildPage(answer.keys, { limit, cursorOf: writeCursor });
   return { approval: answer.approval, keys, nextCursor };
 }
 
-const keysPage = z.object({ keys: listedKeys, agents: listedAgents, approval: approvalAnswer });
+const keysPage = z.object({
+  keys: z.union([listed.extend({ keys: z.array(currentKey) }), notAllowed]),
+  agents: listedAgents,
+  approval: approvalAnswer,
+});
 
 /**
- * Returns a page of a workspace's keys like {@link listKeys}, the members with agents, and the state of the approval.
+ * Returns a page of a workspace's keys, each with the keys that it replaced, the members with agents, and the state of
+ * the approval.
  * @throws Response like {@link listKeys}
  */
 export async function readKeysPage(
   context: AppLoadContext,
   { limit, cursor, ...member }: StudioMember & { limit: number; cursor: string | undefined },
 ) {
-  const args = { before: keyPosition(cursor, context), page_size: limit + 1 };
+  const args = { before: keyPosition(cursor, context), page_size: limit + 1, nested: true };
   const found = await callAsMember(context, { member, name: "read_keys_page", args, schema: keysPage });
   return {
     ...keyPageOf(context, { answer: found.keys, limit }),
@@ -195,4 +240,6 @@ export const keyColumns: CsvColumn<KeySummary>[] = [
   { name: "spent_this_month_usd", value: ({ spentThisMonthUsd }) => spentThisMonthUsd },
   { name: "budget_usd", value: ({ budget }) => budget?.limitUsd ?? null },
   { name: "spent_usd", value: ({ budget }) => budget?.spentUsd ?? null },
+  { name: "key_id", value: ({ id }) => id },
+  { name: "lineage_id", value: ({ lineageId }) => lineageId },
 ];

@@ -1,22 +1,30 @@
 import { CodeBlock } from "../../ui/code-block.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { ShownOnce } from "../../ui/shown-once.tsx";
+
+/** The fragment that forms which create a key send along, so that the answer is in view. */
+export const newKeyFragment = "new-key";
 
 /** Shows a new key's secret and what to do next. No other page shows the secret. */
 export function NewSecret({
+  name,
   secret,
   model,
   baseUrl,
 }: {
+  /** The key's name. */
+  name: string;
   secret: string;
   /** A model that the key can call. */
   model: string;
   baseUrl: string;
 }) {
   return (
-    <section
-      aria-label="Your new key"
-      data-shown-once
-      className="space-y-4 rounded-card border border-line bg-surface p-4 sm:p-5"
+    <ShownOnce
+      id={newKeyFragment}
+      label={`Your new key “${name}”`}
+      hasHeading
+      className="rounded-card border border-line bg-surface p-4 sm:p-5"
     >
       <Notice tone="warn">
         Copy the key now. We store only its hash, so we can’t show it again. Never put it in browser code or in source
@@ -55,6 +63,6 @@ const answer = await client.chat.completions.create({
 });
 console.log(answer.choices[0].message.content);`}
       />
-    </section>
+    </ShownOnce>
   );
 }

@@ -5,7 +5,7 @@ import { SearchField } from "../../ui/search-form.tsx";
 import type { PickerView } from "./model-choices.ts";
 import type { ModelRow } from "./model-options.ts";
 
-const kindLabels = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
+export const kindLabels = { chat: "Text", embedding: "Embeddings", speech: "Speech" } as const;
 
 /** Returns why a model cannot be called even when it is selected, or null. */
 function obstacle({ kind, granted, permitted }: ModelRow, plan: string | null, heedsPolicy: boolean): string | null {

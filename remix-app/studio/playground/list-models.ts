@@ -36,9 +36,26 @@ export type PlaygroundModel = z.infer<typeof listed>["data"][number];
  */
 export async function listPlaygroundModels(
   context: AppLoadContext,
-  { workspaceId, signal }: { workspaceId: string; signal: AbortSignal },
+  call: { workspaceId: string; signal: AbortSignal },
 ): Promise<PlaygroundModel[] | null> {
-  const answer = await callGatewayAsMember(context, { path: "/models", workspaceId, signal }).catch(() => null);
-  const models = listed.safeParse(await answer?.json().catch(() => null));
-  return models.success ? models.data.data : null;
+  const text = await readModelListing(context, call);
+  return text === null ? null : listed.parse(JSON.parse(text)).data;
+}
+
+/**
+ * Returns the gateway's list of the models that a member can use in a workspace, as JSON text with exact prices, or null
+ * if the gateway refused or did not answer.
+ */
+export async function readModelListing(
+  context: AppLoadContext,
+  { workspaceId, signal }: { workspaceId: string; signal: AbortSignal },
+): Promise<string | null> {
+  try {
+    const answer = await callGatewayAsMember(context, { path: "/models", workspaceId, signal });
+    if (answer.ok) return await answer.text();
+    await answer.body?.cancel();
+  } catch {
+    // The page says that the list could not be loaded.
+  }
+  return null;
 }

@@ -245,7 +245,8 @@ describe("requests that the playground refuses", () => {
     );
     const reader = await signedInMember({ role: "reader" });
     expect(await codeOf(await ask({ cookie: reader.cookie() }))).toEqual([403, "FORBIDDEN"]);
-    expect((await reader.get(`/workspaces/${tenant.workspaceId}/ai/playground`)).status).toBe(403);
+    for (const page of ["playground", "models"])
+      expect((await reader.get(`/workspaces/${tenant.workspaceId}/ai/${page}`)).status).toBe(403);
     const other = await createGatewayTenant();
     expect(await codeOf(await ask({ workspaceId: other.workspaceId }))).toEqual([404, "NOT_FOUND"]);
     await other.close();
@@ -290,6 +291,35 @@ describe("the playground page without JavaScript", () => {
     expect(text).toContain("Kore");
     expect(text).not.toContain(accessTokenOf(member));
     expect(text).not.toMatch(/sb_secret_|ttr_ai_/);
+  });
+
+  test("the playground opens with the model in the URL, if the workspace can use it", async () => {
+    const firstModel = async (model: string) =>
+      /<option value="([^"]*)"/.exec((await member.get(`${page()}&model=${model}`)).text)?.[1];
+    expect(await firstModel("demo-long")).toBe("demo-long");
+    expect(await firstModel("demo-speech")).toBe("demo-chat");
+  });
+
+  test("the models' page lists what the gateway lists, with prices only where provider cost is visible", async () => {
+    const models = `/workspaces/${tenant.workspaceId}/ai/models`;
+    const shown = await member.get(models);
+    const { data } = await tenant.client.models.list();
+    const named = [...shown.text.matchAll(/data-copies="([^"]+)"/g)].map(([, id]) => id);
+    expect(named).toEqual(data.slice(0, 15).map(({ id }) => id));
+    expect(shown.words).toContain("$0.15 1,800 credits");
+    expect(shown.text).toContain(`/workspaces/${tenant.workspaceId}/ai/playground?kind=chat&amp;model=demo-chat`);
+    expect((await member.get(`${models}?kind=speech`)).text).not.toContain("demo-chat");
+    const hides = (hidden: boolean) =>
+      tenant.db.query(
+        `insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, $2)
+         on conflict (workspace_id) do update set provider_cost_visible = excluded.provider_cost_visible`,
+        [tenant.workspaceId, !hidden],
+      );
+    await hides(true);
+    const { text, words } = await member.get(models);
+    await hides(false);
+    expect(text).toContain("demo-chat");
+    expect(words).not.toMatch(/\$0\.15|1,800/);
   });
 
   test("the playground without JavaScript returns the whole answer, continues the conversation, and keeps typed values on failure", async () => {

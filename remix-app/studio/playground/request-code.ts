@@ -83,7 +83,8 @@ console.log(answer.data[0].embedding.length);`,
   ];
 }
 
-function curl(url: string, body: object, options: string[] = []): string {
+/** Returns a command that posts the body, with the key from the environment. */
+export function curl(url: string, body: object, options: string[] = []): string {
   const json = JSON.stringify(body, null, 2).replaceAll("'", `'\\''`);
   return [
     ["curl", ...options, url].join(" "),

@@ -65,11 +65,15 @@ const conversationSoFar = z
     ),
   );
 
-/** Handles a playground form posted without JavaScript. Returns the whole answer or the errors. */
+/**
+ * Handles a playground form posted without JavaScript. Returns the whole answer or the errors. A form with the step
+ * `draft` comes from a run's page: it fills in the chat and sends nothing.
+ */
 export async function answerForm(context: AppLoadContext, input: PlaygroundForm): Promise<FormAnswer> {
   const { kind, form } = input;
   const { conversation: _, ...typed } = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
   const base = { typed, errors: {}, failure: null };
+  if (typed.step === "draft") return { kind: "chat", ...base, entries: readConversation(form) };
   if (kind === "speech") return { kind, ...base, ...(await answerSpeech(context, input)) };
   if (kind === "embeddings") return { kind, ...base, ...(await answerEmbeddings(context, input)) };
   const chatAnswer = await answerChat(context, input);
@@ -82,9 +86,13 @@ export async function answerForm(context: AppLoadContext, input: PlaygroundForm)
   };
 }
 
+function readConversation(form: FormData): Entry[] {
+  return conversationSoFar.safeParse(form.get("conversation")).data ?? [];
+}
+
 async function answerChat(context: AppLoadContext, input: PlaygroundForm) {
   const { form } = input;
-  const entries: Entry[] = conversationSoFar.safeParse(form.get("conversation")).data ?? [];
+  const entries = readConversation(form);
   const read = readChatForm(
     form,
     entries.map((entry) => entry.message),

@@ -34,6 +34,12 @@ export function readContent({ prompt, tools, answer }: StoredContent): Record<ke
   };
 }
 
+/** Returns a stored prompt, which is the request's body, as JSON. Returns null for anything else. */
+export function readRequestBody(prompt: string | null): Record<string, unknown> | null {
+  const body = looseRecord.safeParse(prompt === null ? undefined : tryParseJson(prompt));
+  return body.success ? body.data : null;
+}
+
 function readTexts(
   text: string | null,
   { otherwise, of }: { otherwise: string; of: (value: unknown) => ContentText[] },

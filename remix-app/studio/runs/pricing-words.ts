@@ -11,7 +11,7 @@ export const itemWords = {
   image_input: "Image input",
   output: "Output (includes reasoning)",
   audio_output: "Audio output",
-  request_fee: "Per-request fee",
+  request_fee: "Web search fee",
   stated_cost: "Cost stated by the provider",
   not_itemised: "Not itemized",
   rounding: "Rounding to 12 decimals",

@@ -2,12 +2,72 @@ import type { ReactNode } from "react";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { FactList } from "../../ui/facts.tsx";
-import { formatMs } from "../../ui/format-amount.ts";
-import { attemptResult, capitalised, runFacts } from "./run-facts.ts";
+import { formatCount, formatMs } from "../../ui/format-amount.ts";
+import { Credits, Usd } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Figures } from "../figures.tsx";
+import { isCostUnknown } from "./pricing.ts";
+import type { ErrorAdvice } from "./run-errors.ts";
+import { attemptResult, capitalised, runFacts, statusNames } from "./run-facts.ts";
 import type { RunAttempt, RunSummary } from "./run-schema.ts";
 import type { RunDetail } from "./runs.ts";
 
-/** Shows a run's facts, cost and usage. */
+/** Says in one sentence why a call failed, and what to do about it. */
+export function ErrorNotice({ advice: { sentence, action } }: { advice: ErrorAdvice }) {
+  return (
+    <Notice tone="warn">
+      {sentence}{" "}
+      <a className="link" href={action.href}>
+        {action.label}
+      </a>
+    </Notice>
+  );
+}
+
+/** Shows a run's four most important figures. */
+export function RunFigures({ run }: { run: RunSummary }) {
+  const { status, httpStatus, inputTokens, outputTokens, latencyMs, firstByteMs, costUsd, billedCredits } = run;
+  const isUnknown = isCostUnknown(run);
+  const tokens = inputTokens + outputTokens;
+  return (
+    <Figures
+      figures={[
+        costUsd === null
+          ? { label: "Credits", value: <Credits amount={billedCredits} /> }
+          : {
+              label: "Cost",
+              value: <Usd amount={costUsd} isUnknown={isUnknown} />,
+              note: <CreditsNote credits={billedCredits} />,
+            },
+        {
+          label: "Tokens",
+          value: isUnknown && tokens === 0 ? "–" : formatCount(tokens),
+          note: `${formatCount(inputTokens)} in, ${formatCount(outputTokens)} out`,
+        },
+        {
+          label: "Latency",
+          value: latencyMs === null ? "–" : formatMs(latencyMs),
+          note: firstByteMs === null ? undefined : `First byte after ${formatMs(firstByteMs)}`,
+        },
+        {
+          label: "Status",
+          value: <span className={status === "failed" ? "text-bad" : undefined}>{statusNames[status]}</span>,
+          note: httpStatus === null ? undefined : `HTTP ${httpStatus}`,
+        },
+      ]}
+    />
+  );
+}
+
+function CreditsNote({ credits }: { credits: string }) {
+  return (
+    <>
+      <Credits amount={credits} /> credits
+    </>
+  );
+}
+
+/** Shows a run's facts and usage. */
 export function RunFactsCard(props: { detail: RunDetail; more?: readonly [string, string][]; children?: ReactNode }) {
   const { detail, more = [], children } = props;
   return (

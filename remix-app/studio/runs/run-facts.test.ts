@@ -10,7 +10,14 @@ const id = "0199c5b8-0000-7000-8000-000000000000";
 
 function factsOf(changes: object): Record<string, string> {
   const run = { ...pricedRun({ routes, calls: [{ route: 1, usage: { input_tokens: 10 } }] }), ...changes };
-  const detail = runDetail.parse({ run, steps: [], attempts: [], ledger: [], answeredBy: routes[0] });
+  const detail = runDetail.parse({
+    run,
+    modelKind: "chat",
+    steps: [],
+    attempts: [],
+    ledger: [],
+    answeredBy: routes[0],
+  });
   return Object.fromEntries(runFacts(detail));
 }
 

@@ -56,7 +56,19 @@ export function runFacts({ run, provider }: RunDetail): [string, string][] {
   return facts.flatMap(([name, value]) => (value ? [[name, String(value)]] : []));
 }
 
-function describeCredential({ credentialSource, keyId, keyName }: RunSummary): string {
+/** Returns the short name of a run's caller: its key, app or member. */
+export function callerName(run: Pick<RunSummary, "credentialSource" | "keyName" | "appName" | "memberName">): string {
+  if (run.credentialSource === "key") return run.keyName ?? "Deleted key";
+  if (run.credentialSource === "app_token") return run.appName ?? "Deleted app";
+  return run.memberName ?? "Deleted account";
+}
+
+/** Describes what a run was called with. */
+export function describeCredential({
+  credentialSource,
+  keyId,
+  keyName,
+}: Pick<RunSummary, "credentialSource" | "keyId" | "keyName">): string {
   if (credentialSource === "key") return keyName === null ? `Deleted key ${keyId}` : `Key “${keyName}”`;
   return credentialSource === "app_token" ? "App token" : "Session of a signed-in member";
 }

@@ -5,12 +5,19 @@ import type { RunFilterOptions } from "./runs.ts";
 
 const statuses = ["running", "succeeded", "failed", "cancelled"] as const;
 const texts = [
-  ["model", "Model"],
   ["feature", "Feature"],
   ["entityId", "Entity label"],
   ["requestId", "Request ID"],
 ] as const;
-const fields: readonly string[] = ["status", "keyId", "appId", "memberId", "provider", ...texts.map(([name]) => name)];
+const fields: readonly string[] = [
+  "status",
+  "model",
+  "keyId",
+  "appId",
+  "memberId",
+  "provider",
+  ...texts.map(([name]) => name),
+];
 
 type Choice = { value: string; label: string };
 
@@ -27,11 +34,19 @@ export function RunFilterForm({
   const otherParameters = [...new URLSearchParams(search)].filter(
     ([name]) => name !== "cursor" && !fields.includes(name),
   );
-  const { keys, apps, members, providers } = options;
+  const { models, keys, apps, members, providers } = options;
   const named = (list: readonly { id: string; name: string }[]) =>
     list.map(({ id, name }) => ({ value: id, label: name }));
   const selects: readonly (readonly [string, string, readonly Choice[]])[] = [
-    ["status", "Status", statuses.map((status) => ({ value: status, label: statusNames[status] }))],
+    [
+      "status",
+      "Status",
+      [
+        ...statuses.map((status) => ({ value: status, label: statusNames[status] })),
+        { value: "refused", label: "Refused" },
+      ],
+    ],
+    ["model", "Model", models.map((id) => ({ value: id, label: id }))],
     ["keyId", "Key", keys.map(({ id, name, ended }) => ({ value: id, label: ended ? `${name} (inactive)` : name }))],
     ["appId", "App", named(apps)],
     ["memberId", "Member", named(members)],

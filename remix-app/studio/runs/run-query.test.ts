@@ -6,7 +6,13 @@ const read = (search: string) =>
 
 describe("readRunQuery", () => {
   it("a run query defaults to all runs of all time", () => {
-    expect(read("?status=&model=")).toEqual({ filter: {}, range: null, filterValues: {}, cursor: undefined });
+    expect(read("?status=&model=")).toEqual({
+      filter: {},
+      sort: "time",
+      range: null,
+      filterValues: {},
+      cursor: undefined,
+    });
   });
 
   const lastMonth = { from: "2026-03-02T00:00:00.000Z", to: "2026-04-01T00:00:00.000Z" };
@@ -43,7 +49,12 @@ describe("readRunQuery", () => {
     });
   });
 
-  it.each(["?status=odd", "?keyId=1", `?requestId=${"a".repeat(129)}`, "?model=%00", "?feature=a%00b"])(
+  it("a run query can list refused calls, and sort runs by a value", () => {
+    expect(read("?status=refused&range=all")).toMatchObject({ filter: { status: "refused" }, sort: "time" });
+    expect(read("?sort=cost")).toMatchObject({ filter: {}, sort: "cost", range: null, filterValues: {} });
+  });
+
+  it.each(["?sort=price", "?status=odd", "?keyId=1", `?requestId=${"a".repeat(129)}`, "?model=%00", "?feature=a%00b"])(
     "refuses the run query %s",
     (search) => {
       expect(() => read(search)).toThrow(expect.objectContaining({ status: 400 }));

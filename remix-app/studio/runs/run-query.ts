@@ -2,14 +2,15 @@ import type { CsvColumn } from "../../http/csv.ts";
 import { problem } from "../../http/problem.ts";
 import { allTime, type Range, readRange } from "../range.ts";
 import { pricingColumns } from "./pricing-columns.ts";
-import { type RunFilter, type RunSummary, runFilter } from "./run-schema.ts";
+import { type RunFilter, type RunSort, type RunSummary, runPageFilter, runSort } from "./run-schema.ts";
 
 /** The runs that a page or file shows. */
 export interface RunQuery {
   filter: RunFilter;
+  sort: RunSort;
   /** Null for all time. */
   range: Range | null;
-  /** The URL's parameters except the range. */
+  /** The URL's parameters except the range and the order. */
   filterValues: Record<string, string>;
   cursor: string | undefined;
 }
@@ -22,17 +23,18 @@ export interface RunQuery {
  */
 export function readRunQuery(url: URL, { requestId, now }: { requestId: string; now: Date }): RunQuery {
   const parameters = Object.fromEntries([...url.searchParams].filter(([, value]) => value !== ""));
-  const { cursor, range: preset, from, to, ...filterValues } = parameters;
-  const filter = runFilter.safeParse(filterValues);
-  if (!filter.success) {
-    const detail = `${String(filter.error.issues[0]?.path[0])}: This value isn’t valid.`;
-    throw problem("INVALID_REQUEST", { requestId, detail });
+  const { cursor, range: preset, from, to, sort: order = "time", ...filterValues } = parameters;
+  const filter = runPageFilter.safeParse(filterValues);
+  const sort = runSort.safeParse(order);
+  if (!filter.success || !sort.success) {
+    const field = filter.success ? "sort" : String(filter.error.issues[0]?.path[0]);
+    throw problem("INVALID_REQUEST", { requestId, detail: `${field}: This value isn’t valid.` });
   }
   const filtered = Object.keys(filter.data).some((name) => name !== "requestId");
   const ranged = preset !== allTime && (preset || from || to || filtered);
   const range = ranged ? readRange(url, { now }) : null;
   const window = range ? { from: range.from, to: range.to } : {};
-  return { filter: { ...filter.data, ...window }, range, filterValues, cursor };
+  return { filter: { ...filter.data, ...window }, sort: sort.data, range, filterValues, cursor };
 }
 
 /** The columns of a runs file. Amounts are exact. */

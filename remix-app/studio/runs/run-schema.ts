@@ -135,7 +135,7 @@ const name = z
   .refine((text) => !text.includes("\0"));
 
 /** The filters of runs in a query. Ranges are half-open. */
-export const runFilter = z.object({
+const runFilter = z.object({
   from: moment.optional(),
   to: moment.optional(),
   model: name.optional(),
@@ -149,6 +149,18 @@ export const runFilter = z.object({
   requestId: z.string().regex(labelPattern).optional(),
 });
 
-export const runQuery = runFilter.extend(pageQuery.shape);
+/** The orders of a list of runs: newest first, or largest first. */
+export const runSort = z.enum(["time", "cost", "tokens", "latency"]);
+export type RunSort = z.infer<typeof runSort>;
 
-export type RunFilter = z.infer<typeof runFilter>;
+/** The maximum number of runs that a page scans for a filter without an index, and that it sorts by a value. */
+export const maxScannedRuns = 10_000;
+
+export const runQuery = runFilter.extend({ sort: runSort.default("time"), ...pageQuery.shape });
+
+/** The filters of a page of runs, which can also list the refused calls. */
+export const runPageFilter = runFilter.extend({
+  status: z.enum([...runFilter.shape.status.unwrap().options, "refused"]).optional(),
+});
+
+export type RunFilter = z.infer<typeof runPageFilter>;

@@ -4,18 +4,22 @@ import { computeUnitPrice, findTierPrices, type Tariff } from "#shared/money.ts"
 import { jsonNumber } from "#shared/raw-json.ts";
 import { buildPage, parseCursor, position, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
+import { convertAmountsToJsonNumbers, formatCount } from "../../ui/format-amount.ts";
 import { callAsMember, readStudio, type StudioMember } from "../studio-reader.ts";
-import { type ContentText, readContent, type StoredContent } from "./content-texts.ts";
+import { type ContentText, readContent, readRequestBody, type StoredContent } from "./content-texts.ts";
 import { pricingOf } from "./pricing.ts";
 import type { RunPricing } from "./pricing-schema.ts";
+import { type RefusedCall, refusedCall } from "./refused-call.ts";
 import { runRow } from "./run-file.ts";
 import {
+  maxScannedRuns,
   type RunFilter,
+  type RunSort,
   type RunSummary,
   type RunUnitPrice,
   runAttempt,
   runLedgerEntry,
+  runSort,
   runStep,
   runSummary,
 } from "./run-schema.ts";
@@ -38,6 +42,8 @@ const route = z.object({
 export const runDetail = z
   .object({
     run: runSummary,
+    /** The kind of the run's model; null if the catalogue no longer has the model. */
+    modelKind: z.enum(["chat", "embedding", "speech"]).nullable(),
     steps: z.array(runStep),
     attempts: z.array(runAttempt).nullable(),
     ledger: z.array(runLedgerEntry),
@@ -67,14 +73,19 @@ const runListResult = z.object({
   outcome: z.literal("listed"),
   runs: z.array(runSummary),
   continueBefore: position.nullish(),
+  sort: runSort.nullish(),
+  sortValue: z.string().nullish(),
   unknown: z.enum(["keyId", "appId", "memberId", "provider"]).nullish(),
 });
 const pages = {
   list_runs: z.union([runListResult, notAllowed]),
   list_run_rows: z.union([runListResult.extend({ runs: z.array(runRow) }), notAllowed]),
 };
+/** The runs before and after a run in a filtered and sorted list. */
+const adjacentRuns = z.object({ previous: z.uuid().nullable(), next: z.uuid().nullable() });
+export type AdjacentRuns = z.infer<typeof adjacentRuns>;
 const runReadResult = z.union([
-  z.object({ outcome: z.literal("read") }).and(runDetail),
+  z.object({ outcome: z.literal("read"), adjacent: adjacentRuns.optional() }).and(runDetail),
   z.object({ outcome: z.enum(["not_allowed", "not_found"]) }),
 ]);
 
@@ -85,13 +96,11 @@ const unknownMessages = {
   provider: "provider: This provider doesn’t exist, or this workspace doesn’t show providers.",
 } as const;
 
-/** The maximum number of runs that a page scans for a filter without an index. */
-const maxScannedRuns = 10_000;
-
 /**
- * Returns a page of a workspace's runs, newest first. Each page scans at most {@link maxScannedRuns} runs. If few of them
- * match the filter, a page may be short or empty and still have a next page.
- * @throws Response 400 INVALID_REQUEST for an invalid cursor or an unknown filter value, 403 FORBIDDEN, 503 UNAVAILABLE
+ * Returns a page of a workspace's runs. Each page scans at most {@link maxScannedRuns} runs. If few of them match the
+ * filter, a page may be short or empty and still have a next page.
+ * @throws Response 400 INVALID_REQUEST for an invalid cursor, an unknown filter value, or a range with too many runs to
+ * sort; 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export function listRuns(context: AppLoadContext, page: RunPageQuery): Promise<RunPage> {
   return readPage(context, { ...page, name: "list_runs" });
@@ -105,27 +114,29 @@ export function listRunsOfFile(context: AppLoadContext, page: RunPageQuery): Pro
   return readPage(context, { ...page, name: "list_run_rows" });
 }
 
-type RunPageQuery = StudioMember & { filter: RunFilter; limit: number; cursor?: string | undefined };
+type RunPageQuery = StudioMember & { filter: RunFilter; sort: RunSort; limit: number; cursor?: string | undefined };
 type RunPage = { runs: RunSummary[]; nextCursor: string | null };
 
 async function readPage(
   context: AppLoadContext,
   { name, ...options }: RunPageQuery & { name: keyof typeof pages },
 ): Promise<RunPage> {
-  const { filter: _, limit, cursor: __, ...member } = options;
+  const { filter: _, sort, limit, cursor: __, ...member } = options;
   const args = pageArguments(context, options);
-  return runPageOf(context, {
-    answer: await callAsMember(context, { member, name, args, schema: pages[name] }),
-    limit,
-  });
+  const answer = await callAsMember(context, { member, name, args, schema: pages[name] });
+  if (answer.outcome === "listed" && answer.sort !== sort) {
+    const detail = `sort: The range has more than ${formatCount(maxScannedRuns)} runs. Narrow it with from and to.`;
+    throw problem("INVALID_REQUEST", { requestId: context.requestId, detail });
+  }
+  return runPageOf(context, { answer, limit });
 }
 
 function pageArguments(
   { requestId }: AppLoadContext,
-  { filter, limit, cursor }: Omit<RunPageQuery, keyof StudioMember>,
+  { filter, sort, limit, cursor }: Omit<RunPageQuery, keyof StudioMember>,
 ) {
   const before = parseCursor(cursor, { read: readCursor, requestId });
-  return { filter, before, page_size: limit + 1, scan_limit: maxScannedRuns };
+  return { filter, sort, before, page_size: limit + 1, scan_limit: maxScannedRuns };
 }
 
 function runPageOf(
@@ -134,7 +145,9 @@ function runPageOf(
 ): RunPage {
   if (answer.outcome !== "listed") throw problem("FORBIDDEN", { requestId });
   if (answer.unknown) throw problem("INVALID_REQUEST", { requestId, detail: unknownMessages[answer.unknown] });
-  const { records: runs, nextCursor } = buildPage(answer.runs, { limit, cursorOf: writeCursor });
+  const value = answer.sortValue ?? undefined;
+  const cursorOf = ({ createdAt, id }: RunSummary) => writeCursor({ createdAt, id, value });
+  const { records: runs, nextCursor } = buildPage(answer.runs, { limit, cursorOf });
   return { runs, nextCursor: nextCursor ?? (answer.continueBefore ? writeCursor(answer.continueBefore) : null) };
 }
 
@@ -142,6 +155,7 @@ const idAndName = z.object({ id: z.uuid(), name: z.string() });
 const filterOptionsResult = z.union([
   z.object({
     outcome: z.literal("listed"),
+    models: z.array(z.string()),
     keys: z.array(idAndName.extend({ ended: z.boolean() })),
     apps: z.array(idAndName),
     members: z.array(idAndName),
@@ -150,24 +164,53 @@ const filterOptionsResult = z.union([
   z.object({ outcome: z.literal("not_allowed") }),
 ]);
 
-/** Values to filter a workspace's runs by, at most 100 of each. providers is null if the workspace hides them. */
+/** All models to filter a workspace's runs by, and at most 100 of each of the other values. providers is null if the workspace hides them. */
 export type RunFilterOptions = Omit<Extract<z.infer<typeof filterOptionsResult>, { outcome: "listed" }>, "outcome">;
 
-const runsPage = z.object({ page: pages.list_runs, filters: filterOptionsResult });
+const refusedCallsResult = z.object({
+  outcome: z.literal("listed"),
+  calls: z.array(refusedCall),
+  continueBefore: position.nullish(),
+});
+const runsPage = z.object({
+  page: pages.list_runs,
+  filters: filterOptionsResult,
+  refused: z.union([refusedCallsResult, notAllowed]).nullish(),
+});
+
+/** A page of runs, or of refused calls if the filter selects them. A search by request id finds both. */
+interface RunsPage extends RunPage {
+  /** Null unless refused calls were searched. */
+  refused: RefusedCall[] | null;
+  /** The order of the page. It is by time if the range has too many runs to sort. */
+  sort: RunSort;
+  options: RunFilterOptions;
+}
 
 /**
- * Returns a page of a workspace's runs like {@link listRuns}, and the values that the runs can be filtered by.
- * @throws Response like {@link listRuns}
+ * Returns a page of a workspace's runs like {@link listRuns}, the refused calls, and the values to filter them by.
+ * @throws Response like {@link listRuns}, but not for a range with too many runs to sort
  */
 export async function readRunsPage(
   context: AppLoadContext,
-  { filter, limit, cursor, ...member }: RunPageQuery,
-): Promise<RunPage & { options: RunFilterOptions }> {
-  const args = pageArguments(context, { filter, limit, cursor });
+  { filter, sort, limit, cursor, ...member }: RunPageQuery,
+): Promise<RunsPage> {
+  const args = pageArguments(context, { filter, sort, limit, cursor });
   const found = await callAsMember(context, { member, name: "read_runs_page", args, schema: runsPage });
-  if (found.filters.outcome !== "listed") throw problem("FORBIDDEN", { requestId: context.requestId });
+  if (found.filters.outcome !== "listed" || found.refused?.outcome === "not_allowed") {
+    throw problem("FORBIDDEN", { requestId: context.requestId });
+  }
   const { outcome: _, ...options } = found.filters;
-  return { ...runPageOf(context, { answer: found.page, limit }), options };
+  const page = runPageOf(context, { answer: found.page, limit });
+  const refused = found.refused && buildPage(found.refused.calls, { limit, cursorOf: writeCursor });
+  const continued = found.refused?.continueBefore;
+  return {
+    ...page,
+    nextCursor: page.nextCursor ?? refused?.nextCursor ?? (continued ? writeCursor(continued) : null),
+    refused: refused?.records ?? null,
+    sort: (found.page.outcome === "listed" && found.page.sort) || "time",
+    options,
+  };
 }
 
 /**
@@ -225,24 +268,44 @@ const openedAnswer = z.object({
   answer: z.string().nullable(),
 });
 
-/** The stored prompts and answers of a run. */
-export type OpenContent = { deletedFrom: string } & Record<keyof StoredContent, ContentText[]>;
+/** The stored prompts and answers of a run. request is the body of the call, or null if it wasn't stored. */
+export type OpenContent = { deletedFrom: string; request: Record<string, unknown> | null } & Record<
+  keyof StoredContent,
+  ContentText[]
+>;
 
-const runPage = z.object({ run: runReadResult, content: z.union([contentFactsResult, noContentResult, notAllowed]) });
+const runPage = z.object({
+  run: runReadResult,
+  content: z.union([contentFactsResult, noContentResult, notAllowed]),
+  refused: refusedCall.nullish(),
+});
+
+/** The page of a run, or of a refused call. */
+type RunPageFacts =
+  | ({ kind: "run"; content: StoredContentFacts | null; adjacent: AdjacentRuns | null } & RunDetail)
+  | { kind: "refused"; call: RefusedCall };
 
 /**
- * Returns one run like {@link readRun}, and whether its content is stored and until when, but not the content itself.
- * `content` is null if no content was stored, if it has been deleted, or if the member may not turn on content capture.
+ * Returns one run like {@link readRun}, its neighbours in the list, and whether its content is stored and until when, but
+ * not the content itself. `content` is null if no content was stored, if it has been deleted, or if the member may not
+ * turn on content capture. Returns a refused call if the id is that of one.
  * @throws Response like {@link readRun}
  */
 export async function readRunPage(
   context: AppLoadContext,
-  { runId, ...member }: StudioMember & { runId: string },
-): Promise<RunDetail & { content: StoredContentFacts | null }> {
+  { runId, filter, sort, ...member }: StudioMember & { runId: string; filter: RunFilter; sort: RunSort },
+): Promise<RunPageFacts> {
   if (!z.uuid().safeParse(runId).success) throw problem("NOT_FOUND", { requestId: context.requestId });
-  const args = { run_id: runId };
-  const { run, content } = await callAsMember(context, { member, name: "read_run_page", args, schema: runPage });
-  return { ...runOf(context, run), content: content.outcome === "kept" ? content : null };
+  const args = { run_id: runId, filter, sort, scan_limit: maxScannedRuns };
+  const { run, content, refused } = await callAsMember(context, {
+    member,
+    name: "read_run_page",
+    args,
+    schema: runPage,
+  });
+  if (refused) return { kind: "refused", call: refused };
+  const adjacent = (run.outcome === "read" && run.adjacent) || null;
+  return { kind: "run", ...runOf(context, run), adjacent, content: content.outcome === "kept" ? content : null };
 }
 
 /**
@@ -260,5 +323,6 @@ export async function openRunContent(
     args: { run_id: runId },
     schema: z.union([openedAnswer, noContentResult]),
   });
-  return answer.outcome === "opened" ? { deletedFrom: answer.deletedFrom, ...readContent(answer) } : null;
+  if (answer.outcome !== "opened") return null;
+  return { deletedFrom: answer.deletedFrom, request: readRequestBody(answer.prompt), ...readContent(answer) };
 }

@@ -9,10 +9,10 @@ test.each([
   [0, 5, { direction: "down", text: "100%" }],
   [109.96, 100, { direction: "up", text: "10%" }],
   [1_099, 100, { direction: "up", text: "999%" }],
-  [1_100, 100, { direction: "up", text: "over 999%" }],
+  [1_100, 100, { direction: "up", text: "over 10 times" }],
   [100_001, 100_000, { direction: "up", text: "under 0.1%" }],
   [7, 7, { direction: "same", text: "0%" }],
-  [7, 0, { direction: "up", text: "from 0" }],
+  [7, 0, { direction: "up", text: "none before" }],
   [0, 0, null],
   [null, 3, null],
   [3, null, null],
@@ -27,7 +27,7 @@ test("a row's change is computed from the selected metric, not always from spend
   expect(compareRowMetric(row, "spend")).toEqual({ direction: "down", text: "14%" });
   expect(compareRowMetric(row, "tokens")).toEqual({ direction: "down", text: "3.0%" });
   expect(compareRowMetric(row, "latency")).toEqual({ direction: "up", text: "100%" });
-  expect(compareRowMetric({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "from 0" });
+  expect(compareRowMetric({ ...row, before: null }, "tokens")).toEqual({ direction: "up", text: "none before" });
   expect(compareRowMetric({ ...row, before: null }, "latency")).toBeNull();
 });
 

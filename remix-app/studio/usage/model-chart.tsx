@@ -1,14 +1,17 @@
 import type { ReactNode } from "react";
 import { formatDay } from "../../http/date-text.ts";
 import { StackedColumnChart } from "../../ui/charts/column-chart.tsx";
+import { shortenName } from "../../ui/charts/shorten-name.ts";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatCredits, formatUsd } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
+import { dayAfter, periodOf, type Range } from "../range.ts";
+import { linkToRuns } from "../runs/runs-link.ts";
 import type { Overview, UsageOfModel } from "./overview.ts";
 import { type Metric, metricViews } from "./overview-metric.ts";
 
-/** Metrics that can be added up over models; latency cannot. */
-export type AdditiveMetric = Exclude<Metric, "latency">;
+/** Metrics that are known by day and model. */
+export type AdditiveMetric = Exclude<Metric, "latency" | "refused">;
 
 const others = "Other models";
 const dayMs = 86_400_000;
@@ -30,11 +33,13 @@ export function ModelChart({
   overview,
   range,
   metric,
+  runsPath,
   table = true,
 }: {
   overview: Overview & { series: UsageOfModel[] };
-  range: { from: string; to: string };
+  range: Pick<Range, "from" | "to" | "today">;
   metric: AdditiveMetric;
+  runsPath: string;
   /** False if the page links to another page with the figures. */
   table?: boolean;
 }) {
@@ -48,10 +53,23 @@ export function ModelChart({
       <StackedColumnChart
         label={`${caption}; ${table ? "the table below" : "the table of Usage"} has the same figures`}
         series={names}
-        columns={days.map(({ day, amounts }) => ({
-          label: formatDay(day),
-          parts: amounts.map((amount) => ({ value: Number(amount), text: formatMetricAmount(amount, metric) })),
-        }))}
+        columns={days.map(({ day, amounts }) => {
+          const { first: from, last: to, isInProgress } = periodOf(range, { first: day, days: overview.daysEach });
+          return {
+            label: formatDay(day),
+            href: linkToRuns(runsPath, { from, to }),
+            isInProgress,
+            parts: amounts.map((amount, index) => ({
+              value: Number(amount),
+              text: formatMetricAmount(amount, metric),
+              // Without the table, and in the longest ranges, the links of up to 210 parts would be most of the page.
+              href:
+                table && overview.daysEach < 14 && names[index] !== others
+                  ? linkToRuns(runsPath, { from, to, model: names[index] })
+                  : undefined,
+            })),
+          };
+        })}
         formatMark={mark}
         whole={whole}
       />
@@ -85,13 +103,13 @@ function columnsOf({ days, metric }: { days: readonly Day[]; metric: AdditiveMet
       if (metric === "spend") return <Usd amount={amount} decimals={decimals} />;
       return metric === "credits" ? <Credits amount={amount} decimals={decimals} /> : formatCount(Number(amount));
     };
-    return { label, numeric: true, cell };
+    return { label, fullLabel: shortenName(label), numeric: true, cell };
   };
 }
 
 function formatMetricAmount(amount: string, metric: AdditiveMetric): string {
   if (metric === "spend") return formatUsd(amount);
-  return metric === "credits" ? `${formatCredits(amount)} credits` : `${formatCount(Number(amount))} ${metric}`;
+  return metric === "credits" ? formatCredits(amount) : formatCount(Number(amount));
 }
 
 /**
@@ -113,7 +131,7 @@ export function groupDaysByModel(
   const days = Array.from({ length: columns }, (_, column) => {
     const offset = column * daysEach;
     return {
-      day: new Date(first + offset * dayMs).toISOString().slice(0, 10),
+      day: dayAfter(range.from, offset),
       amounts: names.map((name) => amounts.get(`${offset} ${name}`) ?? "0"),
     };
   });

@@ -14,10 +14,10 @@ describe("the overview's metric", () => {
     const { mark } = metricViews.spend;
     expect([0, 25, 2_500].map((value) => mark(value, 10_000))).toEqual(["$0", "$25", "$2.5K"]);
     expect([0, 0.5, 1, 2].map((value) => mark(value, 2))).toEqual(["$0.00", "$0.50", "$1.00", "$2.00"]);
-    expect([0, 0.0000025, 0.00001].map((value) => mark(value, 0.00001))).toEqual([
-      "$0.0000000",
-      "$0.0000025",
-      "$0.0000100",
+    expect([0, 0.000005, 0.00001].map((value) => mark(value, 0.00001))).toEqual([
+      "$0.000000",
+      "$0.000005",
+      "$0.000010",
     ]);
   });
 });

@@ -3,7 +3,7 @@ import { formatCount, formatCredits, formatMs, formatShortCount, formatUsd } fro
 import type { OverviewRow, UsageSums } from "./overview.ts";
 
 /** The metrics that the overview's chart can show. */
-const metrics = ["spend", "credits", "requests", "tokens", "failed", "latency"] as const;
+const metrics = ["spend", "credits", "requests", "tokens", "failed", "refused", "latency"] as const;
 export type Metric = (typeof metrics)[number];
 const metricSchema = z.enum(metrics);
 
@@ -56,6 +56,13 @@ export const metricViews: Record<Metric, MetricView> = {
     mark: formatShortCount,
     whole: true,
   },
+  refused: {
+    label: "Refused",
+    value: ({ refused }) => refused ?? 0,
+    text: ({ refused }) => `${formatCount(refused ?? 0)} refused`,
+    mark: formatShortCount,
+    whole: true,
+  },
   latency: {
     label: "Latency (p95)",
     value: ({ latencyP95Ms }) => latencyP95Ms ?? 0,
@@ -70,10 +77,11 @@ function shortAmount(value: number): string {
 }
 
 /**
- * Returns how many decimals the labels of a dollar axis need: at least two, and more if the axis ends below one dollar.
+ * Returns how many decimals the labels of a dollar axis need: at least two, and more if its four steps or fewer are below
+ * a cent.
  */
 function countAxisDecimals(top: number): number {
-  return Math.max(2, 2 - Math.floor(Math.log10(top)));
+  return Math.max(2, -Math.floor(Math.log10(top / 4) + 1e-9));
 }
 
 /** Returns the available metrics. Spend is included only if the workspace shows provider costs. */
@@ -88,10 +96,15 @@ export function readMetric(parameters: URLSearchParams, { costVisible }: { costV
   return metric.success && shown.includes(metric.data) ? metric.data : (shown[0] ?? "requests");
 }
 
+/** What a figure is compared with if the previous one was zero. */
+export const fromNothing = "none before";
+/** An increase by 1,000% or more. */
+export const manyTimes = "over 10 times";
+
 /** The change of a figure since the previous range. */
 export interface Change {
   direction: "up" | "down" | "same";
-  /** The size of the change without a sign, such as "12%", or "from 0" if the previous figure was zero. */
+  /** The size of the change without a sign, such as "12%", or {@link fromNothing} or {@link manyTimes}. */
   text: string;
 }
 
@@ -104,10 +117,10 @@ export function compareFigures(now: number | string | null, before: number | str
   const [to, from] = [Number(now), Number(before)];
   if (to === from) return to === 0 ? null : { direction: "same", text: "0%" };
   const direction = to > from ? "up" : "down";
-  if (from === 0) return { direction, text: "from 0" };
+  if (from === 0) return { direction, text: fromNothing };
   const percent = Math.abs(((to - from) / from) * 100);
   if (percent < 0.1) return { direction, text: "under 0.1%" };
-  if (percent >= 1_000) return { direction, text: "over 999%" };
+  if (percent >= 1_000) return { direction, text: manyTimes };
   return { direction, text: `${percent.toFixed(percent < 9.95 ? 1 : 0)}%` };
 }
 
@@ -143,4 +156,9 @@ const dimension = z.enum(overviewDimensions).catch("day");
 /** Reads the dimension from a URL. Defaults to days. */
 export function readDimension(url: URL): OverviewDimension {
   return dimension.parse(url.searchParams.get("by"));
+}
+
+/** Returns the status filter of a list with the calls that a metric counts. */
+export function statusOf(metric: Metric): { status?: "failed" | "refused" } {
+  return metric === "failed" || metric === "refused" ? { status: metric } : {};
 }

@@ -5,10 +5,11 @@ import { ColumnChart } from "../../ui/charts/column-chart.tsx";
 import { formatCount, formatMs, formatShortCount } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { Figures } from "../figures.tsx";
-import { dayAfter, type Range, rangeDays } from "../range.ts";
+import { dayAfter, periodOf, type Range, rangeDays } from "../range.ts";
+import { linkToRuns } from "../runs/runs-link.ts";
 import { ModelChart } from "./model-chart.tsx";
 import type { Overview } from "./overview.ts";
-import { compareFigures, type Metric, metricViews, type OverviewDimension } from "./overview-metric.ts";
+import { compareFigures, type Metric, metricViews, type OverviewDimension, statusOf } from "./overview-metric.ts";
 
 /** Shows the four figures of the range, compared with the previous range, and the dates of the previous range. */
 export function OverviewFigures({ overview, range }: { overview: Overview; range: Range }) {
@@ -51,7 +52,7 @@ function ComparedFigures({ overview: { totals, previous } }: { overview: Overvie
           label: "Requests",
           value: formatCount(totals.requests),
           change: compareFigures(totals.requests, previous.requests),
-          note: `${failedShare.toFixed(1)}% failed`,
+          note: `${failedShare.toFixed(1)}% failed${totals.refused ? `, ${formatCount(totals.refused)} more refused` : ""}`,
         },
         {
           label: "Tokens",
@@ -78,22 +79,24 @@ function latencyNote({ latencyP50Ms, firstTokenP50Ms }: Overview["totals"]): Rea
 
 /**
  * Shows the chart of one metric: columns by day, stacked columns by model, and bars for every other dimension. Latency
- * by model also has bars.
+ * and refused calls by model also have bars.
  */
 export function OverviewChart({
   overview,
   range,
   by,
   metric,
+  runsPath,
 }: {
   overview: Overview;
   range: Range;
   by: OverviewDimension;
   metric: Metric;
+  runsPath: string;
 }) {
   const { rows, daysEach, series } = overview;
-  if (series && metric !== "latency")
-    return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} />;
+  if (series && metric !== "latency" && metric !== "refused")
+    return <ModelChart overview={{ ...overview, series }} range={range} metric={metric} runsPath={runsPath} />;
   const { label, value, text, mark, whole } = metricViews[metric];
   // When grouped by day, a row's key is the number of days from the range's start to the row's first day.
   const previousDay = ({ key }: { key: string }) =>
@@ -107,7 +110,11 @@ export function OverviewChart({
   }));
   if (by === "day") {
     const name = `${label} by ${daysEach > 1 ? "week" : "day"} (UTC); the table below has the same figures`;
-    return <ColumnChart label={name} columns={drawn.reverse()} formatMark={mark} whole={whole} />;
+    const columns = drawn.map((column, index) => {
+      const { first, last, isInProgress } = periodOf(range, { first: rows[index]?.label ?? "", days: daysEach });
+      return { ...column, href: linkToRuns(runsPath, { ...statusOf(metric), from: first, to: last }), isInProgress };
+    });
+    return <ColumnChart label={name} columns={columns.reverse()} formatMark={mark} whole={whole} />;
   }
   return <BarList label={`${label} by ${by}`} bars={drawn.sort((a, b) => b.value - a.value)} />;
 }

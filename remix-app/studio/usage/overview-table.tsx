@@ -3,7 +3,8 @@ import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount, formatMs } from "../../ui/format-amount.ts";
 import { Credits, Usd } from "../../ui/money.tsx";
 import { ChangeText } from "../figures.tsx";
-import { type Range, rangeDays } from "../range.ts";
+import { periodOf, type Range, rangeDays } from "../range.ts";
+import { linkToRuns } from "../runs/runs-link.ts";
 import type { Overview, OverviewRow } from "./overview.ts";
 import {
   compareRowMetric,
@@ -12,13 +13,14 @@ import {
   metricViews,
   type OverviewDimension,
   otherLabelsKey,
+  statusOf,
 } from "./overview-metric.ts";
 
 /** Query parameters of the run list whose names differ from the dimension that they filter by. */
 const filters: Partial<Record<OverviewDimension, string>> = { app: "appId", member: "memberId", label: "entityId" };
 
 /** The maximum number of days to list, so that the page fits in 100 KB of HTML even with a chart of 92 days. */
-const listedDays = 40;
+const listedDays = 38;
 
 const formatLatency = (value: number | null) => (value === null ? "–" : formatMs(value));
 
@@ -32,6 +34,12 @@ const p95: DataColumn<OverviewRow> = {
   label: "p95",
   numeric: true,
   cell: ({ now }) => formatLatency(now.latencyP95Ms),
+};
+
+const refused: DataColumn<OverviewRow> = {
+  label: "Refused",
+  numeric: true,
+  cell: ({ now }) => formatCount(now.refused ?? 0),
 };
 
 /** Shows the chart's figures as a table whose rows link to their runs. */
@@ -49,11 +57,13 @@ export function OverviewTable({
   range: Range;
   runsPath: string;
 }) {
-  const days = rangeDays(range);
-  const used = by === "day" ? all.filter(({ now, otherDeductions }) => now.requests > 0 || otherDeductions) : all;
+  const used =
+    by === "day" ? all.filter(({ now, otherDeductions }) => now.requests > 0 || now.refused || otherDeductions) : all;
   const rows = by === "day" ? used.slice(0, listedDays) : used;
   const leftOut = unread + used.length - rows.length;
   const costVisible = totals.amountUsd !== null;
+  // Refused calls have no label.
+  const showsRefused = by !== "label" && (metric === "refused" || rows.some(({ now }) => now.refused));
   const timed = rows.some(({ now }) => now.latencyP50Ms !== null || now.latencyP95Ms !== null);
   const otherwise = Number(totals.otherDeductions) > 0;
   const spendDecimals = columnDecimals(rows.map(({ now }) => now.amountUsd));
@@ -97,7 +107,9 @@ export function OverviewTable({
         columns={[
           {
             label: by !== "day" ? dimensionLabels[by] : daysEach > 1 ? "Week from (UTC)" : "Day (UTC)",
-            cell: (row) => <RunsLink row={row} by={by} days={days} daysEach={daysEach} runsPath={runsPath} />,
+            cell: (row) => (
+              <RunsLink row={row} by={by} metric={metric} range={range} daysEach={daysEach} runsPath={runsPath} />
+            ),
           },
           ...(costVisible ? [spend] : []),
           // Days have no column for the change: a day is unrelated to the day at the same position in the previous
@@ -107,13 +119,16 @@ export function OverviewTable({
           ...(otherwise && by === "day" ? [other] : []),
           { label: "Requests", numeric: true, small: small("requests"), cell: ({ now }) => formatCount(now.requests) },
           { label: "Failed", numeric: true, small: small("failed"), cell: ({ now }) => formatCount(now.failed) },
+          ...(showsRefused ? [{ ...refused, small: small("refused") }] : []),
           {
             label: "Tokens",
             numeric: true,
             small: small("tokens", "hidden"),
             cell: ({ now }) => formatCount(now.inputTokens + now.outputTokens),
           },
-          ...(timed ? [p50, { ...p95, small: small("latency") }] : []),
+          // With one more column, the table would not fit on half a screen. The figures above show the median.
+          ...(timed && !showsRefused ? [p50] : []),
+          ...(timed ? [{ ...p95, small: small("latency") }] : []),
         ]}
       />
       {leftOut > 0 ? (
@@ -137,29 +152,24 @@ export function OverviewTable({
 function RunsLink({
   row,
   by,
-  days: { first, last },
+  metric,
+  range,
   daysEach,
   runsPath,
 }: {
   row: OverviewRow;
   by: OverviewDimension;
-  days: { first: string; last: string };
+  metric: Metric;
+  range: Range;
   daysEach: number;
   runsPath: string;
 }) {
-  const query =
-    by === "day"
-      ? { from: row.label, to: [last, getLastDay(row.label, daysEach)].sort()[0] ?? last }
-      : { [filters[by] ?? by]: row.key, from: first, to: last };
+  const { first, last } = by === "day" ? periodOf(range, { first: row.label, days: daysEach }) : rangeDays(range);
+  const filter = by === "day" ? {} : { [filters[by] ?? by]: row.key };
   if (by === "key" || row.key === "" || (by === "label" && row.key === otherLabelsKey)) return row.label;
   return (
-    <a className="link" href={`${runsPath}?${new URLSearchParams(query)}`}>
+    <a className="link" href={linkToRuns(runsPath, { ...filter, ...statusOf(metric), from: first, to: last })}>
       {by === "day" ? formatDay(row.label) : row.label}
     </a>
   );
-}
-
-/** Returns the last day of a period that begins on `day` and has `days` days. */
-function getLastDay(day: string, days: number): string {
-  return days === 1 ? day : new Date(Date.parse(day) + (days - 1) * 86_400_000).toISOString().slice(0, 10);
 }

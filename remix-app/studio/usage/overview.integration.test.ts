@@ -94,6 +94,12 @@ describe("the overview of a workspace with requests", () => {
     const failed = await begin(db, chatCall(tenant));
     await settle(db, [outcome(run), outcome(failed, { status: "failed" })]);
     await db.query(
+      `insert into ai.refused_daily
+         (workspace_id, day, key_lineage_id, actor_id, model_id, feature, execution_mode, refused)
+       values ($1, (now() at time zone 'UTC')::date, $2, $3, $4, 'chat', 'background', 3)`,
+      [tenant.workspaceId, tenant.keyId, tenant.ownerId, tenant.model],
+    );
+    await db.query(
       `insert into ai.credit_ledger (account_id, kind, amount, balance_after)
        select id, 'refund', -0.00000001, 0 from ai.credit_accounts where workspace_id = $1`,
       [tenant.workspaceId],
@@ -113,6 +119,7 @@ describe("the overview of a workspace with requests", () => {
       day: new Date().toISOString().slice(0, 10),
       requests: "2",
       failed: "1",
+      refused: "3",
       other_credits: "0.00000001",
     });
     expect({ billed: today?.billed_credits, cost: today?.cost_usd }).toEqual(books);
@@ -125,6 +132,7 @@ describe("the overview of a workspace with requests", () => {
       expect(lines).toHaveLength(1);
       const page = await member.browser.get(at(`?by=${by}`));
       expect(page.words).toContain(lines[0]?.[by]);
+      expect(page.words).toContain("50.0% failed, 3 more refused");
       expect(page.words).toContain("more credits were deducted without a run");
     },
   );

@@ -84,6 +84,7 @@ const dayMs = 24 * 60 * 60 * 1000;
 const noUsage: UsageSums = {
   requests: 0,
   failed: 0,
+  refused: 0,
   inputTokens: 0,
   outputTokens: 0,
   amountUsd: "0",
@@ -180,7 +181,8 @@ export function labelRows(rows: readonly { key: string; name: string | null }[],
 }
 
 function labelOf(key: string, by: OverviewDimension): string {
-  if (key === "") return `No ${by}`;
+  // Runs have a model and a feature. Refused calls may name models that don't exist, or too many features.
+  if (key === "") return by === "model" ? "Unknown models" : by === "feature" ? "Other features" : `No ${by}`;
   return by === "label" && key === otherLabelsKey ? "Other labels" : key;
 }
 
@@ -227,6 +229,7 @@ export function overviewColumns(by: OverviewDimension): CsvColumn<OverviewRow>[]
     ...ofSums("unmetered_credits", ({ unmeteredCredits }) => unmeteredCredits),
     ...ofSums("requests", ({ requests }) => requests),
     ...ofSums("failed", ({ failed }) => failed),
+    ...ofSums("refused", ({ refused }) => refused),
     ...ofSums("input_tokens", ({ inputTokens }) => inputTokens),
     ...ofSums("output_tokens", ({ outputTokens }) => outputTokens),
     ...ofSums("latency_p50_ms", ({ latencyP50Ms }) => latencyP50Ms),

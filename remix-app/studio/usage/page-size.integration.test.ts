@@ -69,7 +69,7 @@ test("the workspace's Overview stays under 60 KB", async () => {
 
 test("the usage overview states how many days its table leaves out, and its CSV file contains all days", async () => {
   const page = await browser.get(`/workspaces/${tenant.workspaceId}/ai?range=90d`);
-  expect(page.words).toContain("50 more days are in the chart above");
+  expect(page.words).toContain("52 more days are in the chart above");
   const file = await browser.get(`/workspaces/${tenant.workspaceId}/ai/usage.csv?range=90d`);
   expect(file.text.trimEnd().split("\r\n")).toHaveLength(91);
 });

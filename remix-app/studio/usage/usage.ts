@@ -33,10 +33,15 @@ export const usageQuery = windowQuery.extend({
 });
 
 const count = z.number().int();
-/** What runs used and cost. */
+/** What runs used and cost, and how many calls were refused. */
 export const usageSums = {
   requests: count,
   failed: count,
+  /**
+   * Calls that were refused before a run began, on all UTC days that overlap the range. They are not in `requests`.
+   * Null in rows by label.
+   */
+  refused: count.nullable(),
   inputTokens: count,
   outputTokens: count,
   /** Null if the workspace hides provider costs. */
@@ -48,6 +53,7 @@ export const usageSums = {
 const usageRow = z.object({
   ...usageSums,
   day: z.string().nullable(),
+  /** Null also for refused calls of models that don't exist. */
   model: z.string().nullable(),
   feature: z.string().nullable(),
   executionMode: z.enum(["interactive", "background"]).nullable(),
@@ -142,6 +148,8 @@ const listedCredits = listedEntries.extend({
       balance: amountText,
       reserved: amountText,
       available: amountText,
+      /** The provider cost that the available credits pay for at the plan's markup. Null if it is hidden or free. */
+      availableUsd: amountText.nullable(),
     }),
   ),
   totals: z.object({

@@ -20,10 +20,13 @@ export function BarList({ label, bars, most = 10 }: { label: string; bars: reado
       <figcaption className="sr-only">{label}</figcaption>
       <ul className="space-y-3">
         {shown.map(({ key, label: name, value, text, previous }) => (
-          <li key={key} className="space-y-1" title={previous ? `${text} (before: ${previous.text})` : text}>
+          <li key={key} className="space-y-1">
             <span className="flex justify-between gap-4">
               <span className="min-w-0 break-words">{name}</span>
-              <span className="whitespace-nowrap tabular-nums">{text}</span>
+              <span className="whitespace-nowrap tabular-nums">
+                {previous ? <span className="text-muted text-small">{`${previous.text} before `}</span> : null}
+                {text}
+              </span>
             </span>
             <svg aria-hidden="true" className="h-2.5 w-full overflow-hidden rounded-button">
               <rect width="100%" height="100%" className="fill-sunken" />

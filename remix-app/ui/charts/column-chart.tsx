@@ -1,7 +1,17 @@
-import { Fragment, type ReactNode } from "react";
+import { type ReactNode, useId } from "react";
+import { axisMarks, labelledIndexes } from "./axis-marks.ts";
+import { shortenName } from "./shorten-name.ts";
 
-export interface ChartColumn {
+interface Column {
+  /** The name of the day or period. */
   label: string;
+  /** Where the column leads. */
+  href: string;
+  /** Whether the period isn't over, so that the value will grow. */
+  isInProgress: boolean;
+}
+
+export interface ChartColumn extends Column {
   value: number;
   /** The value, formatted for display and exact enough to be quoted. */
   text: string;
@@ -19,13 +29,12 @@ export interface ColumnChartProps {
   whole?: boolean;
 }
 
-/** The drawing's inner units. The drawing is stretched to fit its place. */
+/** The drawing's inner units. The drawing is stretched to fit its place, so only straight lines keep their look. */
 const heightUnits = 1_000;
 const slot = 10;
 
 /**
- * Draws a column chart on the server, so that the chart needs no JavaScript and nothing moves during hydration. The
- * columns are styled by `chart-columns` in styles.css, because the pages' policy forbids style attributes.
+ * Draws a column chart on the server, so that the chart needs no JavaScript and nothing moves during hydration.
  */
 export function ColumnChart({ label, columns, formatMark, whole = false }: ColumnChartProps) {
   const largest = Math.max(0, ...columns.flatMap((c) => [c.value, c.previous?.value ?? 0]));
@@ -35,25 +44,28 @@ export function ColumnChart({ label, columns, formatMark, whole = false }: Colum
   const inset = chooseInset(columns.length);
   return (
     <figure className="space-y-2">
-      <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
-        <g className="chart-columns">
-          {columns.map(({ label: name, value, text, previous }, index) => {
-            const left = index * slot;
-            return (
-              <Fragment key={name}>
-                <path d={createBarPath({ left, width: slot, top: 0 })}>
-                  <title>
-                    {previous ? `${name}: ${text} (${previous.label}: ${previous.text})` : `${name}: ${text}`}
-                  </title>
-                </path>
-                <path
-                  className="now"
-                  d={createBarPath({ left: left + inset, width: slot - 2 * inset, top: depthOf(value) })}
-                />
-              </Fragment>
-            );
-          })}
-        </g>
+      <ChartFrame
+        label={label}
+        marks={marks}
+        formatMark={formatMark}
+        columns={columns.map(({ text, previous, ...column }) => ({
+          ...column,
+          tip: (
+            <>
+              <span>{text}</span>
+              {previous ? <span>{`${previous.label}: ${previous.text}`}</span> : null}
+            </>
+          ),
+        }))}
+      >
+        <path
+          className="fill-accent"
+          d={columns
+            .map(({ value }, index) =>
+              createBarPath({ left: index * slot + inset, width: slot - 2 * inset, top: depthOf(value) }),
+            )
+            .join("")}
+        />
         {compared ? <PreviousLine depths={columns.map(({ previous }) => previous && depthOf(previous.value))} /> : null}
       </ChartFrame>
       {compared ? (
@@ -87,10 +99,9 @@ function PreviousLine({ depths }: { depths: readonly (number | null | undefined)
   );
 }
 
-export interface StackedColumn {
-  label: string;
-  /** The parts from the bottom up, in the order of the series. */
-  parts: readonly { value: number; text: string }[];
+export interface StackedColumn extends Column {
+  /** The parts from the bottom up, in the order of the series. Without an address, a part leads nowhere. */
+  parts: readonly { value: number; text: string; href?: string | undefined }[];
 }
 
 /** The fill classes of the series, which differ in hue and lightness. The last class is for all further series. */
@@ -119,27 +130,31 @@ export function StackedColumnChart({
   const marks = axisMarks(Math.max(0, ...heights), { whole });
   const depthOf = createDepthScale(marks.at(-1) ?? 1);
   const inset = chooseInset(columns.length);
+  const barOf = (index: number, column: number) => {
+    const values = columns[column]?.parts.map(({ value }) => value) ?? [];
+    const below = values.slice(0, index).reduce((sum, value) => sum + value, 0);
+    const top = depthOf(below + (values[index] ?? 0));
+    const ground = depthOf(below);
+    return top < ground ? createBarPath({ left: column * slot + inset, width: slot - 2 * inset, top, ground }) : "";
+  };
   const lookOf = (index: number) => seriesClasses[Math.min(index, seriesClasses.length - 1)] ?? seriesClasses[0];
   return (
     <figure className="space-y-2">
-      <ChartFrame label={label} marks={marks} formatMark={formatMark} names={columns.map((column) => column.label)}>
-        {columns.map(({ label: name, parts }, column) => {
-          let below = 0;
-          return parts.map(({ value, text }, index) => {
-            const ground = depthOf(below);
-            below += value;
-            if (value <= 0) return null;
-            return (
-              <path
-                key={`${name} ${series[index]}`}
-                className={lookOf(index)}
-                d={createBarPath({ left: column * slot + inset, width: slot - 2 * inset, top: depthOf(below), ground })}
-              >
-                <title>{`${name}, ${series[index]}: ${text}`}</title>
-              </path>
-            );
-          });
-        })}
+      <ChartFrame
+        label={label}
+        marks={marks}
+        formatMark={formatMark}
+        columns={columns.map(({ parts, ...column }, index) => ({
+          ...column,
+          value: heights[index] ?? 0,
+          parts: parts.flatMap(({ value, ...part }, place) =>
+            value > 0 ? { name: series[place] ?? "", ...part } : [],
+          ),
+        }))}
+      >
+        {series.map((name, index) => (
+          <path key={name} className={lookOf(index)} d={columns.map((_, column) => barOf(index, column)).join("")} />
+        ))}
       </ChartFrame>
       <figcaption className="flex flex-wrap gap-x-4 gap-y-1 text-muted text-small">
         {series.map((name, index) => (
@@ -150,21 +165,29 @@ export function StackedColumnChart({
   );
 }
 
-/** Draws the axis with its marks, and the labels of the first, a middle and the last column. */
+type FramedColumn = Column & { value: number } & (
+    | { tip: ReactNode }
+    | { parts: readonly { name: string; text: string; href?: string | undefined }[] }
+  );
+
+/**
+ * Draws the axis with its marks, the labels of the first, a middle and the last column, and each column's link and
+ * tooltip.
+ */
 function ChartFrame({
   label,
   marks,
   formatMark,
-  names,
+  columns,
   children,
 }: {
   label: string;
   marks: readonly number[];
   formatMark: (value: number, top: number) => string;
-  names: readonly string[];
+  columns: readonly FramedColumn[];
   children: ReactNode;
 }) {
-  const width = Math.max(names.length, 1) * slot;
+  const width = Math.max(columns.length, 1) * slot;
   const depthOf = createDepthScale(marks.at(-1) ?? 1);
   return (
     <div className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
@@ -175,31 +198,122 @@ function ChartFrame({
           </li>
         ))}
       </ol>
-      <svg
-        role="img"
-        aria-label={label}
-        viewBox={`0 0 ${width} ${heightUnits}`}
-        preserveAspectRatio="none"
-        className="h-56 w-full overflow-visible"
-      >
-        {marks.map((mark) => (
-          <path
-            key={mark}
-            d={`M0 ${depthOf(mark)}H${width}`}
-            vectorEffect="non-scaling-stroke"
-            className={mark === 0 ? "stroke-edge" : "stroke-line"}
-          />
-        ))}
-        {children}
-      </svg>
+      <div className="relative h-56">
+        <ColumnLinks label={label} columns={columns} />
+        <svg
+          role="img"
+          aria-label={label}
+          viewBox={`0 0 ${width} ${heightUnits}`}
+          preserveAspectRatio="none"
+          className="pointer-events-none absolute inset-0 size-full overflow-visible"
+        >
+          {marks.map((mark) => (
+            <path
+              key={mark}
+              d={`M0 ${depthOf(mark)}H${width}`}
+              vectorEffect="non-scaling-stroke"
+              className={mark === 0 ? "stroke-edge" : "stroke-line"}
+            />
+          ))}
+          {children}
+        </svg>
+        <Hatching columns={columns} depthOf={depthOf} />
+      </div>
       <ol aria-hidden="true" className="col-start-2 flex justify-between gap-2 pt-1 text-muted text-small">
-        {labelledIndexes(names.length, 3).map((index) => (
-          <li key={index} className="whitespace-nowrap tabular-nums">
-            {names[index]}
+        {labelledIndexes(columns.length, 3).map((index) => (
+          <li key={index} className="text-center tabular-nums first:text-left last:text-right">
+            {columns[index]?.label}
           </li>
         ))}
       </ol>
+      {columns.some(isHatched) ? (
+        <p aria-hidden="true" className="col-start-2 text-muted text-small">
+          Hatched: still in progress
+        </p>
+      ) : null}
     </div>
+  );
+}
+
+/** More columns than one wants to tab through. */
+const manyColumns = 14;
+
+/**
+ * Lays a link and a tooltip behind each column, styled by `chart-links` in styles.css. A tooltip shows on hover and
+ * focus. Where nothing hovers, the first touch focuses the item, and the second one follows the link.
+ */
+function ColumnLinks({ label, columns }: { label: string; columns: readonly FramedColumn[] }) {
+  const end = useId();
+  return (
+    <>
+      {columns.length > manyColumns ? (
+        <a href={`#${end}`} className="sr-only focus:not-sr-only focus:absolute focus:z-20 focus:bg-surface">
+          Skip the chart’s {columns.length} columns
+        </a>
+      ) : null}
+      <ol aria-label={label} className="chart-links">
+        {columns.map((column, index) => {
+          const name = column.isInProgress ? `${column.label}, still in progress` : column.label;
+          return (
+            <li key={column.label} tabIndex={-1} className={index < columns.length / 2 ? undefined : "end"}>
+              {"tip" in column ? (
+                <a href={column.href}>
+                  <span className="tip">
+                    <b>{name}</b>
+                    {column.tip}
+                  </span>
+                </a>
+              ) : (
+                <>
+                  <a href={column.href}>
+                    <span className="sr-only">Runs of {column.label}</span>
+                  </a>
+                  <div className="tip">
+                    <b>{name}</b>
+                    {column.parts.length === 0 ? <span>Nothing used</span> : null}
+                    {column.parts.map(({ name: part, text, href }) => {
+                      const Part = href === undefined ? "span" : "a";
+                      return <Part key={part} href={href}>{`${shortenName(part)} ${text}`}</Part>;
+                    })}
+                  </div>
+                </>
+              )}
+            </li>
+          );
+        })}
+      </ol>
+      <span id={end} tabIndex={-1} />
+    </>
+  );
+}
+
+function isHatched({ isInProgress, value }: FramedColumn): boolean {
+  return isInProgress && value > 0;
+}
+
+/** Hatches the columns in progress. Has no view box, so that the pattern keeps its angle however wide the chart is. */
+function Hatching({ columns, depthOf }: { columns: readonly FramedColumn[]; depthOf: (value: number) => number }) {
+  const inset = chooseInset(columns.length) / slot;
+  const percent = (share: number) => `${Math.round(share * 100_000) / 1_000}%`;
+  if (!columns.some(isHatched)) return null;
+  return (
+    <svg aria-hidden="true" className="pointer-events-none absolute inset-0 size-full">
+      <pattern id="chart-hatching" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+        <rect width="3" height="6" className="fill-surface" />
+      </pattern>
+      {columns.map(({ label, value, isInProgress }, index) =>
+        isInProgress ? (
+          <rect
+            key={label}
+            x={percent((index + inset) / columns.length)}
+            width={percent((1 - 2 * inset) / columns.length)}
+            y={percent(depthOf(value) / heightUnits)}
+            height={percent(1 - depthOf(value) / heightUnits)}
+            fill="url(#chart-hatching)"
+          />
+        ) : null,
+      )}
+    </svg>
   );
 }
 
@@ -232,26 +346,4 @@ export function Swatch({ look, label }: { look: string; label: string }) {
       {label}
     </span>
   );
-}
-
-const steps = [1, 2, 2.5, 5, 10];
-
-/**
- * Returns an axis's marks from zero up to a round number that no value exceeds.
- * @param largest the largest drawn value, at least 0
- * @param options.whole for counts, which have no marks between whole numbers
- */
-export function axisMarks(largest: number, { intervals = 4, whole = false } = {}): number[] {
-  const least = largest === 0 || (whole && largest < intervals) ? intervals : largest;
-  const target = least / intervals;
-  const power = 10 ** Math.floor(Math.log10(target));
-  const fits = (step: number) => step * power >= target * (1 - 1e-9) && !(whole && !Number.isInteger(step * power));
-  const step = (steps.find(fits) ?? 10) * power;
-  return Array.from({ length: intervals + 1 }, (_, index) => Number((step * index).toPrecision(12)));
-}
-
-/** Returns the positions that get a label: the first, the last, and some evenly spaced between them. */
-export function labelledIndexes(length: number, most = 5): number[] {
-  if (length <= most) return Array.from({ length }, (_, index) => index);
-  return Array.from({ length: most }, (_, index) => Math.round((index * (length - 1)) / (most - 1)));
 }

@@ -56,6 +56,14 @@ test("an activity entry names what changed about a workspace", () => {
   );
 });
 
+test("an activity entry names the settings of a key that changed", () => {
+  const change = { before: null, after: 5 };
+  const details = { expiresAt: change, requestsPerMinute: change, tokensPerMinute: change };
+  expect(formatLogEntry({ ...line, action: "key.changed", details })).toBe(
+    "Ada changed the expiry and rate limit of the API key “Nightly”",
+  );
+});
+
 test("an activity entry says that a member left, or names who removed the member", () => {
   const left = { ...line, subject: "Ada", action: "member.left" };
   expect(formatLogEntry({ ...left, actor: null, subjectId: line.actorId })).toBe("Ada left");

@@ -67,6 +67,7 @@ const verbPhrases: Record<string, string> = {
   "invitation.accepted": "accepted the invitation sent to {}",
   "invitation.withdrawn": "withdrew the invitation to {}",
   "key.created": "created the API key “{}”",
+  "key.changed": "changed the API key “{}”",
   "key.rotated": "rotated the API key “{}”",
   "key.revoked": "revoked the API key “{}”",
   "agent_access.approved": "approved coding agents for {}",
@@ -77,6 +78,17 @@ const verbPhrases: Record<string, string> = {
   "run_content.read": "viewed the prompts and answers of run {}",
   "ai_policy.changed": "changed {}",
   "budget.changed": "changed the budget of “{}”",
+};
+
+const keySettings: Record<string, string> = {
+  name: "name",
+  environment: "environment",
+  expiresAt: "expiry",
+  allowedModels: "models",
+  allowedAddresses: "IP addresses",
+  strict: "strict mode",
+  requestsPerMinute: "rate limit",
+  tokensPerMinute: "rate limit",
 };
 
 const workspaceFields = z.object({ name: z.string(), plan: z.string() });
@@ -112,6 +124,10 @@ function verbPhrase({ action, subject, details }: ShownEntry): string {
     const renamed = before.name === after.name ? null : `renamed the workspace to “${after.name}”`;
     const newPlan = before.plan === after.plan ? null : `changed the plan to ${planLabel(after.plan)}`;
     if (renamed || newPlan) return [renamed, newPlan].filter(Boolean).join(" and ");
+  }
+  const changed = new Set(Object.keys(details).flatMap((name) => keySettings[name] ?? []));
+  if (action === "key.changed" && changed.size > 0) {
+    return `changed the ${new Intl.ListFormat("en").format(changed)} of the API key “${subject ?? ""}”`;
   }
   const costs = costImport.safeParse(details).data;
   if (action === "provider_costs.imported" && costs) return `imported ${costs.provider} costs from “${costs.file}”`;

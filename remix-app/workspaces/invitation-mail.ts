@@ -14,6 +14,11 @@ interface Invitation {
   token: string;
 }
 
+/** Returns the link with which the invited person accepts. */
+export function invitationLink(origin: string, token: string): string {
+  return `${origin}/invitation?${new URLSearchParams({ token })}`;
+}
+
 /**
  * Returns the email that invites a person. Its link leads to a page that shows the offer before anything is accepted.
  */
@@ -28,7 +33,7 @@ export function invitationMail(
       `${name} invited you to join the workspace “${quoteText(workspace.name)}” on ${product}.`,
       "You’ll see your role before you accept.",
     ],
-    action: { label: "View invitation", url: `${origin}/invitation?${new URLSearchParams({ token })}` },
+    action: { label: "View invitation", url: invitationLink(origin, token) },
     more: ["This invitation expires in 7 days and only works for this email address."],
     footer: [
       `You’re getting this email because a member of a workspace on ${product} invited this address.`,

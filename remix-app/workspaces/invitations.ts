@@ -35,7 +35,10 @@ export interface OpenInvitation {
   expiresAt: string;
 }
 
-/** Returns the token's hash, which the database stores instead of the token. Only the email contains the token. */
+/**
+ * Returns the token's hash, which the database stores instead of the token. Only the email and the answer to the inviter
+ * contain the token.
+ */
 function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
@@ -101,6 +104,22 @@ export async function createInvitation(
     token_hash: `\\x${hashToken(token)}`,
   });
   return error ? { error } : { token };
+}
+
+/** Returns the email and the role of an open invitation, or null. @throws Response 503 UNAVAILABLE */
+export async function readInvitation(
+  { data }: User,
+  { workspaceId, invitationId, requestId }: { workspaceId: string; invitationId: string; requestId: string },
+): Promise<{ email: string; roleId: string } | null> {
+  const { data: row, error } = await data
+    .from("workspace_invitations")
+    .select("email, role_id")
+    .eq("workspace_id", workspaceId)
+    .eq("id", invitationId)
+    .is("accepted_at", null)
+    .maybeSingle();
+  if (error) throw workspaceProblem(error, { requestId });
+  return row && { email: String(row.email), roleId: String(row.role_id) };
 }
 
 /** Withdraws an invitation. @returns the failure or null */

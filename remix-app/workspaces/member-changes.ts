@@ -1,18 +1,17 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { formatWait, guardAttempt } from "../abuse/attempts.ts";
 import { problem } from "../http/problem.ts";
-import { emailSchema } from "../session/credentials.ts";
 import type { User } from "../session/user.ts";
 import { workspaceProblem } from "./failures.ts";
-import { sendInvitation } from "./invitation-mail.ts";
-import { createInvitation, withdrawInvitation } from "./invitations.ts";
+import { readInvitation, withdrawInvitation } from "./invitations.ts";
 import { changeRole, listRoles, removeMember } from "./members.ts";
 import type { WorkspaceAccess } from "./permission.ts";
 import { assignableRoles } from "./roles.ts";
+import { emailList, type InvitationOutcome, sendInvitations } from "./send-invitations.ts";
 
 export const memberChange = z.discriminatedUnion("intent", [
-  z.object({ intent: z.literal("invite"), email: emailSchema, roleId: z.uuid() }),
+  z.object({ intent: z.literal("invite"), email: emailList, roleId: z.uuid() }),
+  z.object({ intent: z.literal("resend"), invitationId: z.uuid() }),
   z.object({ intent: z.literal("withdraw"), invitationId: z.uuid() }),
   z.object({ intent: z.literal("change_role"), userId: z.uuid(), roleId: z.uuid() }),
   z.object({ intent: z.literal("remove"), userId: z.uuid(), keyIds: z.array(z.uuid()) }),
@@ -23,18 +22,18 @@ export interface MemberOutcome {
   failed: string | null;
   /** Whether the given email is the cause of the failure. */
   aboutEmail: boolean;
+  /** What became of each invited address. */
+  invited: InvitationOutcome[];
   status: 200 | 403 | 409 | 429 | 503;
   /** True once the caller is no longer a member. */
   leftWorkspace: boolean;
 }
 
-const pendingInvitationMessage =
-  "There’s already a pending invitation for this email. Withdraw it, or send another in a few minutes.";
-
 const createSuccess = (message: string): MemberOutcome => ({
   done: message,
   failed: null,
   aboutEmail: false,
+  invited: [],
   status: 200,
   leftWorkspace: false,
 });
@@ -42,9 +41,31 @@ const createFailure = (message: string, status: MemberOutcome["status"] = 409): 
   done: null,
   failed: message,
   aboutEmail: false,
+  invited: [],
   status,
   leftWorkspace: false,
 });
+
+/** Sums up what became of the invited addresses. The page lists each of them. */
+function summarize(invited: InvitationOutcome[]): MemberOutcome {
+  const failures = invited.flatMap(({ failure }) => failure ?? []);
+  const [only, sent] = [invited[0], invited.length - failures.length];
+  const [first] = failures;
+  if (first) {
+    const message =
+      invited.length === 1
+        ? first.message
+        : `We sent ${sent} of ${invited.length} invitations. The reasons are listed with the addresses.`;
+    const aboutEmail = failures.every((failure) => failure.aboutEmail);
+    return { ...createFailure(message, first.status), aboutEmail, invited };
+  }
+  return {
+    ...createSuccess(
+      invited.length === 1 ? `We sent an invitation to ${only?.email}.` : `We sent ${invited.length} invitations.`,
+    ),
+    invited,
+  };
+}
 
 /**
  * Makes one change to a workspace's members. The database decides whether the caller is allowed to make it.
@@ -64,39 +85,25 @@ export async function applyMemberChange(
       : problem("NOT_FOUND", { requestId, detail: "They’re no longer a member. Reload the page." });
   }
 
-  if ("roleId" in change) {
+  async function requireAssignable(roleId: string): Promise<void> {
     const given = assignableRoles(await listRoles(user, { workspaceId, requestId }), workspace);
-    if (!given.some(({ id }) => id === change.roleId)) {
-      throw problem("FORBIDDEN", { requestId, detail: "You can’t assign this role. Choose another one." });
-    }
+    if (given.some(({ id }) => id === roleId)) return;
+    throw problem("FORBIDDEN", { requestId, detail: "You can’t assign this role. Choose another one." });
   }
 
+  if ("roleId" in change) await requireAssignable(change.roleId);
+
   switch (change.intent) {
-    case "invite": {
-      // Counts this email toward the limits of the caller's IP address and of the recipient. The database limits the
-      // inviter.
-      const attempt = await guardAttempt(context, { action: "mail", email: change.email });
-      if (!attempt.admitted) return createFailure(attempt.message, attempt.status);
-      const created = await createInvitation(user, { workspaceId, email: change.email, roleId: change.roleId });
-      if ("error" in created) {
-        await attempt.settle("void");
-        if (created.error.code === "23505") return { ...createFailure(pendingInvitationMessage), aboutEmail: true };
-        if (created.error.code === "PT409")
-          return createFailure("There are too many pending invitations. Withdraw one you don’t need first.");
-        if (created.error.code === "PT429") {
-          const seconds = Number(created.error.details);
-          context.retryAfter(seconds);
-          return createFailure(
-            `You’ve sent too many invitations. You can send the next one in ${formatWait(seconds)}.`,
-            429,
-          );
-        }
-        throw refused(created.error);
-      }
-      const sent = await sendInvitation(context, { to: change.email, inviter: user, workspace, token: created.token });
-      await attempt.settle(sent ? "succeeded" : "void");
-      if (!sent) return createFailure(`We couldn’t send the email to ${change.email}. Try again in a moment.`, 503);
-      return createSuccess(`We sent an invitation to ${change.email}.`);
+    case "invite":
+      return summarize(
+        await sendInvitations(context, { user, workspace, emails: change.email, roleId: change.roleId }),
+      );
+    case "resend": {
+      const found = await readInvitation(user, { workspaceId, invitationId: change.invitationId, requestId });
+      if (!found) return createFailure("This invitation was already accepted or withdrawn.");
+      await requireAssignable(found.roleId);
+      const outcomes = await sendInvitations(context, { user, workspace, emails: [found.email], roleId: found.roleId });
+      return { ...summarize(outcomes), aboutEmail: false };
     }
     case "withdraw": {
       const error = await withdrawInvitation(user, { workspaceId, invitationId: change.invitationId });

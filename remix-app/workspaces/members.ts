@@ -22,6 +22,8 @@ const roleRow = z.object({
   permissions: z
     .array(z.enum(workspacePermissions))
     .transform((given) => workspacePermissions.filter((one) => given.includes(one))),
+  /** The monthly budget in USD that a person without one gets with this role. */
+  member_budget_usd: z.number().nullable(),
 });
 
 export interface Member {
@@ -126,7 +128,7 @@ export async function listMemberNames(
 export async function listRoles({ data }: User, { workspaceId, requestId }: WorkspaceParams): Promise<Role[]> {
   const { data: rows, error } = await data
     .from("workspace_roles")
-    .select("id, name, is_owner, permissions")
+    .select("id, name, is_owner, permissions, member_budget_usd")
     .eq("workspace_id", workspaceId);
   if (error) throw workspaceProblem(error, { requestId });
   return z.array(roleRow).parse(rows).sort(byWidth);

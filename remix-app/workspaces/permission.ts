@@ -52,6 +52,8 @@ const workspaceRead = z.object({
     })
     .nullable()
     .default(null),
+  /** Whether an app is linked, or costs or invoices were recorded. */
+  usesCostBook: z.boolean().default(false),
 });
 
 /** Null if row-level security does not show the workspace to the user as a member. */

@@ -14,6 +14,7 @@ const roleFields = {
     .max(40, "Use at most 40 characters for the name.")
     .refine(isReadable, "Use letters, digits and spaces for the name."),
   permissions: z.array(z.enum(workspacePermissions)),
+  memberBudgetUsd: z.coerce.number().min(0).max(1_000_000_000).nullable(),
 };
 
 const roleChange = z.discriminatedUnion("intent", [
@@ -22,9 +23,13 @@ const roleChange = z.discriminatedUnion("intent", [
   z.object({ intent: z.literal("delete") }),
 ]);
 
-/** Reads the typed name and the ticked permissions, to validate them and to show them again on failure. */
+/** Reads the typed name and what is ticked, to validate it and to show it again on failure. */
 export function readRoleForm(form: FormData) {
-  return { name: String(form.get("name") ?? ""), permissions: workspacePermissions.filter((one) => form.has(one)) };
+  return {
+    name: String(form.get("name") ?? ""),
+    permissions: workspacePermissions.filter((one) => form.has(one)),
+    memberBudgetUsd: form.has("memberBudgetUsd") ? Number(form.get("memberBudgetUsd")) : null,
+  };
 }
 
 export function parseRoleChange(form: FormData) {
@@ -50,12 +55,10 @@ export async function applyRoleChange(
   const one = { workspace_id: workspaceId, id: roleId };
   const { data: changed, error } = await (() => {
     switch (change.intent) {
-      case "create": {
-        const { name, permissions } = change;
-        return roles.insert({ workspace_id: workspaceId, name, permissions }).select("id");
-      }
+      case "create":
+        return roles.insert({ workspace_id: workspaceId, ...roleColumns(change) }).select("id");
       case "save":
-        return roles.update({ name: change.name, permissions: change.permissions }).match(one).select("id");
+        return roles.update(roleColumns(change)).match(one).select("id");
       case "delete":
         return roles.delete().match(one).select("id");
     }
@@ -69,4 +72,12 @@ export async function applyRoleChange(
   if (error) throw workspaceProblem(error, { requestId });
   if (changed.length > 0) return null;
   throw problem("NOT_FOUND", { requestId, detail: "This role doesn’t exist, or you can’t change it." });
+}
+
+function roleColumns({
+  name,
+  permissions,
+  memberBudgetUsd,
+}: Exclude<z.infer<typeof roleChange>, { intent: "delete" }>) {
+  return { name, permissions, member_budget_usd: memberBudgetUsd };
 }

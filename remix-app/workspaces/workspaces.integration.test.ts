@@ -1,3 +1,4 @@
+import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { linkOfMail } from "../../e2e/mailbox.ts";
 import { bearer, send, service, signInAgain } from "../../scripts/test/apps.ts";
@@ -366,9 +367,8 @@ describe("an irreversible action on a workspace", () => {
 
 /** Returns the role that is preselected in the invitation form. */
 function chosenRole(page: string): string | undefined {
-  const [, options = ""] = /<select[^>]* id="invite-role"[^>]*>(.*?)<\/select>/s.exec(page) ?? [];
-  const [option = ""] = /<option[^>]* selected=""[^>]*>/.exec(options) ?? [];
-  return /value="([^"]+)"/.exec(option)?.[1];
+  const [radio = ""] = /<input[^>]* id="invite-role-[^>]* checked=""[^>]*>/.exec(page) ?? [];
+  return /value="([^"]+)"/.exec(radio)?.[1];
 }
 
 describe("invitations", () => {
@@ -390,6 +390,98 @@ describe("invitations", () => {
     // The email is not the cause of the refusal, and the chosen role stays selected.
     expect(refused.text).not.toContain('id="invite-email-error"');
     expect(chosenRole(refused.text)).toBe(roleId("viewer"));
+  });
+
+  test("invites several people at once, and resends an invitation with a new link", async () => {
+    // An inviter of its own, because the limits of inviters count all tests of this file.
+    const inviter = await createVisitor();
+    const [role] = await query<{ id: string; workspace_id: string }>(
+      `select r.id, r.workspace_id from public.workspace_roles r join public.workspaces w on w.id = r.workspace_id
+       where w.personal_user_id = $1 and r.name = 'viewer'`,
+      [inviter.id],
+    );
+    const path = `/workspaces/${role?.workspace_id}`;
+    const roleId = role?.id ?? "";
+    const emails = ["a", "b"].map((name) => `${name}-${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`);
+    const links = (text: string) =>
+      [...text.matchAll(/data-copies="[^"]*(\/invitation\?token=[\w-]{43})"/g)].map(([, link]) => link);
+    const sent = await inviter.browser.post(`${path}/members`, {
+      intent: "invite",
+      email: emails.join(", "),
+      roleId,
+    });
+    expect([sent.status, sent.words]).toEqual([200, expect.stringContaining("We sent 2 invitations.")]);
+    const first = links(sent.text);
+    expect(new Set(first).size).toBe(2);
+    const [row] = await query<{ id: string }>(
+      "update public.workspace_invitations set created_at = created_at - interval '3 minutes' where email = $1 returning id",
+      [emails[0]],
+    );
+    const resent = await inviter.browser.post(`${path}/members`, { intent: "resend", invitationId: row?.id ?? "" });
+    expect([resent.status, resent.words]).toEqual([
+      200,
+      expect.stringContaining(`We sent an invitation to ${emails[0]}.`),
+    ]);
+    const [link = ""] = links(resent.text);
+    expect(first).not.toContain(link);
+    expect((await inviter.browser.get(first[0] ?? "")).status).toBe(404);
+    expect((await inviter.browser.get(link)).status).toBe(200);
+    // The links are in no later page.
+    expect(links((await inviter.browser.get(`${path}/members`)).text)).toEqual([]);
+    const soon = await inviter.browser.post(`${path}/members`, {
+      intent: "invite",
+      email: emails.join(" "),
+      roleId,
+    });
+    expect([soon.status, soon.words]).toEqual([409, expect.stringContaining("We sent 0 of 2 invitations.")]);
+    await deletePerson(inviter);
+  });
+
+  test("shows the links of invitations that were made before the database failed", async () => {
+    const inviter = await createVisitor();
+    const [role] = await query<{ id: string; workspace_id: string }>(
+      `select r.id, r.workspace_id from public.workspace_roles r join public.workspaces w on w.id = r.workspace_id
+       where w.personal_user_id = $1 and r.name = 'viewer'`,
+      [inviter.id],
+    );
+    const emails = ["a", "b"].map((name) => `${name}-${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`);
+    const other = new Client({ connectionString: supabase.dbUrl });
+    await other.connect();
+    try {
+      // The second invitation waits for this one, until its statement times out.
+      await other.query("begin");
+      await other.query(
+        `insert into public.workspace_invitations (workspace_id, email, role_id, token_hash)
+         values ($1, $2, $3, sha256($2::text::bytea))`,
+        [role?.workspace_id, emails[1], role?.id],
+      );
+      const sent = await inviter.browser.post(`/workspaces/${role?.workspace_id}/members`, {
+        intent: "invite",
+        email: emails.join(" "),
+        roleId: role?.id ?? "",
+      });
+      expect([sent.status, sent.words]).toEqual([503, expect.stringContaining("We sent 1 of 2 invitations.")]);
+      expect(sent.text.match(/data-copies="[^"]*\/invitation\?token=[\w-]{43}"/g)).toHaveLength(1);
+      expect(sent.text).toContain(`>${emails[1]}</textarea>`);
+    } finally {
+      await other.end();
+    }
+    await deletePerson(inviter);
+  });
+
+  test("the Finance role gives a budget of $0 to people who join with it", async () => {
+    const { id, path } = await found();
+    expect((await owner.browser.get(`${path}/roles`)).words).toContain("Add Finance role");
+    const preset = { intent: "create", name: "Finance", use_ai_studio: "on", memberBudgetUsd: "0" };
+    expect((await owner.browser.post(`${path}/roles`, preset)).status).toBe(303);
+    const roles = await query(
+      "select permissions::text, member_budget_usd from public.workspace_roles where workspace_id = $1 and name = 'Finance'",
+      [id],
+    );
+    expect(roles).toEqual([{ permissions: "{use_ai_studio}", member_budget_usd: "0.000000000000" }]);
+    const page = (await owner.browser.get(`${path}/roles`)).words;
+    expect(page).toContain("Starts with a monthly budget of $0.00, so calls are refused until somebody raises it.");
+    expect(page).not.toContain("Add Finance role");
   });
 
   test("limits an inviter to ten invitations in a row, on the page and through the Data API, across all workspaces", async () => {
@@ -431,7 +523,7 @@ describe("invitations", () => {
         expect.stringMatching(/You’ve sent too many invitations\. You can send the next one in \d\d seconds\./),
       ]);
       expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(30);
-      expect(refused.text).toContain(`value="${emails[10]}"`);
+      expect(refused.text).toContain(`>${emails[10]}</textarea>`);
       const answer = await direct(11);
       expect([answer.status, await answer.json()]).toMatchObject([429, { code: "PT429" }]);
     } finally {
@@ -490,7 +582,9 @@ describe("invitations", () => {
       const refused = await browser.post(`${path}/members`, { intent: "invite", email, roleId: roleId("viewer") });
       expect([refused.status, refused.words]).toEqual([503, expect.stringContaining("couldn’t send the email")]);
       expect(refused.words).toContain(`Request ID ${refused.headers.get("x-request-id")}`);
-      expect(refused.text).toContain(`value="${email}"`);
+      // The invitation exists, so its link can be copied.
+      expect(refused.text).toContain(`>${email}</textarea>`);
+      expect(refused.text).toMatch(/data-copies="[^"]*\/invitation\?token=[\w-]{43}"/);
     } finally {
       await web.stop();
     }

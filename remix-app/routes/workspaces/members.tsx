@@ -13,13 +13,13 @@ import { Page } from "../../ui/page.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { SearchForm } from "../../ui/search-form.tsx";
 import { listInvitations } from "../../workspaces/invitations.ts";
-import { InvitationList, InviteForm } from "../../workspaces/invite-form.tsx";
+import { InvitationList, InvitedPeople, InviteForm, invitedFragment } from "../../workspaces/invite-form.tsx";
 import { applyMemberChange, memberChange } from "../../workspaces/member-changes.ts";
 import { MemberList, RoleChange } from "../../workspaces/member-list.tsx";
 import { getMember, listMembers, listRoles } from "../../workspaces/members.ts";
 import { requireWorkspace } from "../../workspaces/permission.ts";
 import { Removal } from "../../workspaces/removal.tsx";
-import { assignableRoles } from "../../workspaces/roles.ts";
+import { assignableRoles, offersFinancePreset } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Members · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -57,6 +57,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     left,
     changing: changing && assignable.some((role) => role.id === changing.roleId) ? changing : null,
     assignable,
+    offersPreset: offersFinancePreset(roles, workspace),
     invitations,
   };
 }
@@ -89,35 +90,24 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const keyIds = [...fields].flatMap(([name, id]) => (/^revoke_\d+$/.test(name) ? [id] : []));
   const change = memberChange.safeParse({ ...form, keyIds });
   if (!change.success) {
-    const aboutEmail = change.error.issues.some(({ path }) => path[0] === "email");
-    if (!aboutEmail) throw problem("INVALID_REQUEST", { requestId: context.requestId });
-    const failed = "Enter an email address, such as name@example.com.";
-    return data(
-      { done: null, failed, aboutEmail: true, inviting: true, ...readTypedInvitation(form) },
-      { status: 400 },
-    );
+    const fault = change.error.issues.find(({ path }) => path[0] === "email");
+    if (!fault) throw problem("INVALID_REQUEST", { requestId: context.requestId });
+    const answer = { done: null, failed: fault.message, aboutEmail: true, inviting: true, invited: [] };
+    return data({ ...answer, emails: String(form.email ?? ""), roleId: String(form.roleId ?? "") }, { status: 400 });
   }
   const outcome = await applyMemberChange(context, { user, workspace, change: change.data });
   if (outcome.leftWorkspace) throw redirect("/workspaces");
+  const { done, failed, aboutEmail, invited } = outcome;
+  const inviting = change.data.intent === "invite";
+  const emails = inviting ? invited.flatMap(({ email, failure }) => (failure ? email : [])).join("\n") : "";
   return data(
-    {
-      done: outcome.done,
-      failed: outcome.failed,
-      aboutEmail: outcome.aboutEmail,
-      ...readTypedInvitation(outcome.failed ? form : {}),
-      inviting: change.data.intent === "invite",
-    },
+    { done, failed, aboutEmail, inviting, invited, emails, roleId: String(form.roleId ?? "") },
     { status: outcome.status },
   );
 }
 
-const readTypedInvitation = ({ email = "", roleId = "" }: Record<string, unknown>) => ({
-  email: String(email),
-  roleId: String(roleId),
-});
-
 export default function MembersPage() {
-  const { user, workspace, manages, page, search, leaving, left, changing, assignable, invitations } =
+  const { user, workspace, manages, page, search, leaving, left, changing, assignable, offersPreset, invitations } =
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const location = useLocation().search;
@@ -128,6 +118,9 @@ export default function MembersPage() {
     <Page title="Members" lead="People in this workspace and their roles.">
       {answer?.done ? <Notice tone="good">{answer.done}</Notice> : null}
       {answer?.failed && !answer.inviting ? <ErrorSummary id="members-error" form={answer.failed} /> : null}
+      {answer?.invited.some(({ link }) => link !== null) || (answer?.invited.length ?? 0) > 1 ? (
+        <InvitedPeople invited={answer?.invited ?? []} />
+      ) : null}
       {leaving && left ? (
         <Removal member={leaving} self={leaving.userId === user.id} workspace={workspace} {...left} here={here} />
       ) : null}
@@ -149,14 +142,15 @@ export default function MembersPage() {
         <PageNav label="Pages of members" nextCursor={page.nextCursor} keep={["q", "invitations"]} />
       </Panel>
       {manages ? (
-        <Card id="invitations" title="Invite someone" lead="We’ll email them a link that expires in 7 days.">
+        <Card id="invitations" title="Invite people" lead="We’ll email each of them a link that expires in 7 days.">
           <InviteForm
             roles={assignable}
-            email={answer?.failed ? answer.email : ""}
+            emails={answer?.emails ?? ""}
             roleId={answer?.failed && answer.inviting ? answer.roleId : ""}
             failed={answer?.inviting ? answer.failed : null}
             aboutEmail={answer?.aboutEmail ?? false}
-            action={here}
+            action={`${here}#${invitedFragment}`}
+            presetLink={offersPreset ? `/workspaces/${workspace.id}/roles#finance` : null}
           />
           <InvitationList invitations={invitations.invitations} here={here} />
           <PageNav

@@ -65,7 +65,8 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     throw redirect(`/workspaces/${workspace.id}/roles?done=${intent === "save" ? "saved" : "deleted"}`, 303);
   }
   const place = intent === "save" ? { failed, inUse: null } : { failed: null, inUse: failed };
-  return data({ ...(intent === "save" ? typed : role), ...place }, { status: 409 });
+  const shown = intent === "save" ? typed : { ...role, memberBudgetUsd: role.member_budget_usd };
+  return data({ ...shown, ...place }, { status: 409 });
 }
 
 export default function RolePage() {
@@ -80,6 +81,7 @@ export default function RolePage() {
           grantable={workspace.permissions}
           name={answer?.name ?? role.name}
           permissions={answer?.permissions ?? role.permissions}
+          memberBudgetUsd={answer ? answer.memberBudgetUsd : role.member_budget_usd}
           failed={answer?.failed ?? null}
         />
       </Panel>

@@ -9,8 +9,8 @@ import { Page } from "../../ui/page.tsx";
 import { listCountedRoles } from "../../workspaces/members.ts";
 import { requirePermission, requireWorkspace } from "../../workspaces/permission.ts";
 import { applyRoleChange, nameFault, parseRoleChange, readRoleForm } from "../../workspaces/role-changes.ts";
-import { RoleForm, RoleList } from "../../workspaces/role-form.tsx";
-import { canEditRole } from "../../workspaces/roles.ts";
+import { FinancePresetForm, RoleForm, RoleList } from "../../workspaces/role-form.tsx";
+import { canEditRole, offersFinancePreset } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle<typeof loader>((data) => `Roles · ${data?.workspace.name ?? "Workspace"}`);
 
@@ -27,6 +27,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return {
     workspace,
     done: notices[new URL(request.url).searchParams.get("done") ?? ""] ?? null,
+    offersPreset: offersFinancePreset(roles, workspace),
     roles: roles.map((role) => ({ ...role, editable: canEditRole(role, workspace) })),
   };
 }
@@ -49,7 +50,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function RolesPage() {
-  const { workspace, done, roles } = useLoaderData<typeof loader>();
+  const { workspace, done, offersPreset, roles } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
     <Page title="Roles" lead="Roles decide what people can do in this workspace.">
@@ -57,6 +58,14 @@ export default function RolesPage() {
       <Panel>
         <RoleList roles={roles} path={`/workspaces/${workspace.id}/roles`} />
       </Panel>
+      {offersPreset ? (
+        <Card
+          id="finance"
+          title="Finance"
+          lead="A ready-made role for someone who only needs costs, usage and invoices. They start with a monthly budget of $0, so they call no models."
+          action={<FinancePresetForm />}
+        />
+      ) : null}
       {workspace.permissions.includes("manage_members") ? (
         <Card title="New role" lead="Choose what people with this role can do.">
           <RoleForm
@@ -64,6 +73,7 @@ export default function RolesPage() {
             grantable={workspace.permissions}
             name={answer?.name ?? ""}
             permissions={answer?.permissions ?? []}
+            memberBudgetUsd={answer?.memberBudgetUsd ?? null}
             failed={answer?.failed ?? null}
           />
         </Card>

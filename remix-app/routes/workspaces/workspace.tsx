@@ -79,7 +79,13 @@ function Spend({ home: { overview, range }, base }: { home: WorkspaceHome; base:
         }
       >
         {overview.series && overview.totals.requests > 0 ? (
-          <ModelChart overview={{ ...overview, series: overview.series }} range={range} metric={metric} table={false} />
+          <ModelChart
+            overview={{ ...overview, series: overview.series }}
+            range={range}
+            metric={metric}
+            runsPath={`${base}/ai/runs`}
+            table={false}
+          />
         ) : (
           <p className="text-muted">No requests in the last 30 days.</p>
         )}

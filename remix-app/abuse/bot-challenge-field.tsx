@@ -16,7 +16,8 @@ import type { BotChallengeSettings } from "./bot-challenge.ts";
  * - A token is valid for one call. A script that sends the token without leaving the page dispatches
  *     `bot-challenge:used` on `document`, and the widget gets a new token.
  *
- * A form that is submitted too early waits for the token and then submits itself.
+ * A form that is submitted too early waits for the token and then submits itself, unless the button has the attribute
+ * `data-skips-bot-challenge` because it only opens another page.
  */
 export function BotChallenge({ challenge }: { challenge: BotChallengeSettings | null }) {
   if (!challenge) return null;

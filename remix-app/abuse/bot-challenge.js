@@ -111,7 +111,7 @@ document.addEventListener(
 field.form?.addEventListener(
   "submit",
   (event) => {
-    if (field.value) return;
+    if (field.value || "skipsBotChallenge" in (event.submitter?.dataset ?? {})) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     pendingSubmit = { form: event.target, submitter: event.submitter };

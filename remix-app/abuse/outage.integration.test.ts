@@ -39,7 +39,9 @@ describe.each(forms)("the form at %s if attempts are refused or can't be counted
       expect(page).toContain("Try again in a moment.");
       if (fields.email) expect(page).toContain(fields.email);
       expect(page).not.toContain("correct horse battery");
-      expect(page).toContain(`Request ID <code class="break-all font-mono">${response.headers.get("x-request-id")}<`);
+      expect(page).toContain(
+        `Request ID <code class="inline-block break-all font-mono">${response.headers.get("x-request-id")}<`,
+      );
     },
   );
 

@@ -136,6 +136,13 @@ export const eventKinds = {
       what: "Someone used a recovery code for your {product} account, which removed its authenticator apps.",
     },
   },
+  recovery_code_sign_in: {
+    label: "Signed in with a recovery code",
+    notice: {
+      subject: "A recovery code was used to sign in to your {product} account",
+      what: "Someone signed in to your {product} account with a recovery code instead of an authenticator app. Your authenticator apps were kept.",
+    },
+  },
   identity_linked: {
     label: "Linked an account",
     notice: {
@@ -194,6 +201,8 @@ export const eventKinds = {
       what: "Someone reviewed and confirmed everything that can open your {product} account or act for it.",
     },
   },
+  app_connected: { label: "Connected an app" },
+  agent_connected: { label: "Connected a coding agent" },
   app_disconnected: { label: "Disconnected an app" },
   account_recovered: {
     label: "Recovered the account by email",
@@ -212,6 +221,50 @@ export const eventKinds = {
 } as const satisfies Record<string, EventKind>;
 
 export type EventName = keyof typeof eventKinds;
+
+const signInKinds: readonly EventName[] = [
+  ...([
+    "sign_in",
+    "sign_out",
+    "mfa_approved",
+    "mfa_rejected",
+    "qr_approved",
+    "qr_rejected",
+    "account_recovered",
+  ] as const),
+  ...([
+    "recovery_code_sign_in",
+    "session_revoked",
+    "other_sessions_revoked",
+    "all_sessions_revoked",
+    "signed_out_by_admin",
+  ] as const),
+];
+const connectionKinds: readonly EventName[] = [
+  "app_connected",
+  "agent_connected",
+  "device_approved",
+  "app_disconnected",
+];
+
+/** The groups by which the activity can be filtered. */
+export const eventGroups = {
+  sign_ins: { label: "Sign-ins", kinds: signInKinds },
+  connections: { label: "Connections", kinds: connectionKinds },
+  changes: {
+    label: "Security changes",
+    kinds: (Object.keys(eventKinds) as EventName[]).filter(
+      (kind) => !signInKinds.includes(kind) && !connectionKinds.includes(kind),
+    ),
+  },
+} satisfies Record<string, { label: string; kinds: readonly EventName[] }>;
+
+export type EventGroup = keyof typeof eventGroups;
+
+/** Returns whether a text from a URL names a group. */
+export function isEventGroup(text: string | null): text is EventGroup {
+  return text !== null && Object.hasOwn(eventGroups, text);
+}
 
 /** Returns the label of a kind, even for a kind from a newer version. */
 export function eventLabel(kind: string): string {

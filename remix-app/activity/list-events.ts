@@ -3,6 +3,7 @@ import { z } from "zod";
 import { logError } from "#shared/log.ts";
 import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
+import { type EventGroup, eventGroups } from "./event-kinds.ts";
 
 const eventRowSchema = z.object({
   id: z.uuid(),
@@ -45,18 +46,21 @@ export type ActivityPage = z.output<typeof activityPage>;
  * Returns the user's own log, newest first. Row-level security limits it to the signed-in account.
  * @param options.limit at most 100
  * @param options.cursor the `nextCursor` of an earlier page
+ * @param options.group limits the list to one group of kinds
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE if the Data API did not answer
  */
 export async function listEvents(
   { data }: { data: PostgrestClient },
-  { limit, cursor, requestId }: { limit: number; cursor?: string | null; requestId: string },
+  options: { limit: number; cursor?: string | null; group?: EventGroup | null; requestId: string },
 ): Promise<ActivityPage> {
+  const { limit, cursor, group, requestId } = options;
   let query = data
     .from("security_events")
     .select("id, kind, method, session_id, ip, user_agent, device, place, details, created_at")
     .order("created_at", { ascending: false })
     .order("id", { ascending: false })
     .limit(limit + 1);
+  if (group) query = query.in("kind", eventGroups[group].kinds);
   const before = parseCursor(cursor || null, { read: readCursor, requestId });
   if (before) {
     const { createdAt, id } = before;

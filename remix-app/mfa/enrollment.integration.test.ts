@@ -163,7 +163,7 @@ describe("an account that requires an authenticator but has none", () => {
     const at = browser.location ?? "";
     expect((await browser.get("/workspaces")).location).toBe(at);
     const page = await browser.get(at);
-    expect(page.text).toContain("Your account requires one");
+    expect(page.text).toContain("An administrator requires a second factor");
     expect(page.text).toContain("Sign out");
     expect(page.text).not.toContain("Not now");
     const begun = await start(browser, { at });

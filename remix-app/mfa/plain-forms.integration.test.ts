@@ -126,7 +126,7 @@ test("without JavaScript, a recovery code replaces a lost authenticator app, and
 test("without JavaScript, an account that requires MFA must add an authenticator app before anything else", async () => {
   await requireMfa(member);
   await signIn("/login?returnUrl=%2Fworkspaces");
-  expect(tab.words()).toContain("Your account requires one");
+  expect(tab.words()).toContain("An administrator requires a second factor");
   await tab.open("/settings/security");
   expect(tab.heading()).toBe("Add an authenticator app");
   await tab.open("/workspaces");

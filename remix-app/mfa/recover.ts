@@ -1,7 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
+import { z } from "zod";
+import type { Claims } from "#shared/claims.ts";
 import { logWarning } from "#shared/log.ts";
 import { guardAttempt } from "../abuse/attempts.ts";
 import { recordEvent } from "../activity/record-event.ts";
+import { approvalProofKey, buildDatabaseClaims, createApprovalProof } from "../session/approval-proof.ts";
+import { writeApprovalCookie } from "../session/cookies.ts";
 import type { User } from "../session/user.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import { recoveryCodeHash } from "./recovery-codes.ts";
@@ -17,7 +21,7 @@ export type RecoveryOutcome =
 
 /**
  * Uses a recovery code to remove the lost authenticators of the signed-in user, or continues a recovery that failed
- * halfway. The code is not a second factor: the session stays at AAL1, and the account's MFA requirements still apply.
+ * halfway. This does not sign in: the session stays at AAL1, and the account's MFA requirements still apply.
  *
  * The order ensures that a failure at any point never leaves the account unprotected. First, the database claims the
  * code, blocks the account until the recovery is complete, and ends all other sessions and all apps' sessions. Then,
@@ -48,8 +52,43 @@ export async function recoverWithCode(
   return done === true ? { outcome: "recovered" } : { outcome: "unfinished", status: 503, message: unfinished };
 }
 
+/**
+ * Uses a recovery code to sign this session in and keeps the authenticators. The code becomes an approval of this
+ * session in this browser, like the one of a phone.
+ */
+export async function signInWithRecoveryCode(
+  context: AppLoadContext,
+  { user, claims, code }: { user: User; claims: Claims; code: string },
+): Promise<{ outcome: "signed_in" } | Exclude<RecoveryOutcome, { outcome: "recovered" }>> {
+  const { env } = context;
+  const { id: userId, sessionId } = user;
+  const attempt = await guardAttempt(context, { action: "code", userId });
+  if (!attempt.admitted) return { outcome: "refused", status: attempt.status, message: attempt.message };
+  const { data, error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("sign_in_with_recovery_code", {
+      sign_in: {
+        claims: { ...buildDatabaseClaims(context, claims), approval_proof: createApprovalProof(env, sessionId) },
+        codeHash: recoveryCodeHash(code, userId),
+        proofKey: `\\x${Buffer.from(approvalProofKey(env, sessionId)).toString("hex")}`,
+      },
+    });
+  const approval = approvalResult.safeParse(data).data;
+  await attempt.settle(error ? "void" : approval ? "succeeded" : "failed");
+  if (error) return { outcome: "refused", status: 503, message: maybeUsed };
+  if (!approval) return { outcome: "refused", status: 400, message: wrongCode };
+  await recordEvent(context, { userId, kind: "recovery_code_sign_in", method: "recovery_code" });
+  writeApprovalCookie(context, { sessionId, validUntil: approval.validUntil });
+  return { outcome: "signed_in" };
+}
+
+const approvalResult = z.object({ validUntil: z.string() });
+
 const wrongCode = "That code is incorrect or was already used. Check it or try another one.";
 // If the answer is lost, the code may be in use, but it can be sent again after its lease of 30 seconds.
 const unavailable = "We can’t check recovery codes right now. Your code still works. Try again in a minute.";
+// If the answer to a sign-in is lost, the code may be used up.
+const maybeUsed =
+  "We can’t check recovery codes right now. Try again in a minute. If your code is refused then, use another one.";
 const unfinished =
   "Your code was accepted, but not all your authenticator apps are removed yet. Try again in a moment.";

@@ -20,13 +20,18 @@ const recoveryCodeSchema = z
   .pipe(z.string().regex(/^[0-9A-HJKMNP-TV-Z]{16}$/, "Enter a recovery code, such as 7KQ2-M9XA-04TC-HW5E."));
 
 /**
- * The recovery form. Contains a recovery code, or `finish` to complete a recovery that this session began with an
- * earlier code.
+ * The recovery form. Contains a recovery code and what it is used for, or `finish` to complete a recovery that this
+ * session began with an earlier code.
  */
 export const recoverySchema = z
-  .object({ code: recoveryCodeSchema.optional(), finish: z.literal("yes").optional() })
-  .refine(({ code, finish }) => code !== undefined || finish !== undefined, {
-    path: ["code"],
+  .object({
+    // Until 0.5.0: not `code`, with which servers of release 0.3.0 remove the authenticators for any intent.
+    recoveryCode: recoveryCodeSchema.optional(),
+    finish: z.literal("yes").optional(),
+    intent: z.enum(["once", "replace"]).default("replace"),
+  })
+  .refine(({ recoveryCode, finish }) => recoveryCode !== undefined || finish !== undefined, {
+    path: ["recoveryCode"],
     message: "Enter a recovery code.",
   });
 

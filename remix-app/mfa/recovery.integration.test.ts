@@ -93,6 +93,26 @@ describe("using a recovery code", () => {
     expect((await browser.get(toEnrollment)).text).toContain("Your authenticator apps were removed");
   });
 
+  test("a recovery code signs a session in once, keeps the authenticators, and doesn't count as a step-up", async () => {
+    const browser = await enter(person);
+    const once = (by: SignedInBrowser) => by.post(recoveryPage, { recoveryCode: codes[0] ?? "", intent: "once" });
+    expect((await once(browser)).location).toBe("/workspaces");
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect(await browser.session()).toMatchObject({ aal: "aal1", mfa: { satisfied: true } });
+    expect((await browser.get("/settings/security/password")).location).toMatch(/^\/step-up/);
+    expect(await query("select from auth.mfa_factors where user_id = $1", [person.id])).toHaveLength(2);
+    expect((await once(await enter(person))).status).toBe(400);
+    await expect
+      .poll(async () => (await mailsTo(person.email)).map(({ subject }) => subject), { timeout: 10_000 })
+      .toContain("A recovery code was used to sign in to your Gatehouse account");
+  });
+
+  test("a server of release 0.3.0, which removes the authenticators for every code, does not read the page's form", async () => {
+    const { text } = await (await enter(person)).get(recoveryPage);
+    expect(text).toContain('name="recoveryCode"');
+    expect(text).not.toContain('name="code"');
+  });
+
   test("logs the use of a recovery code and notifies the owner by email", async () => {
     await spend(await enter(person));
     const events = await query("select kind, method from public.security_events where user_id = $1 and kind = $2", [
@@ -258,5 +278,17 @@ test("after a lost answer, a recovery code works again, as its page says", async
     [person.id],
   );
   expect((await browser.post(recoveryPage, { code: codes[0] ?? "" })).location).toBe(toEnrollment);
+  await web.stop();
+});
+
+test("after a lost answer, signing in once doesn't promise that the recovery code still works", async () => {
+  const web = await startWatchedWeb(readStack().supabase, vaultSettings());
+  const browser = openBrowser(web.base, { cookie: (await enter(person)).cookie() });
+  await web.trouble({ losesAnswer: "/rpc/sign_in_with_recovery_code" });
+  const once = (code = "") => browser.post(recoveryPage, { recoveryCode: code, intent: "once" });
+  const lost = await once(codes[0]);
+  expect([lost.status, lost.words.includes("If your code is refused then, use another one.")]).toEqual([503, true]);
+  expect((await once(codes[0])).status).toBe(400);
+  expect((await once(codes[1])).location).toBe("/workspaces");
   await web.stop();
 });

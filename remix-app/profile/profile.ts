@@ -2,27 +2,14 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { logError } from "#shared/log.ts";
 import { problem } from "../http/problem.ts";
-import { isReadable } from "../http/readable.ts";
+import { displayNameSchema } from "../session/display-name.ts";
 import type { User } from "../session/user.ts";
 
-const maxNameCharacters = 80;
 const maxAddressLength = 2_048;
 
 /** The profile fields that people can edit. An empty picture URL means none. */
 export const profileSchema = z.object({
-  displayName: z
-    .string({ error: "Enter a name." })
-    .transform((name) => name.normalize("NFC").replaceAll(/\s+/g, " ").trim())
-    .pipe(
-      z
-        .string()
-        .min(1, "Enter a name.")
-        .refine(
-          (name) => [...name].length <= maxNameCharacters,
-          `Enter a name of at most ${maxNameCharacters} characters.`,
-        )
-        .refine(isReadable, "Enter a name without invisible characters."),
-    ),
+  displayName: displayNameSchema,
   avatarUrl: z
     .string()
     .trim()

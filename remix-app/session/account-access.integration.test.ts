@@ -277,6 +277,17 @@ describe("the access list after a password reset", () => {
     expect((await signInDirectly({ email, password })).token).toBeTruthy();
   });
 
+  test("after a password reset, the authenticator whose code was just entered isn't preselected", async () => {
+    const [app, unused] = await insertAuthenticators(person, ["Phone", "Tablet"]);
+    if (!app || !unused) throw new Error("no authenticators");
+    const { browser, location } = await openResetMail();
+    await browser.post(location ?? "", { factorId: app.factorId, code: codeOf(app) });
+    const page = await list(browser);
+    expect(checkedIn(page)).toContain(`authenticator:${unused.factorId}`);
+    expect(checkedIn(page)).not.toContain(`authenticator:${app.factorId}`);
+    expect(page.words).toContain("You just entered its code");
+  });
+
   test("after a password reset, an authenticator that the owner confirmed is still required", async () => {
     await insertAuthenticators(person, ["Phone"]);
     const { browser, location } = await openResetMail();

@@ -6,6 +6,7 @@ import { passkeyName } from "../activity/passkey-name.ts";
 import { recordEvent } from "../activity/record-event.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { isOwnItem } from "./own-item.ts";
 import { getUser, requireFreshUser, type User } from "./user.ts";
 
 const accessWayRow = z.object({
@@ -34,6 +35,8 @@ const accessWayRow = z.object({
   isNew: z.boolean(),
   /** Whether the item was added by a direct call to the identity backend without a step-up. */
   unconfirmed: z.boolean(),
+  /** Whether the item is the authenticator whose code this session entered. Absent from an older database. */
+  proven: z.boolean().default(false),
 });
 
 const accessWaySchema = accessWayRow.transform(({ userAgent, ...item }) => ({
@@ -93,24 +96,21 @@ export const accessState = z.object({
 });
 
 /**
- * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed.
- * The current session and what the account needs to remain usable are never among them.
+ * Returns the keys of the items that the form preselects for removal: those that are new or unconfirmed. What this
+ * session proved, and what the account needs to remain usable, is never among them.
  */
 export function listPreselectedKeys(
   { env }: Pick<AppLoadContext, "env">,
   { access: { ways, otherSessions }, user }: { access: AccountAccess; user: Pick<User, "sessionId" | "mfa"> },
 ): string[] {
-  const suspect = ways.filter(
-    ({ kind, id, isNew, unconfirmed }) => (isNew || unconfirmed) && !(kind === "session" && id === user.sessionId),
-  );
+  const suspect = ways.filter((way) => (way.isNew || way.unconfirmed) && !isOwnItem(way, user));
   const remaining = ways.filter((way) => !suspect.includes(way));
   const signsIn = ({ kind, provider }: AccessWay) =>
     kind === "passkey" ||
     (kind === "identity" && (env.OAUTH_PROVIDERS as readonly (string | null)[]).includes(provider));
   const needed = (way: AccessWay) =>
-    // Keeps a password that the owner set in this session. Also keeps the password if no other sign-in method is kept,
-    // because the owner can change the password instead.
-    (way.kind === "password" && (way.bySession === user.sessionId || !remaining.some(signsIn))) ||
+    // Keeps the password if no other sign-in method is kept, because the owner can change it instead.
+    (way.kind === "password" && !remaining.some(signsIn)) ||
     (way.kind === "authenticator" &&
       user.mfa.policy !== "optional" &&
       !remaining.some(({ kind }) => kind === "authenticator"));

@@ -385,6 +385,18 @@ describe("signing out of one or all accounts", () => {
   });
 });
 
+test("the sign-in page says why the browser's session ended, only in that browser", async () => {
+  const [browser, elsewhere] = [await enter(ada), await enter(ada)];
+  const path = `/api/v1/users/me/sessions/${(await browser.session()).sessionId}`;
+  expect((await elsewhere.sendJson("DELETE", path)).status).toBe(204);
+  expect((await browser.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
+  expect((await browser.get("/login")).words).toContain(
+    `${ada.email} was signed out from another device. Sign in again.`,
+  );
+  expect((await openBrowser(base).get("/login")).words).not.toContain(ada.email);
+  expect((await browser.get(api)).text).not.toContain("endReason");
+});
+
 test("the scheduled sweep ends idle sessions, and requires our server's key", async () => {
   const browser = await browserWith(ada, bob);
   await query(

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emailSchema, newPasswordSchema } from "./credentials.ts";
+import { emailSchema, newPasswordSchema, signUpSchema } from "./credentials.ts";
 
 test.each([
   "ada@example.com",
@@ -36,4 +36,13 @@ test.each([
   ["73 bytes", `${"é".repeat(36)}a`, false],
 ])("checks the length of a new password: %s", (_, password, taken) => {
   expect(newPasswordSchema.safeParse(password).success).toBe(taken);
+});
+
+test.each([
+  ["Ada  Lovelace ", "Ada Lovelace"],
+  ["  ", undefined],
+])("reads the optional name %j of a sign-up as %j", (name, expected) => {
+  const form = { name, email: "ada@example.com", password: "12345678" };
+  expect(signUpSchema.safeParse(form).data?.name).toBe(expected);
+  expect(signUpSchema.safeParse(form).success).toBe(true);
 });

@@ -2,11 +2,13 @@ import { randomBytes } from "node:crypto";
 import { type AppLoadContext, redirect } from "@remix-run/node";
 import type { User } from "@supabase/supabase-js";
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import { hmac, isSignature } from "../crypto/derived-key.ts";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie, writeCookie } from "../http/cookies.ts";
 import { problem } from "../http/problem.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
+import { displayNameSchema } from "./display-name.ts";
 import { emailOfMailedLink, type MailedLink } from "./mailed-link.ts";
 import { discardSession } from "./request-session.ts";
 
@@ -42,7 +44,17 @@ export const newPasswordSchema = z
     message: `Choose a password of at most ${maxPasswordBytes} bytes.`,
   });
 
-export const signUpSchema = z.object({ email: emailSchema, password: newPasswordSchema, returnUrl });
+export const signUpSchema = z.object({
+  // Spaces alone are not a name. The form library reads an empty field as absent.
+  name: z
+    .string()
+    .transform((name) => name.trim() || undefined)
+    .pipe(displayNameSchema.optional())
+    .optional(),
+  email: emailSchema,
+  password: newPasswordSchema,
+  returnUrl,
+});
 
 /** The fields of a form that sends an email. */
 export const mailSchema = z.object({ email: emailSchema, returnUrl });
@@ -64,24 +76,39 @@ const maxConfirmationToSignInMs = 2_000;
 /** The maximum time between an account's creation and its confirmation email if the same call caused both. */
 const maxCreationToMailMs = 500;
 
-function computePasswordProof(nonce: string, { env, email }: { env: AppLoadContext["env"]; email: string }): Buffer {
+/** @param options.name the name that was typed, as base64url; absent for the proof of the password alone */
+function computePasswordProof(
+  nonce: string,
+  { env, email, name }: { env: AppLoadContext["env"]; email: string; name?: string },
+): Buffer {
   const key = hmac(Buffer.from(env.SUPABASE_SECRET_KEY), "own-password");
-  return hmac(key, `${nonce} ${email.toLowerCase()}`);
+  return hmac(key, [nonce, email.toLowerCase(), ...(name ? [name] : [])].join(" "));
 }
 
 /**
- * Remembers whether this browser knows the password of the unconfirmed account with this email. The cookie does not
- * reveal the answer.
+ * Remembers whether this browser knows the password of the unconfirmed account with this email, and the name that was
+ * typed with it. The cookie does not reveal the answer.
  */
-export function rememberPassword(context: AppLoadContext, { email, own }: { email: string; own: boolean }): void {
+export function rememberPassword(
+  context: AppLoadContext,
+  { email, own, name: typedName = "" }: { email: string; own: boolean; name?: string | undefined },
+): void {
   const nonce = randomBytes(16).toString("base64url");
-  const proof = own ? computePasswordProof(nonce, { env: context.env, email }) : randomBytes(32);
-  writeCookie(context, cookies.ownPassword, { value: `${nonce}.${proof.toString("base64url")}` });
+  const name = Buffer.from(typedName).toString("base64url");
+  const proofOf = (of: { name?: string }) =>
+    (own ? computePasswordProof(nonce, { env: context.env, email, ...of }) : randomBytes(32)).toString("base64url");
+  // Until 0.5.0: the proof of the password comes first and alone, because servers of release 0.3.0 read only that.
+  const value = [nonce, proofOf({}), ...(name ? [name, proofOf({ name })] : [])].join(".");
+  writeCookie(context, cookies.ownPassword, { value });
 }
 
-function remembersPassword(context: AppLoadContext, email: string): boolean {
-  const [nonce = "", proof = ""] = readCookie(context, cookies.ownPassword).split(".");
-  return isSignature(proof, computePasswordProof(nonce, { env: context.env, email }));
+/** Returns the name that this browser typed when it signed up with this email, or null if it did not sign up. */
+function readOwnSignUp(context: AppLoadContext, email: string): { name: string } | null {
+  const [nonce = "", proof = "", name = "", nameProof = ""] = readCookie(context, cookies.ownPassword).split(".");
+  const { env } = context;
+  if (!isSignature(proof, computePasswordProof(nonce, { env, email }))) return null;
+  const isOwnName = isSignature(nameProof, computePasswordProof(nonce, { env, email, name }));
+  return { name: isOwnName ? Buffer.from(name, "base64url").toString() : "" };
 }
 
 /**
@@ -107,7 +134,7 @@ export async function isTypedPasswordStored(
  */
 export async function removeForeignPassword(context: AppLoadContext, link: MailedLink): Promise<void> {
   const email = await emailOfMailedLink(context, link);
-  if (email === null || remembersPassword(context, email)) return;
+  if (email === null || readOwnSignUp(context, email)) return;
   const { token_hash, type: link_type } = link;
   const { error } = await createServiceClient(context.env)
     .schema("private")
@@ -117,18 +144,24 @@ export async function removeForeignPassword(context: AppLoadContext, link: Maile
 }
 
 /**
- * Replaces an account's password with a random one if an emailed link has just confirmed the account and this browser
- * did not choose the password. Then redirects to the page that sets a new one.
+ * Completes an account that an emailed link or code has just confirmed. If this browser signed up, gives the account the
+ * name that was typed, because a confirmation discards names that anyone could have sent. Otherwise, replaces the
+ * password with a random one and redirects to the page that sets a new one.
  * @param options.user the account, with its session in the request's cookies
  * @throws Response the redirect
  * @throws Response 503 AUTH_UNAVAILABLE if the password could not be replaced; the person is not signed in then
  */
-export async function replaceForeignPassword(
+export async function completeConfirmation(
   context: AppLoadContext,
   { user, destination }: { user: User; destination: string },
 ): Promise<void> {
   const { session, requestId } = context;
-  if (!wasJustConfirmed(user) || remembersPassword(context, user.email ?? "")) return;
+  if (!wasJustConfirmed(user)) return;
+  const own = readOwnSignUp(context, user.email ?? "");
+  if (own) {
+    if (own.name) await nameNewAccount(context, { userId: user.id, name: own.name });
+    return;
+  }
   const { auth } = session.sessionClient();
   const { error } = await auth.updateUser({ password: randomBytes(32).toString("base64url") });
   if (error) {
@@ -139,6 +172,17 @@ export async function replaceForeignPassword(
     throw problem("AUTH_UNAVAILABLE", { requestId, detail });
   }
   throw redirect(`/reset-password?${new URLSearchParams({ first: "", returnUrl: destination })}`);
+}
+
+/** Sets a new account's name. Never throws, because the owner can set the name in the settings. */
+async function nameNewAccount(
+  { env, requestId }: AppLoadContext,
+  { userId, name }: { userId: string; name: string },
+): Promise<void> {
+  const { error } = await createServiceClient(env)
+    .schema("private")
+    .rpc("name_new_account", { subject_id: userId, display_name: name });
+  if (error) logWarning(`a new account was not named: ${error.code}`, { requestId });
 }
 
 /**

@@ -99,6 +99,8 @@ export interface RequestCredentials {
   device: Device | null;
   /** Returns a proof that the browser holds the mobile approval of a session, or null if it does not. */
   approvalProof: (sessionId: string) => string | null;
+  /** Sets the cookie of the mobile approval of the vault's session if the browser held another session. */
+  restoreApproval: (entry: VaultEntry) => void;
   /** The secrets of additions: sign-ins that are not yet merged into the device's accounts. */
   additions: readonly string[];
   /** Whether the visitor may never see the answer. Nothing is then renewed or recorded. */
@@ -231,7 +233,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
   /** Takes the active account's session from the vault, refreshed if it expires soon. */
   async function readVault(
     { owner, ...before }: StateAt<"read-vault">,
-    { session: cookieSession, isPrefetch, identityHeaders }: RequestCredentials,
+    { session: cookieSession, isPrefetch, restoreApproval, identityHeaders }: RequestCredentials,
   ): Promise<ProxyState> {
     if (isPrefetch || before.vaultReads >= maxVaultReads) return done(before, { auth: unavailable, device: null });
     const progress = { ...before, vaultReads: before.vaultReads + 1 };
@@ -241,7 +243,6 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       const session = cookieSession && isSameSession(candidate, cookieSession) ? progress.session : candidate;
       return { ...progress, session, isRefreshed, step: "check", owner, candidate };
     };
-
     const view = await vault.open(owner);
     if (!view?.active || !view.vault) return signOut(progress, { owner, view });
     const entry = view.vault;
@@ -250,6 +251,7 @@ export function createEdgeProxy(options: EdgeProxyOptions): EdgeProxy {
       const isDiscarded = await vault.discard(owner, { entry, listed: false });
       return isDiscarded ? signOut(progress, { owner, view }) : again;
     }
+    restoreApproval(entry);
     const secondsLeft = (expiryOf(vaultSession.access_token) ?? 0) - now() / 1000;
     const isRefused = progress.refusedTokens.includes(vaultSession.access_token);
     if (secondsLeft > refreshMarginSeconds && !isRefused) {

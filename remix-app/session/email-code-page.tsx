@@ -2,6 +2,7 @@ import { type SubmissionResult, useForm } from "@conform-to/react";
 import type { ReactNode } from "react";
 import type { BotChallengeSettings } from "../abuse/bot-challenge.ts";
 import { BotChallenge } from "../abuse/bot-challenge-field.tsx";
+import { backendMailLifetime } from "../http/backend-mail-lifetime.ts";
 import { EmailAddress } from "../ui/address.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
 import { EntryPage } from "../ui/entry-page.tsx";
@@ -62,7 +63,7 @@ export function EnterCode(props: EnterCodeProps) {
         <Field
           field={code}
           label="Code"
-          hint="Expires in 15 minutes. Enter it only here: we’ll never ask for it by phone, chat or email."
+          hint={`Expires in ${backendMailLifetime}. Enter it only here: we’ll never ask for it by phone, chat or email.`}
           type="text"
           inputMode="numeric"
           autoComplete="one-time-code"

@@ -22,14 +22,14 @@ describe("the remembered email of a code request", () => {
     const context = contextOf(null);
     saveCodeRequest(context, "ada@example.com");
     expect(context.jar.setCookieHeaders()).toEqual([
-      expect.stringMatching(/^__Host-gh_code=[\w.-]+; Max-Age=900; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
+      expect.stringMatching(/^__Host-gh_code=[\w.-]+; Max-Age=3600; Path=\/; HttpOnly; Secure; SameSite=Lax$/),
     ]);
   });
 
   test.each([
-    [15 * 60_000 - 1, "ada@example.com"],
-    [15 * 60_000, null],
-  ])("the remembered email is valid for 15 minutes: after %d ms it is %s", (elapsedMs, expected) => {
+    [60 * 60_000 - 1, "ada@example.com"],
+    [60 * 60_000, null],
+  ])("the remembered email is valid for an hour: after %d ms it is %s", (elapsedMs, expected) => {
     vi.advanceTimersByTime(elapsedMs);
     expect(readCodeRequest(contextOf(cookie))).toBe(expected);
   });

@@ -112,7 +112,7 @@ export function saveCodeRequest(context: CookieContext & KeyContext, email: stri
   writeCookie(context, cookies.codeRequest, { value: `${text}.${signatureOf(context, text).toString("base64url")}` });
 }
 
-/** Returns the email that this browser requested a code for in the last 15 minutes, or null. */
+/** Returns the email that this browser requested a code for, or null once that code has expired. */
 export function readCodeRequest(context: CookieContext & KeyContext): string | null {
   const [text = "", signature = ""] = readCookie(context, cookies.codeRequest).split(".");
   if (!isSignature(signature, signatureOf(context, text))) return null;

@@ -126,3 +126,16 @@ test("a name set after the first confirmation is kept", async () => {
   await auth.refreshSession();
   expect(await accountOf()).toMatchObject({ metadata: { display_name: "Ada" } });
 });
+
+test.each([
+  ["the browser that signed up", true, "Ada Lovelace"],
+  ["another browser", false, null],
+])("the name typed at sign-up is kept if %s confirms the email: %s", async (_, isSame, name) => {
+  email = journey.newEmail();
+  const browser = openBrowser(base);
+  const signUp = { name: "Ada  Lovelace", email, password: `a long password ${email}`, returnUrl: "/workspaces" };
+  expect((await browser.post("/signup", signUp)).status).toBe(302);
+  await (isSame ? browser : openBrowser(base)).post("/auth/confirm", await linkFields(0));
+  const shown = name ?? email.split("@")[0];
+  expect(await accountOf()).toMatchObject({ display_name: shown, workspace: `${shown}'s workspace` });
+});

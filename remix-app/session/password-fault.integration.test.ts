@@ -33,6 +33,13 @@ test.each(["12345678", "password", "        ", "Gatehouse1"])(
   },
 );
 
+test("a sign-up with a password made of the typed name is rejected", async () => {
+  const email = `${crypto.randomUUID().slice(0, 8)}@integration.gatehouse.test`;
+  const answer = await openBrowser(base).post("/signup", { name: "Grace Hopper", email, password: "gracehopper 99" });
+  expect(answer.status).toBe(400);
+  expect(answer.words).toContain(refusal);
+});
+
 test("a sign-in with a common password requires a new one, and then continues to the destination", async () => {
   const { email, password } = await createOwner("12345678");
   const browser = openBrowser(base);

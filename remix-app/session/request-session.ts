@@ -1,6 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { createClient, type SupabaseClient } from "@supabase/supabase-js";
-import { decodeIssuedClaims } from "#shared/claims.ts";
+import { decodeIssuedClaims, sessionIdOf } from "#shared/claims.ts";
 import { logWarning } from "#shared/log.ts";
 import type { Env } from "../config/env.server.ts";
 import type { CookieJar } from "../http/cookies.ts";
@@ -21,13 +21,22 @@ import {
   type StoredSession,
   sessionCookieScope,
   storedSession,
+  writeApprovalCookie,
   writeDeviceCookie,
   writeSessionCookie,
 } from "./cookies.ts";
 import type { EdgeProxy, RequestAuth } from "./edge-proxy.ts";
 import type { SessionRefresher } from "./refresh.ts";
 import { fetchSessionState, type SessionState, type WorkspaceQuery } from "./session-state.ts";
-import { type Account, computeSessionTag, type DeviceView, retryOnce, type Vault, VaultUnavailable } from "./vault.ts";
+import {
+  type Account,
+  computeSessionTag,
+  type DeviceView,
+  retryOnce,
+  type Vault,
+  type VaultEntry,
+  VaultUnavailable,
+} from "./vault.ts";
 
 export const authCallTimeoutMs = 8_000;
 
@@ -55,6 +64,11 @@ export interface RequestSession {
   readonly deviceCookie: Device | null;
   /** Stores a session of the identity backend in the browser. */
   store(session: StoredSession): void;
+  /**
+   * Sets the cookie of the approval that a phone gave to a session, because that session becomes the active one. Does
+   * nothing without an approval.
+   */
+  restoreApproval(entry: Pick<VaultEntry, "sessionId" | "approvedUntil">): void;
   /** Stores the device in the browser's cookie, with its current secret. */
   storeDevice(device: Device): void;
   /** Stores an added account in a cookie. The account joins the browser's others when the cookie is sent. */
@@ -122,6 +136,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     session: cookieSession,
     device: deviceCookie,
     approvalProof,
+    restoreApproval: (entry) => {
+      // A browser that lost only the approval's cookie does not get it back: the session was active before.
+      if (cookieSession && sessionIdOf(cookieSession.access_token) !== entry.sessionId) restoreApproval(entry);
+    },
     additions,
     isPrefetch,
     workspace,
@@ -161,6 +179,10 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     writeDeviceCookie(jar, { origin, cookie: vault.keys.cookie, device });
   }
 
+  function restoreApproval({ sessionId, approvedUntil: validUntil }: Pick<VaultEntry, "sessionId" | "approvedUntil">) {
+    if (validUntil) writeApprovalCookie({ env, jar, origin }, { sessionId, validUntil });
+  }
+
   async function settle(): Promise<void> {
     const session = stored;
     if (!verifiedSession || !session || auth.status !== "authenticated" || !device) return;
@@ -169,7 +191,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
     if (decodeIssuedClaims(session.access_token).session_id !== auth.claims.session_id) return;
     const { sub: userId, session_id: sessionId } = auth.claims;
     const replace = (tag: string) => {
-      const entry = { userId, sessionId, sealed: null, keyId: null, tag };
+      const entry = { userId, sessionId, tag };
       return retryOnce(() => vault.keep({ device: device.device, entry, session }));
     };
     try {
@@ -207,6 +229,7 @@ export async function openRequestSession(options: OpenRequestSessionOptions): Pr
       clearApprovalCookie({ env, jar, origin });
     },
     store: setSession,
+    restoreApproval,
     storeDevice,
     storeAddition: (addition) => writeAddition(additionContext, addition),
     refresh: (refreshToken) => refreshSession(refreshToken, { identityHeaders: headers }),

@@ -6,6 +6,7 @@ const facts = (changes: Partial<MfaFacts>): MfaFacts => ({
   satisfied: false,
   enrolled: true,
   policy: "optional",
+  requiredSince: null,
   ...changes,
 });
 
@@ -41,17 +42,17 @@ test.each(["/mfas", "/mfa/remove?factorId=a", "/mfa/recovery-codes"])(
 
 test.each([
   {
-    policy: { state: "optional", required: false, satisfied: true },
+    policy: { state: "optional", required: false, since: null, satisfied: true },
     enrolled: false,
     required: false,
   },
   {
-    policy: { state: "optional", required: false, satisfied: false },
+    policy: { state: "optional", required: false, since: null, satisfied: false },
     enrolled: true,
     required: true,
   },
   {
-    policy: { state: "required", required: true, satisfied: false },
+    policy: { state: "required", required: true, since: 1_764_374_400, satisfied: false },
     enrolled: false,
     required: true,
   },
@@ -72,6 +73,14 @@ test.each([
       satisfied: policy.satisfied,
       enrolled,
       policy: policy.state,
+      requiredSince: policy.since && "2025-11-29T00:00:00.000Z",
     });
   },
 );
+
+test("a boundary after the last possible date has no time to show, and does not break the account's pages", () => {
+  const policy = { state: "required", required: true, since: Number.MAX_SAFE_INTEGER, satisfied: false } as const;
+  const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
+  const session = { sessionId: "", aal: "aal1", user, mustReplacePassword: false, infrastructureAdmin: false } as const;
+  expect(mfaFactsOf({ ...session, hasVerifiedFactor: true, policy }).requiredSince).toBeNull();
+});

@@ -20,6 +20,8 @@ const sessionFactsSchema = z.object({
   policy: z.object({
     state: z.enum(["optional", "required", "recovery_in_progress", "malformed"]),
     required: z.boolean(),
+    /** The Unix time from which required MFA accepts proofs. Null if MFA is optional, absent from an older database. */
+    since: z.number().nullable().default(null),
     satisfied: z.boolean(),
   }),
   /**

@@ -2,6 +2,7 @@ import { type AppLoadContext, redirect } from "@remix-run/node";
 import { cookies } from "../http/cookie-table.ts";
 import { readCookie } from "../http/cookies.ts";
 import { addReturnUrl, redirectTarget } from "../http/redirect-target.ts";
+import { describeEnd } from "./end-reason.ts";
 import { getUser } from "./user.ts";
 
 /** The maximum number of accounts in one browser. `private.add_account` has the same value. */
@@ -21,14 +22,19 @@ export function isAddAccount(request: Request): boolean {
 export function openAddAccount(
   context: AppLoadContext,
   query: URLSearchParams,
-): { email: string; again: boolean; stays: string } {
+): { email: string; again: boolean; end: string; stays: string } {
   const { accounts } = context.session;
   const listed = accounts.find(({ id }) => id === query.get("account"));
   // The account in the URL, or the account whose session had ended when a switch was attempted.
   const email = listed?.email ?? (query.has("ended") ? readCookie(context, cookies.signInHint) : "");
   requireRoomFor(context, email);
   const active = accounts.find((account) => account.active && account.email !== email);
-  return { email, again: query.has("ended") || query.has("account"), stays: active?.email ?? "" };
+  return {
+    email,
+    again: query.has("ended") || query.has("account"),
+    end: describeEnd(listed?.endReason ?? null),
+    stays: active?.email ?? "",
+  };
 }
 
 /**
@@ -39,6 +45,15 @@ export function redirectToChooser({ session }: AppLoadContext, returnUrl: string
   if (session.auth.status === "anonymous" && session.accounts.some(({ requiresReauth }) => !requiresReauth)) {
     throw redirect(addReturnUrl("/accounts", returnUrl || "/"));
   }
+}
+
+/**
+ * Returns the account of this browser that was signed out last, and why, or null if no account was signed out. Only the
+ * browser with the device's secret learns this.
+ */
+export function findEndedAccount({ session }: AppLoadContext): { email: string | null; end: string } | null {
+  const ended = session.accounts.find(({ requiresReauth }) => requiresReauth);
+  return ended ? { email: ended.email, end: describeEnd(ended.endReason) } : null;
 }
 
 /**

@@ -7,6 +7,7 @@ import { cookies } from "../http/cookie-table.ts";
 import { clearCookie } from "../http/cookies.ts";
 import type { SignOutResponse } from "./account-operations.ts";
 import { settleAdditions } from "./addition-cookies.ts";
+import { clearApprovalCookie } from "./cookies.ts";
 import { explainMissingDevice, switchAccount } from "./switch-account.ts";
 import { VaultUnavailable } from "./vault.ts";
 
@@ -54,6 +55,8 @@ export async function signOutAccount(context: AppLoadContext, accountId: string)
   for (const next of answer.next) {
     const outcome = await switchAccount(context, { accountId: next, leaving: null });
     if (outcome.status === "switched") {
+      // The response to a sign-out expires the cookie, even if the next account has an approval.
+      clearApprovalCookie(context);
       return { status: "signed_out", activeAccountId: next, redirectTo: outcome.lastRoute ?? "/" };
     }
     // Tries the next account only if this account's session has ended. After any other failure, the person chooses an

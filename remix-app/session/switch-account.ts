@@ -131,7 +131,7 @@ async function saveOutgoingSession({ session }: AppLoadContext, leaving: string 
   const { auth, device, vault, stored } = session;
   if (auth.status !== "authenticated" || auth.via !== "cookie" || !device || !stored) return;
   const { sub: userId, session_id: sessionId } = auth.claims;
-  const entry = { userId, sessionId, sealed: null, keyId: null, tag: computeSessionTag(stored, vault.keys) };
+  const entry = { userId, sessionId, tag: computeSessionTag(stored, vault.keys) };
   await vault.keep({ device: device.device, entry, session: stored, lastRoute: leaving });
 }
 
@@ -174,7 +174,7 @@ async function openTargetSession(
 
 /** Stores the target's session and activates it, then gives it to the browser with the device's next secret. */
 async function storeAndActivate(
-  { session: { vault, store, storeDevice } }: AppLoadContext,
+  { session: { vault, store, storeDevice, restoreApproval } }: AppLoadContext,
   { device, lease, entry, session }: { device: Device; lease: string; entry: VaultEntry; session: StoredSession },
 ) {
   const { userId, sessionId, tag: expectedTag } = entry;
@@ -196,6 +196,7 @@ async function storeAndActivate(
   });
   if (answer.status === "activated") {
     store(session);
+    restoreApproval(entry);
     if (answer.rotated) storeDevice(next);
   }
   return answer;

@@ -170,7 +170,12 @@ export interface MfaFacts {
   /** Whether there is a verified authenticator. */
   enrolled: boolean;
   policy: "optional" | "required" | "recovery_in_progress";
+  /** The time, in RFC 3339, from which an administrator's policy accepts only proofs by a second factor. */
+  requiredSince: string | null;
 }
+
+/** The last second of a `Date`. A policy accepts larger boundaries, which no proof can reach. */
+const maxDateSecond = 8_640_000_000_000;
 
 /** Returns the second step that the session's account requires, and whether the session has passed it. */
 export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFacts {
@@ -178,6 +183,8 @@ export function mfaFactsOf({ hasVerifiedFactor, policy }: SessionFacts): MfaFact
     required: policy.required || hasVerifiedFactor,
     satisfied: policy.satisfied,
     enrolled: hasVerifiedFactor,
+    requiredSince:
+      policy.since === null || policy.since > maxDateSecond ? null : new Date(policy.since * 1_000).toISOString(),
     // Never `malformed` here: requests of an account with a malformed policy were already answered with 503.
     policy: policy.state === "malformed" ? "recovery_in_progress" : policy.state,
   };

@@ -128,7 +128,10 @@ export const accountSchema = z.object({
   addedAt: utcText,
 });
 
-export type Account = z.infer<typeof accountSchema>;
+/** An account of a browser, with the reason why its session ended, which the API does not return. */
+const deviceAccount = accountSchema.extend({ endReason: z.string().nullable().default(null) });
+
+export type Account = z.infer<typeof deviceAccount>;
 
 /** A browser's device, as `private.device_state` returns it. */
 export const deviceView = z.object({
@@ -140,7 +143,7 @@ export const deviceView = z.object({
   old: z.boolean(),
   /** The active account and its live session, or null. */
   active: z.object({ userId: z.uuid(), sessionId: z.uuid(), tag: z.string() }).nullable(),
-  accounts: z.array(accountSchema),
+  accounts: z.array(deviceAccount),
 });
 
 export type DeviceView = z.infer<typeof deviceView>;
@@ -151,6 +154,8 @@ export const vaultEntry = z.object({
   sealed: z.string().nullable(),
   keyId: z.string().nullable(),
   tag: z.string().nullable(),
+  /** When the session's approval by a phone expires. Absent from a database that is older than this server. */
+  approvedUntil: z.string().nullable().default(null),
 });
 
 /** An account's session in the vault. Its tag lets a later write detect that another write came first. */
@@ -186,7 +191,8 @@ export async function retryOnce<Result>(call: () => Promise<Result>): Promise<Re
 
 export interface KeepOptions {
   device: Device;
-  entry: VaultEntry;
+  /** The entry to replace, identified by its tag. */
+  entry: Pick<VaultEntry, "userId" | "sessionId" | "tag">;
   /** Absent if the call only records that the entry was used. */
   session?: StoredSession;
   lastRoute?: string | null;

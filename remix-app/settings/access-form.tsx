@@ -1,5 +1,6 @@
 import { providerLabel } from "../config/oauth-providers.ts";
 import type { AccessWay, AccountAccess } from "../session/account-access.ts";
+import { isOwnItem } from "../session/own-item.ts";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button } from "../ui/button.tsx";
 import { countText } from "../ui/count-text.ts";
@@ -36,7 +37,7 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
     ? ways.findIndex(({ key, kind }) => selected.includes(key) && refusal.kinds.includes(kind))
     : -1;
   return (
-    <AccountForm action={accessPath} className="space-y-5">
+    <AccountForm action={accessPath} className="group/access counts-checked space-y-5">
       <ErrorSummary
         id="access-error"
         form={refusedIndex < 0 ? refusal?.message : null}
@@ -75,7 +76,8 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
               way={way}
               index={index}
               current={isCurrent(way)}
-              ownPassword={way.kind === "password" && way.bySession === currentSessionId}
+              own={isOwnItem(way, { sessionId: currentSessionId })}
+              addedHere={!isCurrent(way) && way.bySession === currentSessionId}
               selected={selected.includes(way.key)}
               error={index === refusedIndex ? (refusal?.message ?? null) : null}
             />
@@ -90,7 +92,14 @@ export function AccessForm({ access, selected, currentSessionId, returnUrl, refu
           ) : null}
         </ul>
       </fieldset>
-      <Button className="max-sm:w-full">Remove selected and keep the rest</Button>
+      {/* The style sheet counts what is checked, so that the label follows the checkboxes without a script. */}
+      <Button variant="danger" className="group-not-has-checked/access:hidden max-sm:w-full">
+        <span>
+          Remove <span className="checked-count" />
+          selected and keep the rest
+        </span>
+      </Button>
+      <Button className="hidden group-not-has-checked/access:inline-flex max-sm:w-full">Keep everything</Button>
     </AccountForm>
   );
 }
@@ -101,15 +110,18 @@ function WayLine({
   way,
   index,
   current,
-  ownPassword,
+  own,
+  addedHere,
   selected,
   error,
 }: {
   way: AccessWay;
   index: number;
   current: boolean;
-  /** Whether this session set the password. */
-  ownPassword: boolean;
+  /** Whether this session added the item or proved that it is the owner's. */
+  own: boolean;
+  /** Whether this session added the item. */
+  addedHere: boolean;
   selected: boolean;
   error: string | null;
 }) {
@@ -142,7 +154,8 @@ function WayLine({
           )}
           {current ? <span className="font-medium text-good text-small">This device</span> : null}
           {way.unconfirmed ? <UnconfirmedMark /> : null}
-          {way.isNew && !way.unconfirmed && !current && !ownPassword ? (
+          {way.proven ? <span className="font-medium text-good text-small">You just entered its code</span> : null}
+          {way.isNew && !way.unconfirmed && !own ? (
             <span className="font-medium text-accent text-small">New</span>
           ) : null}
         </p>
@@ -153,7 +166,7 @@ function WayLine({
         ) : null}
         <p id={`${id}-facts`} className="text-muted">
           {kindTexts[way.kind].verb} <RelativeTime at={way.addedAt} />
-          {ownPassword ? " from this device" : describeOrigin(way)}
+          {addedHere ? " from this device" : describeOrigin(way)}
           {way.lastUsedAt && !current ? (
             <>
               {" · "}
@@ -161,7 +174,7 @@ function WayLine({
             </>
           ) : null}
         </p>
-        {way.kind === "password" && !ownPassword ? (
+        {way.kind === "password" && !own ? (
           <a className="link" href="/settings/security/password">
             Change password
           </a>
@@ -227,6 +240,7 @@ const kindTexts: Record<AccessWay["kind"], { noun: string; verb: string; used: s
 
 /** Returns a name such as "Passkey: Laptop", or the kind alone for an unnamed one. */
 function nameOf({ kind, name, provider }: AccessWay): string {
+  if (kind === "phone_approval" && name === "Recovery code") return "Sign-in with a recovery code";
   const noun = kind === "identity" && provider ? providerLabel(provider) : kindTexts[kind].noun;
   return name && name !== noun ? `${noun}: ${name}` : noun;
 }

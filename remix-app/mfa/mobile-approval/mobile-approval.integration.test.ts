@@ -94,6 +94,16 @@ async function expectChallenged(by: SignedInBrowser): Promise<void> {
   expect(by.cookie()).not.toContain(cookieName);
 }
 
+const advanceBoundary = ({ id }: Person) =>
+  query(
+    `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
+     update auth.users set raw_app_meta_data = raw_app_meta_data || jsonb_build_object('platform_required_mfa',
+       jsonb_build_object('version', 1, 'required', true, 'boundary', floor(extract(epoch from now())),
+         'primaryBoundary', null, 'recovery', 'none', 'generation', 1))
+     from writer where id = $1`,
+    [id],
+  );
+
 const wrongCodes = ({ pairCode }: Asked) =>
   Array.from({ length: 60 }, (_, nth) => String((Number(pairCode) + 1 + nth) % 1_000_000).padStart(6, "0"));
 
@@ -217,14 +227,7 @@ describe("a sign-in approved on the phone", () => {
   test("an approval ends when the account's MFA policy ends earlier sessions", async () => {
     const { person, phone } = await own();
     const browser = await approved(await enter(person), phone);
-    await query(
-      `with writer as (select set_config('gatehouse.required_mfa_writer', 'on', true))
-       update auth.users set raw_app_meta_data = raw_app_meta_data || jsonb_build_object('platform_required_mfa',
-         jsonb_build_object('version', 1, 'required', true, 'boundary', floor(extract(epoch from now())),
-           'primaryBoundary', null, 'recovery', 'none', 'generation', 1))
-       from writer where id = $1`,
-      [person.id],
-    );
+    await advanceBoundary(person);
     await expectChallenged(browser);
   });
 
@@ -401,5 +404,128 @@ describe("the page of an approval request", () => {
     expect(words).toContain("Send request to my phone");
     expect(words).not.toMatch(/Code for the .+ app/);
     expect((await planted.post("/mfa/app", { intent: "continue" })).location).toBe("/mfa/app");
+  });
+});
+
+describe("an approval in a browser with several accounts", () => {
+  shareOne();
+  let other: Person;
+  beforeAll(async () => {
+    other = await createPerson();
+    made.push(other);
+  });
+
+  const accountsPath = "/api/v1/auth/accounts";
+  const switchTo = async (by: SignedInBrowser, { id: accountId }: Person) =>
+    expect((await by.postJson(`${accountsPath}/switch`, { accountId })).status).toBe(200);
+  const isSatisfied = async (by: SignedInBrowser) => (await by.session()).mfa.satisfied;
+
+  /** Returns a browser with both accounts, in which the approved one is not active. */
+  async function leave(owner = { person, phone }): Promise<SignedInBrowser> {
+    const browser = await approved(await enter(owner.person), owner.phone);
+    await browser.post("/add-account", { email: other.email, password: other.password });
+    // The cookie of another account's approval is cleared as stale.
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect(browser.cookie()).not.toContain(cookieName);
+    return browser;
+  }
+
+  test("an approval counts again when its session becomes active, and only for that account", async () => {
+    const browser = await leave();
+    await switchTo(browser, person);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect(await isSatisfied(browser)).toBe(true);
+    await switchTo(browser, other);
+    await browser.get("/workspaces");
+    expect(browser.cookie()).not.toContain(cookieName);
+  });
+
+  test("a sign-out expires the approval's cookie, even if an account with an approval becomes active", async () => {
+    const browser = await leave();
+    const { headers } = await browser.postJson(`${accountsPath}/logout`, {});
+    expect((await browser.session()).user.id).toBe(person.id);
+    const written = headers.getSetCookie().filter((cookie) => cookie.startsWith(`${cookieName}=`));
+    expect(written).not.toEqual([]);
+    for (const cookie of written) expect(cookie).toContain("Max-Age=0");
+    await expectChallenged(browser);
+  });
+
+  test("an approval counts again if the response to the switch was lost", async () => {
+    const browser = await leave();
+    await switchTo(openBrowser(base, { cookie: browser.cookie() }) as SignedInBrowser, person);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+    expect(await isSatisfied(browser)).toBe(true);
+  });
+
+  test("concurrent switches leave the approval with the session it was given to", async () => {
+    const browser = await leave();
+    await callAtOnce((nth) => switchTo(browser, nth % 2 ? person : other), { times: 8 });
+    await switchTo(browser, other);
+    await browser.get("/workspaces");
+    expect(browser.cookie()).not.toContain(cookieName);
+    await switchTo(browser, person);
+    expect((await browser.get("/workspaces")).status).toBe(200);
+  });
+
+  test("an approval does not return to a browser that lost only its cookie, even when its token is renewed", async () => {
+    const browser = await approved(await signInAgain());
+    const cookie = browser.cookie().split("; ");
+    const without = openBrowser(base, { cookie: cookie.filter((pair) => !pair.startsWith(cookieName)).join("; ") });
+    // Another copy of the browser renews the session, so this one gets its tokens from the vault.
+    await browser.postJson(`${accountsPath}/switch`, { accountId: person.id });
+    expect((await without.get("/workspaces")).location).toBe("/mfa?returnUrl=%2Fworkspaces");
+  });
+
+  const changes: { change: string; apply: (owner: Own, browser: SignedInBrowser) => Promise<unknown> }[] = [
+    {
+      change: "the account signed in again in this browser",
+      apply: async ({ person: { email, password } }, browser) => {
+        await browser.post("/add-account", { email, password });
+        await browser.get("/workspaces");
+        await switchTo(browser, other);
+      },
+    },
+    {
+      change: "the account signed out of this browser and signed in again",
+      apply: async ({ person: { id, email, password } }, browser) => {
+        await browser.post("/accounts", { intent: "sign_out", accountId: id });
+        await browser.post("/add-account", { email, password });
+        await browser.get("/workspaces");
+        await switchTo(browser, other);
+      },
+    },
+    {
+      change: "the phone's authenticator was removed",
+      apply: async ({ person, app }) => {
+        await insertAuthenticators(person, ["Spare"]);
+        await query("delete from auth.mfa_factors where id = $1", [app.factorId]);
+      },
+    },
+    {
+      change: "the policy's boundary is newer",
+      apply: ({ person }) => advanceBoundary(person),
+    },
+    {
+      change: "its 12 hours have passed",
+      apply: ({ person }) =>
+        query("update private.login_challenges set valid_until = now() where user_id = $1", [person.id]),
+    },
+  ];
+  test.each(changes)("an approval does not count after a switch if $change", async ({ apply }) => {
+    const owner = await own();
+    const browser = await leave(owner);
+    await apply(owner, browser);
+    await switchTo(browser, owner.person);
+    await expectChallenged(browser);
+  });
+
+  test("an approval does not count in another browser with the same accounts", async () => {
+    const owner = await own();
+    await leave(owner);
+    const second = await enter(owner.person);
+    await second.post("/add-account", { email: other.email, password: other.password });
+    await second.get("/workspaces");
+    await switchTo(second, owner.person);
+    await expectChallenged(second);
   });
 });

@@ -17,10 +17,8 @@ function offerRegistration(section: HTMLElement): void {
     section.querySelector(part),
   ) as [HTMLButtonElement, HTMLElement, HTMLElement];
   const unsupported = unsupportedReason();
-  if (unsupported) {
-    note.textContent = unsupported;
-    return;
-  }
+  note.textContent = unsupported ?? "Your browser will ask where to save it.";
+  if (unsupported) return;
   let isRunning = false;
   button.disabled = false;
   button.addEventListener("click", async () => {

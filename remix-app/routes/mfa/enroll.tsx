@@ -19,6 +19,7 @@ import { EnrollmentForm } from "../../ui/code-fields.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { Field } from "../../ui/field.tsx";
+import { ExactTime } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { SignOutForm } from "../../ui/other-ways.tsx";
 import { RecoveryCodes } from "../../ui/recovery-codes.tsx";
@@ -28,7 +29,7 @@ export const meta = pageTitle("Add an authenticator app");
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const { user, destination } = await openEnrollment(context, request);
   const recovered = new URL(request.url).searchParams.has("recovered");
-  return { email: getUserLabel(user), due: !user.mfa.satisfied, recovered, destination };
+  return { email: getUserLabel(user), due: !user.mfa.satisfied, since: user.mfa.requiredSince, recovered, destination };
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -68,8 +69,23 @@ export async function action({ request, context }: ActionFunctionArgs) {
   return data({ enrollment: null, codes: await createRecoveryCodes(context, user.id), result: undefined });
 }
 
+/** Says that an administrator requires a second factor, and since when sign-ins without one are refused. */
+function RequiredSince({ since }: { since: string | null }) {
+  return (
+    <>
+      An administrator requires a second factor for this account: a code from an authenticator app, after each sign-in.
+      {since ? (
+        <>
+          {" "}
+          Since <ExactTime at={since} />, sign-ins without one aren’t accepted.
+        </>
+      ) : null}
+    </>
+  );
+}
+
 export default function EnrollPage() {
-  const { email, due, recovered, destination } = useLoaderData<typeof loader>();
+  const { email, due, since, recovered, destination } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const [form, { name, code }] = useForm<{ name: string; code: string }>({ id: "enroll", lastResult: answer?.result });
   const summary = <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name, code })} />;
@@ -108,9 +124,11 @@ export default function EnrollPage() {
     <EntryPage
       title="Add an authenticator app"
       lead={
-        due
-          ? "Your account requires one. You’ll be asked for a code from it when you sign in."
-          : "You’ll be asked for a code from it when you sign in, so a stolen password isn’t enough."
+        due ? (
+          <RequiredSince since={since} />
+        ) : (
+          "You’ll be asked for a code from it when you sign in, so a stolen password isn’t enough."
+        )
       }
     >
       {recovered ? (

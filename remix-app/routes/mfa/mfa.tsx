@@ -120,7 +120,7 @@ export default function ChallengePage() {
           {
             to: recoveryPath,
             label: "Use a recovery code",
-            hint: "Removes your authenticator apps so you can add a new one.",
+            hint: "Signs you in once, or removes your authenticator apps so you can add a new one.",
           },
         ]}
         help="Can’t use any of these? Ask your administrator to reset your authenticator apps."

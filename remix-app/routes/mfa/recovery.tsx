@@ -6,9 +6,9 @@ import { toFormErrors } from "../../http/field-error.ts";
 import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
 import { requireSecondStepUser } from "../../mfa/open-step.ts";
-import { recoverWithCode } from "../../mfa/recover.ts";
+import { recoverWithCode, signInWithRecoveryCode } from "../../mfa/recover.ts";
 import { recoverySchema, recoveryState } from "../../mfa/recovery-codes.ts";
-import { getUserLabel, secondStepPath } from "../../session/user.ts";
+import { getUserLabel, requireBrowser, secondStepPath } from "../../session/user.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
@@ -36,20 +36,30 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const { user, destination } = await openRecovery(context, request);
-  const submission = parseWithZod(await readForm(request, context), { schema: recoverySchema });
+  const form = await readForm(request, context);
+  // Until 0.5.0: pages of servers of release 0.3.0 post `code`, which removes the authenticators.
+  const code = form.get("code");
+  if (code !== null) form.set("recoveryCode", code);
+  const submission = parseWithZod(form, { schema: recoverySchema });
   if (submission.status !== "success") return data(submission.reply(), { status: 400 });
-  const recovery = await recoverWithCode(context, { user, code: submission.value.code ?? null });
+  const { recoveryCode = null, intent } = submission.value;
+  if (intent === "once" && recoveryCode !== null && user.mfa.enrolled) {
+    const signIn = await signInWithRecoveryCode(context, { user, claims: requireBrowser(context), code: recoveryCode });
+    if (signIn.outcome === "signed_in") throw redirect(destination);
+    return data(submission.reply(toFormErrors("recoveryCode", signIn)), { status: signIn.status });
+  }
+  const recovery = await recoverWithCode(context, { user, code: recoveryCode });
   if (recovery.outcome === "recovered") {
     throw redirect(`/mfa/enroll?${new URLSearchParams({ recovered: "", returnUrl: destination })}`);
   }
-  return data(submission.reply(toFormErrors("code", recovery)), { status: recovery.status });
+  return data(submission.reply(toFormErrors("recoveryCode", recovery)), { status: recovery.status });
 }
 
 export default function RecoveryPage() {
   const { email, left, unfinished, challengePath } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
-  const [form, { code }] = useForm<{ code: string }>({ id: "recovery", lastResult });
-  const summary = <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ code })} />;
+  const [form, { recoveryCode }] = useForm<{ recoveryCode: string }>({ id: "recovery", lastResult });
+  const summary = <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ recoveryCode })} />;
   const back = (
     <p>
       <a className="link" href={challengePath}>
@@ -86,7 +96,7 @@ export default function RecoveryPage() {
   return (
     <EntryPage
       title="Use a recovery code"
-      lead="This removes all authenticator apps from your account and signs out your other devices. Then you’ll add a new app."
+      lead="Each code works once. Sign in once if your app will be back, or remove it and add a new one."
     >
       {summary}
       <AccountForm id={form.id} noValidate className="space-y-5">
@@ -94,18 +104,32 @@ export default function RecoveryPage() {
           Signing in as <strong className="font-semibold">{email}</strong>.
         </p>
         <Field
-          field={code}
+          field={recoveryCode}
           label="Recovery code"
-          hint="16 letters and digits. Each code works once."
+          hint="16 letters and digits."
           type="text"
           autoComplete="off"
           autoCapitalize="characters"
           spellCheck={false}
           required
         />
-        <Button variant="danger" className="w-full">
-          Remove authenticator apps
-        </Button>
+        <div className="space-y-1.5">
+          <Button name="intent" value="once" className="w-full">
+            Sign in once
+          </Button>
+          <p className="text-muted text-small">
+            For this browser, up to 12 hours. Your authenticator apps stay, and security settings still ask for a code
+            from them.
+          </p>
+        </div>
+        <div className="space-y-1.5">
+          <Button variant="danger" name="intent" value="replace" className="w-full">
+            Remove authenticator apps
+          </Button>
+          <p className="text-muted text-small">
+            Removes all of them and signs out your other devices. Then you’ll add a new app.
+          </p>
+        </div>
       </AccountForm>
       <p className="text-muted">Don’t have a code? Ask your administrator to reset your authenticator apps.</p>
       {back}

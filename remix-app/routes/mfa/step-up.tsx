@@ -11,6 +11,7 @@ import { challengeSchema } from "../../mfa/code-schema.ts";
 import { openStepUp } from "../../mfa/open-step.ts";
 import { securityPath } from "../../mfa/security-path.ts";
 import { getReauthenticationMethods, signInAgain, signInAgainSchema } from "../../mfa/sign-in-again.ts";
+import { stepUpPurpose } from "../../mfa/step-up-purpose.ts";
 import { verifyCode } from "../../mfa/verify-code.ts";
 import { allowProviderPages } from "../../oauth/begin-oauth.ts";
 import { readOpenidSignIn } from "../../openid/sign-in-target.ts";
@@ -32,7 +33,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const back = /^\/(settings|mfa)\//.test(destination) ? securityPath : "/";
   const client = await readOpenidSignIn(context, destination);
   const forApp = client && (client.appName ?? "The app");
-  const shown = { email: user.email, destination, back, forApp };
+  const shown = { email: user.email, destination, back, forApp, purpose: stepUpPurpose(destination) };
   if (user.mfa.enrolled) {
     const authenticators = (await listAuthenticators(context, user.id)).filter(({ verified }) => verified);
     return { ...shown, authenticators, ways: null, challenge: null };
@@ -65,7 +66,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
 }
 
 export default function StepUpPage() {
-  const { email, destination, back, forApp, authenticators, ways, challenge } = useLoaderData<typeof loader>();
+  const { email, destination, back, forApp, purpose, authenticators, ways, challenge } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { factorId, code, password }] = useForm<{ factorId: string; code: string; password: string }>({
     id: "step-up",
@@ -77,7 +78,7 @@ export default function StepUpPage() {
       lead={
         forApp
           ? `${forApp} needs you to confirm your identity before you sign in.`
-          : "For your security, confirm your identity before changing this. We won’t ask again for 10 minutes."
+          : `${ways ? "Sign in again" : "Enter a code from your authenticator app"} before you ${purpose}. We won’t ask again for 10 minutes.`
       }
     >
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors(ways ? { password } : { code })} />

@@ -14,22 +14,27 @@ export const meta = pageTitle("Add a passkey");
 const passkeysCardPath = "/settings/security#passkeys";
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  const { id, email } = await requireFreshUser(context, request);
+  const { id, email, mfa } = await requireFreshUser(context, request);
   const passkeys = await listPasskeys(context.env, id);
-  return { email, full: passkeys !== null && passkeys.length >= maxPasskeys };
+  return { email, asksForCode: mfa.required, full: passkeys !== null && passkeys.length >= maxPasskeys };
 }
 
 export default function AddPasskeyPage() {
-  const { email, full } = useLoaderData<typeof loader>();
+  const { email, asksForCode, full } = useLoaderData<typeof loader>();
   return (
     <EntryPage
       title="Add a passkey"
       lead="Sign in with your fingerprint, face or security key. A passkey works only on this site, so it can’t be phished."
     >
       <p>
-        The passkey will sign you in as <strong className="font-semibold">{email}</strong>. Your browser will ask where
-        to save it.
+        The passkey will sign you in as <strong className="font-semibold">{email}</strong>.
       </p>
+      {asksForCode ? (
+        <p>
+          After you sign in with it, you’ll still enter a code from your authenticator app: a passkey replaces your
+          password, and your account also asks for a second factor.
+        </p>
+      ) : null}
       {full ? (
         <>
           <Notice tone="warn">You have {maxPasskeys} passkeys, the maximum. Delete one you no longer use first.</Notice>

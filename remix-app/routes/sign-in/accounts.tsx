@@ -7,6 +7,7 @@ import { writeCookie } from "../../http/cookies.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
 import { addReturnUrl, redirectTarget } from "../../http/redirect-target.ts";
+import { describeEnd } from "../../session/end-reason.ts";
 import { maxAccounts } from "../../session/sign-in-page.ts";
 import { signOutAccount } from "../../session/sign-out.ts";
 import {
@@ -35,7 +36,8 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (unknown || session.auth.status === "unavailable") throw accountProblem("unavailable", context);
   if (session.accounts.length === 0) throw redirect(addReturnUrl("/login", returnUrl || "/"));
   const full = session.accounts.length >= maxAccounts;
-  return { accounts: session.accounts, returnUrl, full, refused: full && searchParams.has("full") };
+  const accounts = session.accounts.map((account) => ({ ...account, end: describeEnd(account.endReason) }));
+  return { accounts, returnUrl, full, refused: full && searchParams.has("full") };
 }
 
 const actionSchema = z.object({

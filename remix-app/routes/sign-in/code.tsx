@@ -8,7 +8,7 @@ import { readForm } from "../../http/form.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { recordSignInUnderOverride } from "../../recovery/login-override.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
-import { mailSchema, replaceForeignPassword } from "../../session/credentials.ts";
+import { completeConfirmation, mailSchema } from "../../session/credentials.ts";
 import { emailCodeSchema, readCodeRequest, redeemCode, sendEmailCode } from "../../session/email-code.ts";
 import { EnterCode } from "../../session/email-code-page.tsx";
 import { maskEmail } from "../../session/mailed-link.ts";
@@ -95,7 +95,7 @@ async function enterCode(
   }
   const { user, session } = redeemed;
   const next = await completeSignIn(context, { session, method: "email_code", destination });
-  await replaceForeignPassword(context, { user, destination });
+  await completeConfirmation(context, { user, destination });
   throw next;
 }
 

@@ -6,7 +6,7 @@ import { redirectTarget } from "../../http/redirect-target.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { completeSignIn } from "../../session/complete-sign-in.ts";
 import { storedSession } from "../../session/cookies.ts";
-import { removeForeignPassword, replaceForeignPassword } from "../../session/credentials.ts";
+import { completeConfirmation, removeForeignPassword } from "../../session/credentials.ts";
 import {
   confirmEmailChange,
   emailChangeOfLink,
@@ -150,7 +150,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const session = storedSession.parse(verified.session);
   const method = recovering ? "password_reset" : "email_link";
   const response = await completeSignIn(context, { session, method, destination: onward });
-  await replaceForeignPassword(context, { user: verified.session.user, destination });
+  await completeConfirmation(context, { user: verified.session.user, destination });
   throw response;
 }
 

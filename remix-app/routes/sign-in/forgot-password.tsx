@@ -23,6 +23,11 @@ export function loader({ context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context);
+  // The sign-in page's form posts here too. The password typed there must not be echoed.
+  form.delete("password");
+  if (form.get("intent") === "open") {
+    return data({ result: { initialValue: { email: String(form.get("email") ?? "") } }, sent: null });
+  }
   const submission = parseWithZod(form, { schema: mailSchema });
   if (submission.status !== "success") return data({ result: submission.reply(), sent: null }, { status: 400 });
   const { email } = submission.value;

@@ -21,7 +21,13 @@ import { storedSession } from "../../session/cookies.ts";
 import { rememberPassword, signInSchema } from "../../session/credentials.ts";
 import { startEvenTiming } from "../../session/even-answers.ts";
 import { readLastUsedMethod } from "../../session/last-used-method.ts";
-import { isAddAccount, openAddAccount, redirectSignedIn, redirectToChooser } from "../../session/sign-in-page.ts";
+import {
+  findEndedAccount,
+  isAddAccount,
+  openAddAccount,
+  redirectSignedIn,
+  redirectToChooser,
+} from "../../session/sign-in-page.ts";
 import { mapAuthError } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -47,6 +53,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const client = await readOpenidSignIn(context, returnUrl);
   return {
     returnUrl,
+    ended: adding ? null : findEndedAccount(context),
     added: adding ? openAddAccount(context, searchParams) : null,
     appName: client?.appName ?? appName,
     loginHint: client?.loginHint ?? "",
@@ -95,6 +102,16 @@ export async function action({ request, context }: ActionFunctionArgs) {
   throw await completeSignIn(context, { session, method: "password", destination, password });
 }
 
+/** @param props.end completes "… was signed out"; empty if the reason is unknown */
+function SignedOutNotice({ email, end }: { email: string | null; end: string }) {
+  return (
+    <Notice tone="warn">
+      {email ? <strong className="wrap-anywhere font-semibold">{email}</strong> : "This account"}{" "}
+      {end ? `was signed out ${end}` : "is signed out"}. Sign in again.
+    </Notice>
+  );
+}
+
 export default function SignInPage() {
   const {
     returnUrl,
@@ -108,6 +125,7 @@ export default function SignInPage() {
     offered,
     byCodeLast,
     added,
+    ended,
   } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-in", lastResult });
@@ -131,12 +149,8 @@ export default function SignInPage() {
           to sign out everywhere.
         </Notice>
       ) : null}
-      {added?.again ? (
-        <Notice tone="warn">
-          {added.email ? <strong className="font-semibold">{added.email}</strong> : "This account"} is signed out. Sign
-          in again.
-        </Notice>
-      ) : null}
+      {added?.again ? <SignedOutNotice email={added.email} end={added.end} /> : null}
+      {ended && !deleted && !signedOutHereOnly ? <SignedOutNotice {...ended} /> : null}
       {deleted ? <Notice tone="good">Your account was deleted and you’re signed out everywhere.</Notice> : null}
       {dropped ? (
         <Notice tone="warn">
@@ -152,16 +166,7 @@ export default function SignInPage() {
             required
             defaultValue={email.initialValue ?? (added?.email || loginHint)}
           />
-          <PasswordField
-            field={password}
-            label="Password"
-            autoComplete="current-password"
-            aside={
-              <a className="link text-small" href="/forgot-password">
-                Forgot password?
-              </a>
-            }
-          />
+          <PasswordField field={password} label="Password" autoComplete="current-password" />
           <BotChallenge challenge={challenge} />
           <div className="space-y-3">
             <Button className="w-full">Sign in</Button>
@@ -172,6 +177,17 @@ export default function SignInPage() {
             >
               Email me a code
               {byCodeLast ? <LastUsedBadge /> : null}
+            </Button>
+            {/* Posts the form, so that the typed email goes along without appearing in a URL. */}
+            <Button
+              variant="quiet"
+              className="w-full"
+              formAction="/forgot-password"
+              name="intent"
+              value="open"
+              data-skips-bot-challenge
+            >
+              Forgot password?
             </Button>
           </div>
         </form>

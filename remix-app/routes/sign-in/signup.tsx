@@ -22,7 +22,7 @@ import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
-import { EmailField, NewPasswordField } from "../../ui/field.tsx";
+import { EmailField, Field, NewPasswordField } from "../../ui/field.tsx";
 import { SignInMethods } from "../../ui/provider-buttons.tsx";
 
 export const meta = pageTitle("Create an account");
@@ -42,7 +42,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (submission.status !== "success") {
     return data(submission.reply({ hideFields: ["password"] }), { status: 400 });
   }
-  const { email, password, returnUrl } = submission.value;
+  const { name, email, password, returnUrl } = submission.value;
   const destination = redirectTarget(returnUrl, { context, fallback: "/" });
   const whenDue = startEvenTiming();
   const botChallenge = form.get(botChallengeField);
@@ -51,7 +51,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
     return data(result, { status: attempt.status });
   }
-  const fault = await findPasswordFault(context, { password, email });
+  const fault = await findPasswordFault(context, { password, email, name: name ?? null });
   if (fault) {
     await attempt.settle("void");
     const result = submission.reply({ fieldErrors: { password: [fault] }, hideFields: ["password"] });
@@ -62,7 +62,11 @@ export async function action({ request, context }: ActionFunctionArgs) {
       ? await context.session.anonymousClient().auth.signUp({
           email,
           password,
-          options: { emailRedirectTo: `${context.origin}${destination}`, ...attempt.challenge },
+          options: {
+            emailRedirectTo: `${context.origin}${destination}`,
+            ...(name === undefined ? {} : { data: { full_name: name } }),
+            ...attempt.challenge,
+          },
         })
       : { data: { user: null, session: null }, ...(await withholdMail(context, attempt)) };
   const own = await isTypedPasswordStored(context, { created: created.user, email, password });
@@ -84,7 +88,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const session = storedSession.parse(created.session);
     throw await completeSignIn(context, { session, method: "sign_up", destination });
   }
-  rememberPassword(context, { email, own });
+  rememberPassword(context, { email, own, name });
   writeCookie(context, cookies.pendingMail, { value: email });
   throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }
@@ -97,14 +101,25 @@ function saysWhetherAccountExists(code: string | undefined): boolean {
 export default function SignUpPage() {
   const { returnUrl, challenge, offered } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
-  const [form, { email, password }] = useForm<{ email: string; password: string }>({ id: "sign-up", lastResult });
+  const [form, { name, email, password }] = useForm<{ name: string; email: string; password: string }>({
+    id: "sign-up",
+    lastResult,
+  });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
   return (
     <EntryPage title="Create an account">
-      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ email, password })} />
+      <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name, email, password })} />
       <SignInMethods {...offered} returnUrl={returnUrl}>
         <form method="post" id={form.id} noValidate className="space-y-5">
           <input type="hidden" name="returnUrl" value={returnUrl} />
+          <Field
+            field={name}
+            label="Name (optional)"
+            hint="Shown to people in your workspaces."
+            type="text"
+            autoComplete="name"
+            maxLength={80}
+          />
           <EmailField field={email} required />
           <NewPasswordField field={password} label="Password" />
           <BotChallenge challenge={challenge} />

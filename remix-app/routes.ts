@@ -29,6 +29,7 @@ export default [
       route("workspaces/:workspaceId/ai", "routes/studio/usage.tsx"),
       route("workspaces/:workspaceId/ai/runs", "routes/studio/runs.tsx"),
       route("workspaces/:workspaceId/ai/runs/:runId", "routes/studio/run.tsx"),
+      route("workspaces/:workspaceId/ai/models", "routes/studio/models.tsx"),
       route("workspaces/:workspaceId/ai/credits", "routes/studio/credits.tsx"),
       route("workspaces/:workspaceId/ai/policy", "routes/studio/policy.tsx"),
       route("workspaces/:workspaceId/ai/budgets", "routes/studio/budgets.tsx"),
@@ -36,6 +37,7 @@ export default [
       route("workspaces/:workspaceId/ai/keys/new", "routes/studio/keys-new.tsx"),
       route("workspaces/:workspaceId/ai/keys/agents", "routes/studio/keys-agents.tsx"),
       route("workspaces/:workspaceId/ai/keys/approval", "routes/studio/keys-approval.tsx"),
+      route("workspaces/:workspaceId/ai/keys/:keyId/edit", "routes/studio/keys-edit.tsx"),
       route("workspaces/:workspaceId/ai/keys/:keyId/rotate", "routes/studio/keys-rotate.tsx"),
       route("workspaces/:workspaceId/ai/costs", "routes/books/costs.tsx"),
       route("workspaces/:workspaceId/ai/costs/import", "routes/books/cost-import.tsx"),
@@ -121,6 +123,7 @@ export default [
   route("oauth/logout", "routes/openid/logout.tsx"),
   route("oauth/logout/confirm", "routes/openid/logout-confirm.tsx"),
 
+  route("settings", "routes/settings/settings.ts"),
   route("settings/profile/email-change", "routes/settings/profile-email-change.ts"),
   route("settings/security/export", "routes/settings/export.ts"),
   route("settings/security/sessions", "routes/settings/sessions.ts"),
@@ -223,6 +226,9 @@ export default [
   route("api/v1/users/me/identities/link/:provider", "routes/api/identity-link.ts"),
   route("api/v1/users/me/identities/link/:provider/complete", "routes/api/identity-link-completion.ts"),
 
+  route("docs", "routes/docs/guide.tsx"),
+  route("docs/:guide", "routes/docs/guide.tsx", { id: "guide" }),
+  route("docs/decisions/:guide", "routes/docs/guide.tsx", { id: "decision" }),
   route("docs/api", "routes/docs/api.tsx"),
   route("docs/api/platform.json", "routes/docs/platform-json.ts"),
   route("docs/api/gateway.json", "routes/docs/gateway-json.ts"),

@@ -30,7 +30,7 @@ function fileOf(name: string, content: string | Buffer): string {
 }
 
 test("the product is Gatehouse with its own mark and accent by default", () => {
-  expect(brand({})).toEqual({ name: "Gatehouse", accent: "#035e63", ownAccent: false, mark: null });
+  expect(brand({})).toEqual({ name: "Gatehouse", accent: "#035e63", ownAccent: false, mark: null, support: null });
   expect(brand({ BRAND_NAME: "", BRAND_ACCENT: "", BRAND_MARK: "" })).toEqual(brand({}));
 });
 
@@ -67,6 +67,30 @@ describe("BRAND_ACCENT", () => {
       "BRAND_ACCENT is not valid: #ffd400 is too light: text has a contrast of 1.3:1 and needs 4.5:1. #826b04 works.",
     );
     expect(brand({ BRAND_ACCENT: "#826b04" }).accent).toBe("#826b04");
+  });
+});
+
+describe("SUPPORT_ADDRESS", () => {
+  test.each([
+    ["help@example.com", "mailto:help@example.com"],
+    ["mailto:help+urgent@example.com", "mailto:help+urgent@example.com"],
+    ["https://example.com/help?from=app", "https://example.com/help?from=app"],
+  ])("accepts %s", (SUPPORT_ADDRESS, support) => {
+    expect(brand({ SUPPORT_ADDRESS }).support).toBe(support);
+  });
+
+  test.each([
+    "help",
+    "help@example.com?bcc=a@example.com",
+    "http://example.com/help",
+    "javascript:alert(1)",
+    "https://example.com/{{.Token}}",
+    'https://example.com/"',
+    "a@example.com b@example.com",
+  ])("refuses %j", (SUPPORT_ADDRESS) => {
+    expect(() => brand({ SUPPORT_ADDRESS })).toThrow(
+      "SUPPORT_ADDRESS is not valid: must be an email address or an https:// URL.",
+    );
   });
 });
 

@@ -22,6 +22,8 @@ export interface Brand {
   ownAccent: boolean;
   /** Null for Gatehouse's mark. */
   mark: Mark | null;
+  /** The `mailto:` or `https:` URL of support; null if none is configured. */
+  support: string | null;
 }
 
 /**
@@ -50,11 +52,26 @@ export const brandMark = z.string().transform((source, refinement): Mark => {
   return z.NEVER;
 });
 
+const supportError = "must be an email address or an https:// URL";
+
+/** An email address, with or without `mailto:`, or an https URL. Braces would be commands in the backend's emails. */
+export const supportAddress = z
+  .string()
+  .regex(/^[^\s<>"{}]+$/, supportError)
+  .transform((text) => text.replace(/^mailto:/i, ""))
+  .pipe(
+    z.union([
+      z.email(supportError).transform((email) => `mailto:${email}`),
+      z.url({ protocol: /^https$/, error: supportError }),
+    ]),
+  );
+
 interface BrandSettings {
   BASE_URL: string;
   BRAND_NAME: string;
   BRAND_ACCENT?: string | undefined;
   BRAND_MARK?: Mark | undefined;
+  SUPPORT_ADDRESS?: string | undefined;
 }
 
 /** Returns whether a mark given as a URL is on our own origin. Pages don't load images from anywhere else. */
@@ -69,12 +86,13 @@ export const ownMarkFault = {
 };
 
 /** Builds the brand from its settings. */
-export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK }: BrandSettings): Brand {
+export function brandOf({ BRAND_NAME, BRAND_ACCENT, BRAND_MARK, SUPPORT_ADDRESS }: BrandSettings): Brand {
   return {
     name: BRAND_NAME,
     accent: BRAND_ACCENT ?? defaultAccent,
     ownAccent: BRAND_ACCENT !== undefined,
     mark: BRAND_MARK ?? null,
+    support: SUPPORT_ADDRESS ?? null,
   };
 }
 

@@ -1,7 +1,15 @@
 import { z } from "zod";
 import { metricsSettings } from "#shared/metrics-access.ts";
 import { traceSettings } from "#shared/trace-settings.ts";
-import { brandAccent, brandMark, brandName, defaultName, hasMarkOnOwnOrigin, ownMarkFault } from "./brand.ts";
+import {
+  brandAccent,
+  brandMark,
+  brandName,
+  defaultName,
+  hasMarkOnOwnOrigin,
+  ownMarkFault,
+  supportAddress,
+} from "./brand.ts";
 import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** An origin. The path and everything after it are cut off. */
@@ -43,6 +51,7 @@ const envSchema = z
     BRAND_NAME: brandName.default(defaultName),
     BRAND_ACCENT: brandAccent.optional(),
     BRAND_MARK: brandMark.optional(),
+    SUPPORT_ADDRESS: supportAddress.optional(),
     SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
     SUPABASE_PUBLISHABLE_KEY: z.string(),
     SUPABASE_SECRET_KEY: z.string(),

@@ -87,8 +87,15 @@ function renderBlock(block: EmailBlock, accent: { accent: string; on: string }):
 }
 
 /** Renders a link within the text of an email. */
-export function emailLink(href: string, { accent }: { accent: string }): string {
-  return `<a class="accent" style="color:${accent};word-break:break-word;" href="${href}">${href}</a>`;
+export function emailLink(href: string, { accent, text = href }: { accent: string; text?: string }): string {
+  return `<a class="accent" style="color:${accent};word-break:break-word;" href="${href}">${text}</a>`;
+}
+
+/** Returns the last line of an email's small print, as text and as HTML: where to ask for help. */
+export function supportLine(support: string, { accent }: { accent: string }): { text: string; html: string } {
+  const address = support.replace(/^mailto:/, "");
+  const link = emailLink(escapeHtml(support), { accent, text: escapeHtml(address) });
+  return { text: `Support: ${address}`, html: `Support: ${link}` };
 }
 
 export function escapeHtml(text: string): string {

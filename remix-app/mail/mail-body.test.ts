@@ -136,3 +136,14 @@ test.each(["javascript:alert(1)", `${origin}/"onmouseover="x`, `${origin}/<scrip
     expect(body(text).html).not.toMatch(/href="(javascript|[^"]*"(?!>))|<script/);
   },
 );
+
+test.each([
+  ["mailto:help@example.com", "help@example.com"],
+  ["https://example.com/help?a=1&b=2", "https://example.com/help?a=1&b=2"],
+])("ends the small print with the address of support, %s", (support, address) => {
+  const text = mailText({ news: ["News."], footer: ["You’re getting this email for a reason."] });
+  const { html, text: plain } = mailBody({ subject: "Subject", text }, { ...site, support });
+  expect(plain).toBe(`${text}\n\nSupport: ${address}`);
+  const escaped = (url: string) => url.replaceAll("&", "&amp;");
+  expect(wordsOf(html).at(-1)).toBe(`Support: [${escaped(address)}](${escaped(support)})`);
+});

@@ -1,6 +1,6 @@
 import { brandOf } from "../config/brand.ts";
 import type { Env } from "../config/env.server.ts";
-import { type EmailBlock, emailHtml, emailLink, escapeHtml } from "./email-html.ts";
+import { type EmailBlock, emailHtml, emailLink, escapeHtml, supportLine } from "./email-html.ts";
 import { breakLinks } from "./inert-text.ts";
 import { type ParsedPart, parseMailText } from "./mail-text.ts";
 
@@ -21,20 +21,28 @@ export interface MailSite {
   origin: string;
   product: string;
   accent: string;
+  /** The `mailto:` or `https:` URL of support, if any. */
+  support?: string | null;
 }
 
+/** The settings of the sender. */
+export type MailSettings = Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK" | "SUPPORT_ADDRESS">;
+
 /** Builds the sender of our emails from the settings. */
-export function mailSite(env: Pick<Env, "BASE_URL" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">): MailSite {
-  const { name, accent } = brandOf(env);
-  return { origin: env.BASE_URL, product: name, accent };
+export function mailSite(env: MailSettings): MailSite {
+  const { name, accent, support } = brandOf(env);
+  return { origin: env.BASE_URL, product: name, accent, support };
 }
 
 const url = /(https?:\/\/[^\s<>"]*[^\s<>".,;:!?)])/;
 
-/** Renders an email as text and as HTML. Only URLs on our own origin become links, in both bodies. */
+/**
+ * Renders an email as text and as HTML. Only URLs on our own origin and the address of support become links, in both
+ * bodies.
+ */
 export function mailBody(
   { subject, text }: Pick<Mail, "subject" | "text">,
-  { origin, product, accent }: MailSite,
+  { origin, product, accent, support }: MailSite,
 ): { text: string; html: string } {
   const isOwn = (piece: string) => piece.startsWith(`${origin}/`);
   const breakForeignLinks = (text: string) =>
@@ -60,13 +68,14 @@ export function mailBody(
     return { kind: "button", label: escapeHtml(breakLinks(label)), href: escapeHtml(href) };
   };
   const { parts, footer } = parseMailText(text);
+  const help = support ? [supportLine(support, { accent })] : [];
   return {
-    text: breakForeignLinks(text),
+    text: [breakForeignLinks(text), ...help.map((line) => line.text)].join("\n\n"),
     html: emailHtml({
       brand: { name: escapeHtml(product), accent },
       heading: escapeHtml(subject),
       blocks: parts.map(toBlock),
-      footer: footer.map(toHtml),
+      footer: [...footer.map(toHtml), ...help.map((line) => line.html)],
     }),
   };
 }

@@ -1,6 +1,6 @@
 import { createTransport, type Transporter } from "nodemailer";
 import type { Env } from "../config/env.server.ts";
-import { type Mail, mailBody, mailSite } from "./mail-body.ts";
+import { type Mail, type MailSettings, mailBody, mailSite } from "./mail-body.ts";
 
 /** Timeouts of one delivery. A slow delivery delays only its own retry. */
 const connectTimeoutMs = 5_000;
@@ -14,7 +14,7 @@ const transports = new Map<string, Transporter>();
  * @returns why it was not sent; null if it was
  */
 export async function deliverMail(
-  env: Pick<Env, "BASE_URL" | "SMTP_URL" | "MAIL_FROM" | "BRAND_NAME" | "BRAND_ACCENT" | "BRAND_MARK">,
+  env: MailSettings & Pick<Env, "SMTP_URL" | "MAIL_FROM">,
   { mail, id = crypto.randomUUID() }: { mail: Mail; id?: string },
 ): Promise<string | null> {
   const { SMTP_URL, MAIL_FROM } = env;

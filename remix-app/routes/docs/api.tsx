@@ -38,6 +38,7 @@ export default function ApiReferencePage() {
       title="API reference"
       lead="Every endpoint of the platform and the AI gateway, generated from the schemas that the servers use."
       areas={navigation}
+      current="/docs/api"
     >
       {contents.map(({ area, title, description, origin, credentials, tags }) => (
         <Card

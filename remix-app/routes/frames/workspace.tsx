@@ -1,5 +1,5 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { Outlet, useLoaderData } from "@remix-run/react";
+import { Outlet, useLoaderData, useLocation } from "@remix-run/react";
 import { AppFrame } from "../../ui/app-frame.tsx";
 import { SectionNav } from "../../ui/section-nav.tsx";
 import { WorkspaceSwitcher } from "../../ui/workspace-switcher.tsx";
@@ -10,6 +10,8 @@ interface WorkspaceSection {
   label: string;
   /** The permission that the section requires, or `owner` for owners only. Absent if every member sees the section. */
   needs?: WorkspacePermission | "owner";
+  /** Whether the section is part of the cost book, which only some workspaces use. */
+  inCostBook?: boolean;
 }
 
 const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }[] = [
@@ -17,6 +19,7 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
   {
     label: "Build",
     sections: [
+      { path: "/ai/models", label: "Models", needs: "use_ai_studio" },
       { path: "/ai/playground", label: "Playground", needs: "use_ai_studio" },
       { path: "/ai/keys", label: "API keys", needs: "manage_ai_keys" },
       { path: "/ai/runs", label: "Runs", needs: "use_ai_studio" },
@@ -28,9 +31,9 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
       { path: "/ai", label: "Usage", needs: "use_ai_studio" },
       { path: "/ai/budgets", label: "Budgets", needs: "use_ai_studio" },
       { path: "/ai/credits", label: "Credits", needs: "use_ai_studio" },
-      { path: "/ai/costs", label: "Provider costs", needs: "use_ai_studio" },
-      { path: "/ai/invoices", label: "Invoices", needs: "use_ai_studio" },
-      { path: "/ai/reconciliation", label: "Reconciliation", needs: "use_ai_studio" },
+      { path: "/ai/costs", inCostBook: true, label: "Provider costs", needs: "use_ai_studio" },
+      { path: "/ai/invoices", inCostBook: true, label: "Invoices", needs: "use_ai_studio" },
+      { path: "/ai/reconciliation", inCostBook: true, label: "Reconciliation", needs: "use_ai_studio" },
     ],
   },
   {
@@ -46,16 +49,24 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
 ];
 
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { workspace, others } = await requireWorkspaceFrame(context, { request, params });
-  return { workspace, others };
+  const { workspace, others, usesCostBook } = await requireWorkspaceFrame(context, { request, params });
+  return { workspace, others, usesCostBook };
 }
 
-/** Renders the frame of a workspace's pages, with the sections that the member's role allows. */
+/**
+ * Renders the frame of a workspace's pages, with the sections that the member's role allows. Shows those of the cost book
+ * if the workspace uses it, and on their own pages.
+ */
 export default function WorkspaceFrame() {
-  const { workspace, others } = useLoaderData<typeof loader>();
+  const { workspace, others, usesCostBook } = useLoaderData<typeof loader>();
   const base = `/workspaces/${workspace.id}`;
-  const isShown = ({ needs }: WorkspaceSection) =>
-    needs === undefined || (needs === "owner" ? workspace.isOwner : workspace.permissions.includes(needs));
+  const path = `${useLocation().pathname}/`;
+  const sections = groups.flatMap((group) => group.sections);
+  const showsCostBook =
+    usesCostBook || sections.some((section) => section.inCostBook && path.startsWith(`${base}${section.path}/`));
+  const isShown = ({ needs, inCostBook }: WorkspaceSection) =>
+    (!inCostBook || showsCostBook) &&
+    (needs === undefined || (needs === "owner" ? workspace.isOwner : workspace.permissions.includes(needs)));
   const shown = groups
     .map(({ sections, ...group }) => ({
       ...group,

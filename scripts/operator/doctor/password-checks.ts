@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { backendMailSeconds } from "../../../remix-app/http/backend-mail-lifetime.ts";
 import { type AuthConfig, notShown } from "./auth-config.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 
@@ -6,12 +7,12 @@ const about = "passwords";
 const dashboard = "Dashboard, Authentication, Sign In / Providers, Email";
 /** The minimum length on our pages (remix-app/session/credentials.ts) and in supabase/config.toml. */
 const minLength = 8;
-/** The values in supabase/config.toml. Only the number of digits keeps direct callers from guessing emailed codes. */
+/** The value in supabase/config.toml. Only the number of digits keeps direct callers from guessing emailed codes. */
 const codeDigits = 10;
-const codeLifetimeSeconds = 3_600;
+
 const look =
   `Look at ${dashboard}: minimum length ${minLength}, no required characters, email OTP length ` +
-  `${codeDigits} and expiration ${codeLifetimeSeconds}, and on: confirm email, secure password change, prevent use of leaked passwords.`;
+  `${codeDigits} and expiration ${backendMailSeconds}, and on: confirm email, secure password change, prevent use of leaked passwords.`;
 
 /**
  * The identity backend's settings for passwords and sign-ups, which also apply to callers that bypass our pages.
@@ -154,11 +155,11 @@ function judge({ names, ...found }: PasswordSettings): Finding[] {
       ),
     );
   }
-  if (found.codeLifetimeSeconds > codeLifetimeSeconds) {
+  if (found.codeLifetimeSeconds > backendMailSeconds) {
     findings.push(
       warn(
         about,
-        `mailed codes and links work for ${found.codeLifetimeSeconds} seconds. Set ${names.codeLifetimeSeconds} to ${codeLifetimeSeconds}.`,
+        `mailed codes and links work for ${found.codeLifetimeSeconds} seconds. Set ${names.codeLifetimeSeconds} to ${backendMailSeconds}.`,
       ),
     );
   }

@@ -1,8 +1,10 @@
-import { type EmailBlock, emailHtml, escapeHtml } from "../../../remix-app/mail/email-html.ts";
+import { backendMailLifetime } from "../../../remix-app/http/backend-mail-lifetime.ts";
+import { type EmailBlock, emailHtml, escapeHtml, supportLine } from "../../../remix-app/mail/email-html.ts";
 
 export interface EmailBrand {
   name: string;
   accent: string;
+  support?: string | null;
 }
 
 /** An email of the identity backend: its template file in `supabase/templates`, and its subject. */
@@ -36,8 +38,8 @@ interface Words {
   footer: readonly [why: string, otherwise: string];
 }
 
-const linkExpiry = "This link expires in 1 hour and works once.";
-const codeExpiry = "This code expires in 1 hour and works once.";
+const linkExpiry = `This link expires in ${backendMailLifetime} and works once.`;
+const codeExpiry = `This code expires in ${backendMailLifetime} and works once.`;
 
 /**
  * Writes the identity backend's emails as Go html/template files. They contain nothing that a user typed, not even the
@@ -132,7 +134,7 @@ function render({ file, subject, news, way, more, footer }: Words, brand: EmailB
     brand: { name: escapeHtml(brand.name), accent: brand.accent },
     heading: escapeHtml(subject),
     blocks,
-    footer: footer.map(escapeHtml),
+    footer: [...footer.map(escapeHtml), ...(brand.support ? [supportLine(brand.support, brand).html] : [])],
   });
   return { file, subject, html };
 }

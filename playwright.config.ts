@@ -1,11 +1,35 @@
 import path from "node:path";
-import { defineConfig } from "playwright/test";
+import { defineConfig, type Project } from "playwright/test";
 import { findChromium } from "./e2e/chromium.ts";
+import { chromiumOnlyFiles, chromiumOnlyTag, findFirefox } from "./e2e/firefox.ts";
 import { readStack } from "./scripts/test/stack.ts";
 
 const ownStack = "bot-challenge.spec.ts";
 /** `npm test -- satellites` installs these apps first. */
 const freshApps = "satellite-apps.spec.ts";
+
+/** By default, Playwright would leave tests that need a different kind of worker to the end, when the other workers
+ * are idle. A separate project runs them first.
+ */
+const inChromium: Project[] = [
+  { name: "bot challenge", testMatch: ownStack },
+  { name: "browser", testIgnore: [ownStack, freshApps] },
+  ...(process.env.SATELLITE_APPS ? [{ name: "satellite apps", testMatch: freshApps }] : []),
+];
+
+/** `npm test -- --all` also runs the tests in Firefox. */
+function inFirefox(): Project[] {
+  const launchOptions = findFirefox();
+  if (!launchOptions) throw new Error("There is no Firefox: install one, or set FIREFOX_BIN.");
+  return [
+    {
+      name: "firefox",
+      testIgnore: [ownStack, freshApps, ...chromiumOnlyFiles],
+      grepInvert: chromiumOnlyTag,
+      use: { browserName: "firefox", launchOptions },
+    },
+  ];
+}
 
 /**
  * Runs the browser tests against the stack that GATEHOUSE_STACK names. Traces are off because they take a third of the
@@ -26,13 +50,7 @@ export default defineConfig({
   timeout: 120_000,
   expect: { timeout: 20_000 },
   reporter: [["list"]],
-  // By default, Playwright would leave tests that need a different kind of worker to the end, when the other workers
-  // are idle. A separate project runs them first.
-  projects: [
-    { name: "bot challenge", testMatch: ownStack },
-    { name: "browser", testIgnore: [ownStack, freshApps] },
-    ...(process.env.SATELLITE_APPS ? [{ name: "satellite apps", testMatch: freshApps }] : []),
-  ],
+  projects: process.env.TEST_BROWSER === "firefox" ? inFirefox() : inChromium,
   use: {
     baseURL: readStack().base,
     launchOptions: await findChromium(),

@@ -1,3 +1,4 @@
+import { chromiumOnly } from "./firefox.ts";
 import { enter, expect, test } from "./test.ts";
 
 test.use({ colorScheme: "light" });
@@ -21,7 +22,7 @@ test("the color scheme follows the system until the person chooses one, and the 
   expect(await background()).toBe(light);
 });
 
-test("forced colors still distinguish the selected option", async ({ page, member }) => {
+test("forced colors still distinguish the selected option", chromiumOnly.forcedColors, async ({ page, member }) => {
   await page.emulateMedia({ forcedColors: "active" });
   await enter(page, member, "/settings/security");
   const outlineOf = (name: string) =>

@@ -205,6 +205,15 @@ test("bot challenge error 110200 is explained and offers no retry", async ({ pag
   await expectFitsSmallScreens(page);
 });
 
+test("without a bot challenge token, Forgot password still opens its page with the typed email", async ({ page }) => {
+  await page.route("**/turnstile/v0/api.js*", (route) => route.abort());
+  await page.goto("/login");
+  await page.getByLabel("Email").fill("ada@example.com");
+  await page.getByRole("button", { name: "Forgot password?" }).click();
+  await expect(page.getByRole("heading", { name: "Reset your password" })).toBeVisible();
+  await expect(page.getByLabel("Email")).toHaveValue("ada@example.com");
+});
+
 test("if the bot challenge widget cannot load, the page names possible blockers and offers a retry", async ({
   page,
 }) => {

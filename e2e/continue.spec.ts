@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { asApp, createApp, paths, type TestApp } from "../scripts/test/apps.ts";
+import { chromiumOnly } from "./firefox.ts";
 import { test as base, enter, expect, expectWellMade, signIn } from "./test.ts";
 
 interface Elsewhere {
@@ -68,7 +69,7 @@ test("a sign-in for an unregistered origin ignores that origin and shows a notic
   await expect(page.getByRole("heading", { level: 1 })).toHaveText("This app isn’t registered");
 });
 
-test("continuing to an app works without JavaScript", async ({ browser, member, notes }) => {
+test("continuing to an app works without JavaScript", chromiumOnly.noScript, async ({ browser, member, notes }) => {
   const page = await (await browser.newContext({ javaScriptEnabled: false })).newPage();
   await signIn(page, member, { at: loginFor(`${notes.origin}/a`) });
   await page.getByRole("button", { name: /^Continue as/ }).click();

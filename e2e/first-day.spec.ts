@@ -143,6 +143,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await page.goto(keys);
     await follow(page, "Create key");
     await page.getByLabel("Name", { exact: true }).fill("First program");
+    await page.getByText("More settings").click();
     await page.getByLabel("Only selected models").check();
     const search = page.getByLabel("Find a model");
     if (await search.isVisible()) {

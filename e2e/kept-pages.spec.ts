@@ -1,6 +1,7 @@
 import type { Locator, Page } from "playwright/test";
 import { query, requireMfa } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
+import { chromiumOnly } from "./firefox.ts";
 import { enter, expect, hold, type Person, signIn, test } from "./test.ts";
 
 const headers = { Origin: readStack().base };
@@ -63,60 +64,66 @@ async function keep(page: Page): Promise<void> {
 }
 
 const ways = {
-  prefetched: { prepare: (page: Page) => prefetch(page), open: (page: Page) => profile(page).click() },
-  kept: { prepare: keep, open: comeBack },
+  prefetched: {
+    options: chromiumOnly.prefetch,
+    prepare: (page: Page) => prefetch(page),
+    open: (page: Page) => profile(page).click(),
+  },
+  kept: { options: {}, prepare: keep, open: comeBack },
 };
 
-test("a prefetched page opens without another request for it, and a kept page returns as it was", async ({
-  page,
-  member,
-}) => {
-  await enter(page, member, "/settings/security");
-  await prefetch(page);
-  await profile(page).click();
-  await expect(heading(page, "Profile")).toBeVisible();
-  expect(await deliveryOf(page)).toBe("navigational-prefetch");
-  // Its confirmation is requested once, while the page is parsed.
-  expect(await page.evaluate(sessionRequests)).toEqual([true]);
+test(
+  "a prefetched page opens without another request for it, and a kept page returns as it was",
+  chromiumOnly.prefetch,
+  async ({ page, member }) => {
+    await enter(page, member, "/settings/security");
+    await prefetch(page);
+    await profile(page).click();
+    await expect(heading(page, "Profile")).toBeVisible();
+    expect(await deliveryOf(page)).toBe("navigational-prefetch");
+    // Its confirmation is requested once, while the page is parsed.
+    expect(await page.evaluate(sessionRequests)).toEqual([true]);
 
-  await page.evaluate("window.kept = true");
-  await leave(page);
-  await expect(heading(page, "Profile")).toBeHidden();
-  await comeBack(page);
-  await expect(heading(page, "Profile")).toBeVisible();
-  expect(await page.evaluate("window.kept")).toBe(true);
-});
+    await page.evaluate("window.kept = true");
+    await leave(page);
+    await expect(heading(page, "Profile")).toBeHidden();
+    await comeBack(page);
+    await expect(heading(page, "Profile")).toBeVisible();
+    expect(await page.evaluate("window.kept")).toBe(true);
+  },
+);
 
-test("the playground hydrates after visits to pages of other parts of the server, of which one is prefetched", async ({
-  page,
-  member,
-}) => {
-  const faults: string[] = [];
-  page.on("pageerror", ({ message }) => faults.push(message));
-  const expectHydrated = async () => {
-    await page.getByRole("button", { name: "Send" }).click();
-    await expect(page.getByRole("alert")).toContainText("Write a message.");
-  };
-  const [workspace] = await query<{ id: string }>(
-    "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
-    [member.email],
-  );
-  await enter(page, member, `/workspaces/${workspace?.id}/ai/playground`);
-  await expectHydrated();
-  const overview = page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Overview" });
-  await prefetch(page, overview);
-  await overview.click();
-  await expect(heading(page, "Overview")).toBeVisible();
-  expect(await deliveryOf(page)).toBe("navigational-prefetch");
-  await page.goBack();
-  await expectHydrated();
-  await page.getByRole("button", { name: "Account menu" }).click();
-  await page.locator("#account-menu").getByRole("link", { name: "Settings" }).click();
-  await expect(heading(page, "Profile")).toBeVisible();
-  await page.goBack();
-  await expectHydrated();
-  expect(faults).toEqual([]);
-});
+test(
+  "the playground hydrates after visits to pages of other parts of the server, of which one is prefetched",
+  chromiumOnly.prefetch,
+  async ({ page, member }) => {
+    const faults: string[] = [];
+    page.on("pageerror", ({ message }) => faults.push(message));
+    const expectHydrated = async () => {
+      await page.getByRole("button", { name: "Send" }).click();
+      await expect(page.getByRole("alert")).toContainText("Write a message.");
+    };
+    const [workspace] = await query<{ id: string }>(
+      "select w.id from public.workspaces w join auth.users u on u.id = w.personal_user_id where u.email = $1",
+      [member.email],
+    );
+    await enter(page, member, `/workspaces/${workspace?.id}/ai/playground`);
+    await expectHydrated();
+    const overview = page.getByRole("navigation", { name: "Workspace" }).getByRole("link", { name: "Overview" });
+    await prefetch(page, overview);
+    await overview.click();
+    await expect(heading(page, "Overview")).toBeVisible();
+    expect(await deliveryOf(page)).toBe("navigational-prefetch");
+    await page.goBack();
+    await expectHydrated();
+    await page.getByRole("button", { name: "Account menu" }).click();
+    await page.locator("#account-menu").getByRole("link", { name: "Settings" }).click();
+    await expect(heading(page, "Profile")).toBeVisible();
+    await page.goBack();
+    await expectHydrated();
+    expect(faults).toEqual([]);
+  },
+);
 
 /** What may happen between loading a page in advance and opening it. None of it reaches the tab by itself. */
 const changes: Record<
@@ -157,9 +164,9 @@ const changes: Record<
   },
 };
 
-for (const [way, { prepare, open }] of Object.entries(ways)) {
+for (const [way, { options, prepare, open }] of Object.entries(ways)) {
   for (const [name, { change, opens }] of Object.entries(changes)) {
-    test(`a page that was ${way} before ${name} is never shown`, async ({ page, member, colleague }) => {
+    test(`a page that was ${way} before ${name} is never shown`, options, async ({ page, member, colleague }) => {
       await enter(page, colleague);
       await signIn(page, member, { at: "/add-account" });
       await expect(heading(page, "Home")).toBeVisible();
@@ -176,6 +183,37 @@ for (const [way, { prepare, open }] of Object.entries(ways)) {
     });
   }
 }
+
+test("a kept page stays hidden while the server cannot be reached, and offers to try again", async ({
+  page,
+  member,
+}) => {
+  await enter(page, member, "/settings/profile");
+  await leave(page);
+  await page.route("**/api/v1/auth/session", (route) => route.abort());
+  await comeBack(page);
+  const retry = page.getByRole("button", { name: "Try again" });
+  await expect(page.getByText("The server can’t be reached.")).toBeVisible();
+  await expect(heading(page, "Profile")).toBeHidden();
+  await retry.click();
+  await page.unroute("**/api/v1/auth/session");
+  await expect(heading(page, "Profile")).toBeHidden();
+  await retry.click();
+  await expect(heading(page, "Profile")).toBeVisible();
+  await expect(retry).toBeHidden();
+});
+
+test("a form that was sent can be sent again after the page came back", async ({ page, member }) => {
+  await enter(page, member, "/settings/profile");
+  const form = page.locator("main form[method=post]").first();
+  // The last listener, so that the page's own script takes the form for sent.
+  await page.evaluate(() => addEventListener("submit", (event) => event.preventDefault()));
+  await form.getByRole("button").first().click();
+  await expect(form).toHaveAttribute("data-sent");
+  await leave(page);
+  await comeBack(page);
+  await expect(form).not.toHaveAttribute("data-sent");
+});
 
 test("a secret that is shown once does not come back by the back button", async ({ page, member }) => {
   await enter(page, member, "/settings/security");

@@ -35,6 +35,7 @@ test("a key is created, shown once, used, rotated and revoked", async ({ page, m
   await expect(page.getByText("No API keys yet.")).toBeVisible();
 
   await page.getByRole("link", { name: "Create key" }).click();
+  await page.getByText("More settings").click();
   await page.getByLabel("Requests per minute").fill("0");
   await page.getByLabel("Strict mode").check();
   await page.getByRole("button", { name: "Create key" }).click();
@@ -49,7 +50,12 @@ test("a key is created, shown once, used, rotated and revoked", async ({ page, m
   await expect(page.getByLabel("Strict mode")).toBeChecked();
   await page.getByLabel("Requests per minute").fill("50");
   await page.getByRole("button", { name: "Create key" }).click();
+  const card = page.getByRole("region", { name: "Your new key “Nightly report”" });
+  const heading = card.getByRole("heading", { name: "Your new key “Nightly report”" });
+  await expect(heading).toBeFocused();
+  await expect(heading).toBeInViewport();
   const shown = page.getByRole("figure").filter({ hasText: "Key" }).first();
+  await expect(shown).toBeInViewport();
   const first = (await shown.locator("code").textContent()) ?? "";
   expect(first).toMatch(/^ttr_ai_/);
   expect(await askWith(first)).toBeGreaterThan(0);
@@ -62,6 +68,13 @@ test("a key is created, shown once, used, rotated and revoked", async ({ page, m
 
   await expect(page.getByRole("row", { name: /Nightly report/ })).toContainText("Active");
   const revokesFirst = await page.getByRole("link", { name: "Revoke Nightly report" }).getAttribute("href");
+  await page.getByRole("link", { name: "Edit Nightly report" }).click();
+  await expectWellMade(page);
+  await page.getByLabel("Requests per minute").fill("40");
+  await page.getByRole("button", { name: "Save key" }).click();
+  await expect(page.getByText("Key saved.")).toBeVisible();
+  await expect(page.getByRole("main")).toContainText("40 requests per minute · strict mode");
+
   await page.getByRole("link", { name: "Rotate Nightly report" }).click();
   await expect(page.getByRole("heading", { name: "Rotate Nightly report" })).toBeVisible();
   await expectWellMade(page);
@@ -73,8 +86,9 @@ test("a key is created, shown once, used, rotated and revoked", async ({ page, m
   await expect(askWith(first)).rejects.toThrow(/401/);
   expect(await askWith(second)).toBeGreaterThan(0);
   await page.getByRole("link", { name: "I’ve copied it" }).click();
-  await expect(page.getByRole("row", { name: /Nightly report/ })).toHaveCount(2);
-  await expect(page.getByRole("row", { name: /Revoked/ })).toHaveCount(1);
+  await expect(page.getByRole("row", { name: /Nightly report/ })).toHaveCount(1);
+  await page.getByText("1 replaced key").click();
+  await expect(page.getByRole("row", { name: /Nightly report/ }).getByRole("listitem")).toContainText("Revoked");
 
   await page.goto(revokesFirst ?? "");
   await expect(page.getByText("Nightly report had already stopped working. Nothing was changed.")).toBeVisible();

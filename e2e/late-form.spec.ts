@@ -15,6 +15,7 @@ test("a form sent after the step-up expired keeps its values until the person ha
   );
   await enter(page, member, `/workspaces/${workspace?.id}/ai/keys/new`);
   await page.getByLabel("Name").fill("Nightly import");
+  await page.getByText("More settings").click();
   await page.getByLabel("Requests per minute").fill("30");
   // More than ten minutes pass, so the step-up expires.
   const late = await signedInLongAgo(member, { secondsAgo: 610 });

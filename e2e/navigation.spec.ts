@@ -1,6 +1,8 @@
 import type { Page } from "playwright/test";
+import { createApp } from "../scripts/test/apps.ts";
 import { deletePerson, query } from "../scripts/test/people.ts";
 import { enterConsole } from "./console.ts";
+import { chromiumOnly } from "./firefox.ts";
 import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 const wide = { width: 1024, height: 800 };
@@ -41,8 +43,8 @@ test("from 1024 px, the sidebar groups a workspace's pages, and each page's name
   await expect(heading(page, "Overview")).toBeVisible();
   await expect(menuButton(page)).toBeHidden();
   await expectEntries(page, {
-    Build: ["Playground", "API keys", "Runs"],
-    Spend: ["Usage", "Budgets", "Credits", "Provider costs", "Invoices", "Reconciliation"],
+    Build: ["Models", "Playground", "API keys", "Runs"],
+    Spend: ["Usage", "Budgets", "Credits"],
     Manage: ["Members", "Roles", "AI policy", "Activity", "Settings"],
   });
   await expect(sections(page).getByRole("link", { name: "Overview" })).toHaveCount(1);
@@ -54,6 +56,36 @@ test("from 1024 px, the sidebar groups a workspace's pages, and each page's name
   await page.setViewportSize(narrow);
   await expect(sections(page)).toBeHidden();
   await expect(menuButton(page)).toBeVisible();
+});
+
+test("the sidebar lists the cost book on its own pages, and everywhere once an app is linked", async ({
+  page,
+  member,
+}) => {
+  await page.setViewportSize(wide);
+  const workspaceId = await ownWorkspace(member);
+  const withBook = { Spend: ["Usage", "Budgets", "Credits", "Provider costs", "Invoices", "Reconciliation"] };
+  await enter(page, member, `/workspaces/${workspaceId}/ai/invoices`);
+  await expectEntries(page, withBook);
+  await expect(sections(page).locator("[aria-current=page]")).toHaveText("Invoices");
+  await page.goto(`/workspaces/${workspaceId}/ai`);
+  await expectEntries(page, { Spend: ["Usage", "Budgets", "Credits"] });
+  await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
+  await page.reload();
+  await expectEntries(page, withBook);
+});
+
+test("a long workspace name ends after two lines, and its tooltip has all of it", async ({ page, member }) => {
+  await page.setViewportSize(wide);
+  await enter(page, member);
+  const name = "Interdepartmental ".repeat(6).slice(0, 80).trim();
+  await foundWorkspace(page, name);
+  const shown = sections(page).getByTitle(name).first();
+  const { height, lineHeight, padding } = await shown.evaluate((element) => {
+    const { lineHeight, paddingBlockStart, paddingBlockEnd } = getComputedStyle(element);
+    return { height: element.clientHeight, lineHeight, padding: [paddingBlockStart, paddingBlockEnd] };
+  });
+  expect({ height, padding }).toEqual({ height: 2 * Number.parseFloat(lineHeight), padding: ["0px", "0px"] });
 });
 
 test("the sidebar and its switcher work with the keyboard", async ({ page, member }) => {
@@ -75,7 +107,8 @@ test("the sidebar and its switcher work with the keyboard", async ({ page, membe
 });
 
 for (const javaScriptEnabled of [true, false]) {
-  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", () => {
+  const options = javaScriptEnabled ? {} : chromiumOnly.noScript;
+  test.describe(javaScriptEnabled ? "with JavaScript" : "without JavaScript", options, () => {
     test.use({ javaScriptEnabled, viewport: phone });
 
     test("the navigation menu opens, closes and works with the keyboard on small screens", async ({ page, member }) => {
@@ -85,6 +118,8 @@ for (const javaScriptEnabled of [true, false]) {
       await page.keyboard.press("Enter");
       await expect(sections(page)).toBeVisible();
       await page.keyboard.press("Tab");
+      // Firefox also focuses what scrolls.
+      if (await sections(page).evaluate((menu) => menu === document.activeElement)) await page.keyboard.press("Tab");
       await expect(page.getByRole("button", { name: "Close menu" })).toBeFocused();
       await page.keyboard.press("Escape");
       await expect(sections(page)).toBeHidden();
@@ -153,7 +188,7 @@ test("admins see a link to the console in the header, and the console's pages ar
   context,
 }) => {
   await enter(page, member);
-  await expect(page.getByRole("link", { name: "Docs" })).toHaveAttribute("href", "/docs/api");
+  await expect(page.getByRole("link", { name: "Docs" })).toHaveAttribute("href", "/docs");
   await expect(page.getByRole("link", { name: "Admin console" })).toHaveCount(0);
   await context.clearCookies();
   const admin = await enterConsole(context);
@@ -216,6 +251,11 @@ test("Copy works on every page, however the page was reached", async ({ page, co
   await page.getByRole("button", { name: "Copy Workspace ID" }).click();
   await expect(page.getByRole("button", { name: "Copied Workspace ID" })).toBeVisible();
   expect(await copied()).toBe(workspace.split("/").at(-1));
+  await page.evaluate(() => {
+    navigator.clipboard.writeText = () => Promise.reject(new DOMException("Not now", "NotAllowedError"));
+  });
+  await page.getByRole("button", { name: /^(Copy|Copied) Workspace ID$/ }).click();
+  await expect(page.getByRole("button", { name: "Couldn’t copy: select it Workspace ID" })).toBeVisible();
   await sections(page).getByRole("link", { name: "Playground" }).click();
   await page.locator("summary", { hasText: "curl" }).click();
   await page.getByLabel("Message").fill("What the request says");

@@ -71,6 +71,8 @@ test("a passkey can be added and used to sign in with the keyboard only, and the
   await page.keyboard.press("Tab");
   await expect(page.getByRole("button", { name: "Email me a code" })).toBeFocused();
   await page.keyboard.press("Tab");
+  await expect(page.getByRole("button", { name: "Forgot password?" })).toBeFocused();
+  await page.keyboard.press("Tab");
   await expect(passkeyButton(page)).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL("/workspaces?sort=name");

@@ -4,6 +4,7 @@ import { freePort, startSatellite, startWeb } from "../remix-app/testing/web-pro
 import { createApp, mint, signInAgain } from "../scripts/test/apps.ts";
 import { query } from "../scripts/test/people.ts";
 import { readStack } from "../scripts/test/stack.ts";
+import { chromiumOnly } from "./firefox.ts";
 import { enter, expect, expectWellMade, type Person, test } from "./test.ts";
 
 const { base, satellites } = readStack();
@@ -219,23 +220,27 @@ test("a satellite under the platform's parent domain keeps its cookies host-only
   }
 });
 
-test("signing in to a satellite and out of it works without JavaScript", async ({ browser, member }) => {
-  const context = await browser.newContext({ javaScriptEnabled: false });
-  const page = await context.newPage();
-  const requests = recordRequests(context);
-  await page.goto(`${notes}/w/${await workspaceOf(member)}`);
-  await signInFor(page, member);
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Signing you in");
-  const token = new URL(page.url()).searchParams.get("token") ?? "";
-  await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByLabel("Name").fill("By hand");
-  await page.getByRole("button", { name: "Save name" }).click();
-  await expect(page.getByText("Name changed")).toBeVisible();
-  const seen = await requests();
-  expect(seen.filter(({ referer }) => token !== "" && referer.includes(token))).toEqual([]);
-  expect(seen.filter(({ url }) => url.includes(token))).toHaveLength(1);
-  await page.goto(notes);
-  await page.getByRole("button", { name: "Sign out of Notes" }).click();
-  await signedOut(page);
-  await context.close();
-});
+test(
+  "signing in to a satellite and out of it works without JavaScript",
+  chromiumOnly.noScript,
+  async ({ browser, member }) => {
+    const context = await browser.newContext({ javaScriptEnabled: false });
+    const page = await context.newPage();
+    const requests = recordRequests(context);
+    await page.goto(`${notes}/w/${await workspaceOf(member)}`);
+    await signInFor(page, member);
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText("Signing you in");
+    const token = new URL(page.url()).searchParams.get("token") ?? "";
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByLabel("Name").fill("By hand");
+    await page.getByRole("button", { name: "Save name" }).click();
+    await expect(page.getByText("Name changed")).toBeVisible();
+    const seen = await requests();
+    expect(seen.filter(({ referer }) => token !== "" && referer.includes(token))).toEqual([]);
+    expect(seen.filter(({ url }) => url.includes(token))).toHaveLength(1);
+    await page.goto(notes);
+    await page.getByRole("button", { name: "Sign out of Notes" }).click();
+    await signedOut(page);
+    await context.close();
+  },
+);

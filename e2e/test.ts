@@ -43,7 +43,25 @@ async function withAccount(use: (person: Person) => Promise<void>): Promise<void
   await deletePerson({ id });
 }
 
+/** Firefox does not report violations of a page's policy to the tests, so the page writes each to its console. */
+function logPolicyViolations(): void {
+  addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI, sourceFile }) =>
+    console.error(`policy violation: ${effectiveDirective} ${blockedURI} ${sourceFile}`),
+  );
+}
+
 export const test = base.extend<Fixtures>({
+  // Expects that no page of a test breaks its own content security policy.
+  context: async ({ context }, use, { errors }) => {
+    const violations = new Set<string>();
+    context.on("console", (message) => {
+      if (message.text().startsWith("policy violation: ")) violations.add(`${message.page()?.url()} ${message.text()}`);
+    });
+    await context.addInitScript(logPolicyViolations);
+    await use(context);
+    // Playwright's screenshot of a failure adds a style.
+    if (errors.length === 0) expect([...violations]).toEqual([]);
+  },
   // Each test has its own address, so its attempts do not count against another test.
   // biome-ignore lint/correctness/noEmptyPattern: Playwright reads the parameter's pattern
   extraHTTPHeaders: async ({}, use) => use({ "X-Forwarded-For": newAddress() }),
@@ -103,7 +121,8 @@ export async function expectWellMade(page: Page): Promise<void> {
     const transitions = document.getAnimations().filter((animation) => animation instanceof CSSTransition);
     await Promise.allSettled(transitions.map(({ finished }) => finished));
   });
-  expect(await violationsOn(page)).toEqual([]);
+  // axe crashes Firefox on some pages.
+  if (page.context().browser()?.browserType().name() === "chromium") expect(await violationsOn(page)).toEqual([]);
   await page.emulateMedia({ colorScheme: null, reducedMotion: null });
   await expectFitsSmallScreens(page);
 }
@@ -138,9 +157,14 @@ export async function expectFitsSmallScreens(page: Page): Promise<void> {
   if (before) await page.setViewportSize(before);
 }
 
-/** Runs in the page. A checkbox's label counts as part of its target. */
+/**
+ * Runs in the page. A checkbox's label counts as part of its target. The columns of a chart may be narrow, because Runs has
+ * the same ranges (WCAG 2.5.8, "Equivalent").
+ */
 function smallTargets(): string[] {
-  const targets = document.querySelectorAll("a[href], button, select, summary, textarea, input:not([type=hidden])");
+  const targets = document.querySelectorAll(
+    "a[href]:not(.chart-links > li > a), button, select, summary, textarea, input:not([type=hidden])",
+  );
   return [...targets].flatMap((target) => {
     const labels = target instanceof HTMLInputElement ? [...(target.labels ?? [])] : [];
     const areas = [target, ...labels].map((one) => one.getBoundingClientRect());

@@ -39,10 +39,9 @@ const deeds: Record<string, (visit: Visit) => Promise<void>> = {
   "Demo workspace": ({ page }) => page.getByRole("link", { name: /Demo workspace/ }).click(),
   Runs: async ({ page }) => {
     await page.getByRole("link", { name: "Runs", exact: true }).click();
-    await page
-      .getByRole("link", { name: /demo-chat/ })
-      .first()
-      .click();
+    const runs = page.getByRole("row", { name: /demo-chat/ });
+    await expect(runs).not.toHaveCount(0);
+    await runs.first().getByRole("link").click();
     for (const figure of ["Tokens in", "Provider cost", "Billed credits"]) {
       await expect(page.getByText(figure, { exact: true })).toBeVisible();
     }

@@ -17,12 +17,14 @@ test("a workspace is created, shared, transferred and deleted", async ({ page, b
   await expect(page.getByText("Workspace: Orbit", { exact: true })).toBeVisible();
 
   await page.getByRole("link", { name: "Members" }).click();
-  await page.getByLabel("Email").fill("not an address");
-  await page.getByRole("button", { name: "Send invitation" }).click();
+  await page.getByLabel("Email").fill("not-an-address");
+  await page.getByRole("button", { name: "Send invitations" }).click();
   await expect(page.getByRole("alert")).toContainText("Enter an email address");
+  // Playwright appends to an email field in Firefox.
+  await page.getByLabel("Email").clear();
   await page.getByLabel("Email").fill(colleague.email);
-  await page.getByLabel("Role", { exact: true }).selectOption({ label: "Member" });
-  await page.getByRole("button", { name: "Send invitation" }).click();
+  await page.getByRole("radio", { name: "Member", exact: true }).check();
+  await page.getByRole("button", { name: "Send invitations" }).click();
   await expect(page.getByText(`We sent an invitation to ${colleague.email}`)).toBeVisible();
   await expect(page.getByLabel("Email")).toHaveValue("");
   await expectWellMade(page);
@@ -36,7 +38,6 @@ test("a workspace is created, shared, transferred and deleted", async ({ page, b
   await invited.goto(link);
   await expect(invited.getByRole("heading", { level: 1 })).toHaveText("This invitation no longer works");
 
-  await page.reload();
   await page.getByRole("link", { name: "Settings" }).click();
   await page.getByLabel("Name").fill("Orbit two");
   await page.getByRole("button", { name: "Save name" }).click();

@@ -103,6 +103,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     name: app.name,
     area: "platform",
     tag: "workspaces",
+    guide: "errors",
     userCode: device.userCode,
   };
   const named: Record<string, string> = {
@@ -119,6 +120,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     "mfa/remove": `/mfa/remove?factorId=${person.app.factorId}`,
     "oauth/authorize": authorization,
     "auth/confirm": `/auth/confirm?${new URLSearchParams({ token_hash: "0".repeat(56), type: "signup" })}`,
+    "docs/decisions/:guide": "/docs/decisions/0027-pages-are-documents",
     device: `/device?user_code=${device.userCode}`,
   };
   const paths = Object.fromEntries(

@@ -1,6 +1,7 @@
 import { mkdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { findFirefox } from "../../e2e/firefox.ts";
 import { listFiles } from "../hash-files.ts";
 import {
   findChanged,
@@ -41,7 +42,9 @@ await mkdir(reportDir, { recursive: true });
 // compiled.
 process.env.NODE_COMPILE_CACHE ??= path.resolve("node_modules/.cache/node-compile");
 
-const totalBudgetSeconds = chosen.length === 0 ? 420 : 1_500;
+const hasFirefox = options.all && findFirefox() !== null;
+const firefoxBudgetSeconds = 420;
+const totalBudgetSeconds = (chosen.length === 0 ? 420 : 1_500) + (hasFirefox ? firefoxBudgetSeconds : 0);
 const outcomes: Outcome[] = [];
 const started = performance.now();
 
@@ -112,7 +115,13 @@ if (stack) {
     await vitest("sql", 60);
     await vitest("contract", 60);
     await vitest("integration", 120);
-    await tier("browser", { budgetSeconds: 150, run: () => runPlaywright({ reportDir }) });
+    await tier("browser", { budgetSeconds: 150, run: () => runPlaywright({ reportDir, browser: "chromium" }) });
+    if (hasFirefox) {
+      const run = () => runPlaywright({ reportDir, browser: "firefox" });
+      await tier("firefox", { budgetSeconds: firefoxBudgetSeconds, run });
+    } else if (options.all) {
+      console.log("\nWarning: no Firefox is installed, so the browser tests run only in Chromium.");
+    }
     await vitest("sdks", 30);
     await command("hosted", { budgetSeconds: 60, run: runHosted });
     await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery"]) });

@@ -52,10 +52,11 @@ export async function runVitest(
   return orFailed(vitestResult(await readJson(reportFile), withoutTag), code);
 }
 
-/** Runs the browser tests. */
-export async function runPlaywright({ reportDir }: { reportDir: string }): Promise<Result> {
-  const reportFile = path.join(reportDir, "browser.json");
-  const env = { ...process.env, PLAYWRIGHT_JSON_OUTPUT_NAME: reportFile };
+/** Runs the browser tests in Chromium or Firefox. */
+export async function runPlaywright(options: { reportDir: string; browser: "chromium" | "firefox" }): Promise<Result> {
+  const { reportDir, browser } = options;
+  const reportFile = path.join(reportDir, `${browser}.json`);
+  const env = { ...process.env, TEST_BROWSER: browser, PLAYWRIGHT_JSON_OUTPUT_NAME: reportFile };
   const code = await run("playwright", ["test", "--reporter=list,json"], { env });
   return orFailed(playwrightResult(await readJson(reportFile)), code);
 }

@@ -23,6 +23,7 @@ export function createBrandFiles(brand: Brand): { page: PageBrand; files: Hono }
     mark: null,
     icon: { href: "/favicon.svg", type: "image/svg+xml" },
     accent: null,
+    support: brand.support,
   };
   if (brand.ownAccent) {
     const css = accentStyles(schemes);

@@ -15,7 +15,12 @@ beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), "gatehouse-brand-"));
   writeFileSync(path.join(folder, "mark.svg"), svg);
   backend = await startIdentityBackend();
-  const env = { BRAND_NAME: "Acme & Co", BRAND_ACCENT: "#1D4ED8", BRAND_MARK: path.join(folder, "mark.svg") };
+  const env = {
+    BRAND_NAME: "Acme & Co",
+    BRAND_ACCENT: "#1D4ED8",
+    BRAND_MARK: path.join(folder, "mark.svg"),
+    SUPPORT_ADDRESS: "help@example.com",
+  };
   [plain, branded] = await Promise.all([backend.startWeb(), backend.startWeb({ env })]);
 });
 afterAll(async () => {
@@ -47,6 +52,43 @@ describe("pages with brand settings", () => {
     expect(accent.headers.get("content-type")).toBe("text/css");
     expect(await accent.text()).toContain("--color-accent:light-dark(#1d4ed8,");
   });
+});
+
+describe("the address of support", () => {
+  test("is in the footer of pages, and names the request on error pages", async () => {
+    expect(await textOf(branded, "/login")).toContain('<a href="mailto:help@example.com" ');
+    const refusal = await branded.fetch("/no/such/page", { headers: html });
+    const subject = `mailto:help@example.com?subject=Request%20${refusal.headers.get("x-request-id")}`;
+    expect(await refusal.text()).toContain(`<a href="${subject}" class="link">Contact support</a>`);
+  });
+
+  test.each(["/login", "/no/such/page"])("is not shown on %s without the setting", async (address) => {
+    expect(await textOf(plain, address)).not.toMatch(/mailto:|Contact support|>Support</);
+  });
+});
+
+describe("the guides", () => {
+  test("are public, and each error code has an address", async () => {
+    const page = await plain.fetch("/docs/errors", { headers: html });
+    expect([page.status, page.headers.get("content-type")]).toEqual([200, "text/html; charset=utf-8"]);
+    expect(await page.text()).toContain('<tr id="budget_exceeded"><td><code>budget_exceeded</code></td>');
+  });
+
+  test.each([
+    ["/docs", 200],
+    ["/docs/", 200],
+    ["/docs/decisions/0027-pages-are-documents", 200],
+    ["/docs/README", 404],
+    ["/docs/no-such-guide", 404],
+    ["/docs/decisions/0027", 404],
+  ])("%s is answered with %i", async (address, status) => {
+    expect((await plain.fetch(address, { headers: html })).status).toBe(status);
+  });
+});
+
+test("/settings leads to the profile, and keeps the query", async () => {
+  const { status, headers } = await plain.fetch("/settings?a=%2F%2Fb.example&c", { redirect: "manual" });
+  expect([status, headers.get("location")]).toEqual([302, "/settings/profile?a=%2F%2Fb.example&c="]);
 });
 
 test("shows Gatehouse's own brand if no brand is configured, and links to no brand files", async () => {

@@ -185,6 +185,11 @@ test("splits a policy's models and a new key's models into pages under 100 KB", 
   }
 });
 
+test("splits the workspace's models into pages under 100 KB", async () => {
+  const pages = await walk(`/workspaces/${workspaceId}/ai/models?q=${mark}`, nextOf("Pages of models"));
+  expect(new Set(pages.join("").match(new RegExp(`data-copies="${mark}\\d+"`, "g"))).size).toBe(130);
+});
+
 test.each(["?kind=chat", "?kind=speech"])("keeps the playground under 100 KB with many models (%s)", async (kind) => {
   await walk(`/workspaces/${workspaceId}/ai/playground${kind}`, /never/);
 });

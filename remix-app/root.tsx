@@ -22,6 +22,7 @@ import { appendProductName, useBrand } from "./ui/brand.ts";
 import { Button, ButtonLink } from "./ui/button.tsx";
 import enhanceUrl from "./ui/enhance.js?url";
 import { EntryPage } from "./ui/entry-page.tsx";
+import { RequestReference } from "./ui/failed-request.tsx";
 import { InlineScript, useNonce } from "./ui/inline-script.tsx";
 import searchKeyScript from "./ui/search-key.js?raw";
 import sessionChannelScript from "./ui/session-channel.js?raw";
@@ -29,6 +30,7 @@ import { SessionNotice } from "./ui/session-notice.tsx";
 import { type Site, useSite } from "./ui/site.ts";
 import stylesUrl from "./ui/styles.css?url";
 import { readTheme } from "./ui/theme.ts";
+import zodWithoutEval from "./ui/zod-without-eval.js?raw";
 
 export const links: LinksFunction = () => [{ rel: "stylesheet", href: stylesUrl }];
 
@@ -80,6 +82,7 @@ function withoutComments(source: string): string {
 
 const sessionChannel = withoutComments(sessionChannelScript);
 const searchKey = withoutComments(searchKeyScript);
+const zodConfig = withoutComments(zodWithoutEval);
 
 export function Layout({ children }: { children: ReactNode }) {
   const site = useSite();
@@ -102,6 +105,7 @@ export function Layout({ children }: { children: ReactNode }) {
         <meta charSet="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <InlineScript source={sessionChannel} early />
+        {hydrates ? <InlineScript source={zodConfig} early /> : null}
         <meta name="color-scheme" content={theme === "system" ? "light dark" : theme} />
         <Meta />
         <Links />
@@ -157,11 +161,7 @@ export function ErrorBoundary() {
   return (
     <EntryPage title={title} lead={<EmailAddress>{detail}</EmailAddress>} themeSwitch={false}>
       <NextStep problem={known} failed={failed} />
-      {requestId ? (
-        <p className="text-muted text-small">
-          Request ID <code className="block break-all font-mono">{requestId}</code>
-        </p>
-      ) : null}
+      {requestId ? <RequestReference requestId={requestId} /> : null}
     </EntryPage>
   );
 }

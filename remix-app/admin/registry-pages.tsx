@@ -5,6 +5,7 @@ import { CopyableText } from "../ui/code-block.tsx";
 import { DotSeparated } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Page } from "../ui/page.tsx";
+import { ShownOnce } from "../ui/shown-once.tsx";
 import { ChangeForm } from "./change-form.tsx";
 
 /** Renders the page of a registry form. It is the only page that ever shows the secret that the form created. */
@@ -31,12 +32,12 @@ export function RegistryFormPage({
           title="The new secret"
           lead="Copy it to the app’s environment now. We store only its hash, so we can’t show it again."
         >
-          <div data-shown-once className="space-y-4">
+          <ShownOnce label={`Secret of ${created.name}`}>
             <CopyableText label={`Secret of ${created.name}`} text={created.secret} />
             <ButtonLink href={`${pages}/${created.name}`} variant="primary">
               I’ve copied it
             </ButtonLink>
-          </div>
+          </ShownOnce>
         </Card>
       ) : (
         <Panel>

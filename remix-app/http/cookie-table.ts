@@ -1,3 +1,5 @@
+import { backendMailSeconds } from "./backend-mail-lifetime.ts";
+
 const secondsPerMinute = 60;
 const secondsPerHour = 60 * secondsPerMinute;
 const secondsPerYear = 365 * 24 * secondsPerHour;
@@ -102,7 +104,7 @@ export const cookies = {
   pendingMail: {
     name: "gh_pending_mail",
     path: "/signup",
-    maxAgeSeconds: secondsPerHour,
+    maxAgeSeconds: backendMailSeconds,
     signing: "none",
     ofAccounts: true,
     purpose: "The address that a confirmation was sent to, which must not travel in URLs and so into logs.",
@@ -111,7 +113,7 @@ export const cookies = {
     name: "gh_code",
     prefix: "__Host-",
     path: "/",
-    maxAgeSeconds: 15 * secondsPerMinute,
+    maxAgeSeconds: backendMailSeconds,
     signing: "HMAC by the key `sign-in code`",
     ofAccounts: true,
     purpose: "The address that this browser had a sign-in code mailed to.",

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { isStorableJson, jsonStructureFault } from "#shared/json-limits.ts";
+import { nameField, ourMessages } from "#shared/validation-messages.ts";
 import { readBody } from "./body-limit.ts";
 import { problem } from "./problem.ts";
 
@@ -31,7 +32,7 @@ export async function readJson<Schema extends z.ZodType>(
     throw problem("UNSUPPORTED_MEDIA_TYPE", { requestId, detail });
   }
   const body = bytes.length === 0 ? {} : parseStorable(parse, bytes);
-  const parsed = schema.safeParse(body);
+  const parsed = schema.safeParse(body, ourMessages);
   if (parsed.success) return parsed.data;
   const { detail, param } =
     body === undefined ? { detail: "The body couldn’t be read as JSON." } : faultOf(parsed.error);
@@ -57,7 +58,7 @@ function faultOf({ issues: [issue] }: z.ZodError): { detail: string; param?: str
     return { detail: `Unknown field: “${param}”.`, param };
   }
   const param = path.join(".");
-  return param
-    ? { detail: `“${param}” is missing or invalid.`, param }
+  return param && issue
+    ? { detail: nameField(issue.message, `“${param}”`), param }
     : { detail: "The body doesn’t match the schema of this call." };
 }

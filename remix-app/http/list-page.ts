@@ -33,13 +33,20 @@ export function buildPage<Row>(
   return { records, nextCursor: last === undefined ? null : cursorOf(last) };
 }
 
-/** The last record of a page in a list ordered by creation. */
-export const position = z.object({ createdAt: offsetTime, id: z.uuid() });
+/** The last record of a page in a list ordered by creation, or by a value and then by creation. */
+export const position = z.object({
+  createdAt: offsetTime,
+  id: z.uuid(),
+  value: z
+    .string()
+    .regex(/^-?\d{1,30}(?:\.\d{1,30})?$/)
+    .optional(),
+});
 export type Position = z.infer<typeof position>;
 
 /** Encodes a position as an opaque cursor. */
-export function writeCursor({ createdAt, id }: Position): string {
-  return Buffer.from(JSON.stringify({ createdAt, id })).toString("base64url");
+export function writeCursor({ createdAt, id, value }: Position): string {
+  return Buffer.from(JSON.stringify({ createdAt, id, value })).toString("base64url");
 }
 
 /** @returns null for an invalid cursor */

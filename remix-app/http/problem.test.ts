@@ -7,7 +7,7 @@ test("a problem response has the fields of RFC 9457, our code and the request id
   expect(response.headers.get("content-type")).toBe("application/problem+json");
   expect(response.headers.get("cache-control")).toBe("private, no-store");
   expect(await response.json()).toEqual({
-    type: "urn:gatehouse:problem:reauth-required",
+    type: "/docs/errors#REAUTH_REQUIRED",
     title: "Sign in again to continue",
     status: 401,
     detail: "Sign in again to continue",

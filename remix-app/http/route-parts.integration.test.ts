@@ -15,7 +15,13 @@ type Route = NonNullable<ServerBuild["routes"][string]>;
 type LoaderArgs = { request: Request; params: object };
 
 const origin = "https://app.example.com";
-const brand: PageBrand = { name: "Gatehouse", mark: null, icon: { href: "/i", type: "image/png" }, accent: null };
+const brand: PageBrand = {
+  name: "Gatehouse",
+  mark: null,
+  icon: { href: "/i", type: "image/png" },
+  accent: null,
+  support: null,
+};
 const site: Site = {
   theme: "system",
   requestId: "id",

@@ -20,6 +20,11 @@ const counters = {
     label: "provider",
     help: "Requests that a provider failed, also if another route answered the call.",
   },
+  refused_calls: {
+    name: "gatehouse_refused_calls_total",
+    label: "code",
+    help: "Calls of models that were refused before a run began.",
+  },
   sign_ins: { name: "gatehouse_sign_ins_total", label: "method", help: "Sign-ins." },
 } as const;
 

@@ -78,7 +78,7 @@ function splitPair(pair: string): [string, string] {
 function wordsOf(html: string): string {
   const main = /<main.*<\/main>/s.exec(html)?.[0] ?? "";
   return main
-    .replaceAll(/<!--.*?-->|<wbr\/?>/g, "")
+    .replaceAll(/<!--.*?-->|<wbr\/?>|<script.*?<\/script>/gs, "")
     .replaceAll(/<[^>]*>/g, " ")
     .replaceAll(/\s+/g, " ")
     .trim();

@@ -107,8 +107,9 @@ export function openPlainTab(base: string, browser: Browser = openBrowser(base))
       const form = button.form as HTMLFormElement;
       const fields = new URLSearchParams();
       for (const [key, value] of new page.FormData(form, button)) fields.append(key, String(value));
-      const action = button.hasAttribute("formaction") ? button.formAction : form.action;
-      const target = new URL(action || page.location.href);
+      // jsdom has no `formAction`.
+      const action = button.getAttribute("formaction") ?? form.getAttribute("action") ?? "";
+      const target = new URL(action, page.location.href);
       if ((button.getAttribute("formmethod") ?? form.method).toLowerCase() === "post") {
         return show(await browser.post(target.href, fields), target.href);
       }

@@ -9,6 +9,8 @@ export interface ListedAccount {
   email: string | null;
   displayName: string | null;
   requiresReauth: boolean;
+  /** Completes "Signed out"; empty if the reason is unknown. */
+  end?: string;
   active?: boolean;
 }
 
@@ -36,7 +38,7 @@ export function AccountChoices({
           {account.requiresReauth ? (
             <a href={signInAgainPath(account, returnUrl)} className={row}>
               <AccountInitial account={account} />
-              <AccountNames account={account} note="Signed out" />
+              <AccountNames account={account} note={`Signed out ${account.end ?? ""}`.trim()} />
             </a>
           ) : (
             <form method="post" action="/accounts">

@@ -72,7 +72,7 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
             </a>
           ) : null}
           {/* On wider screens, the header shows these links. */}
-          <a href="/docs/api" className="menu-item sm:hidden">
+          <a href="/docs" className="menu-item sm:hidden">
             Docs
           </a>
           {user.infrastructureAdmin ? (

@@ -55,7 +55,7 @@ export function AppFrame({ nav, children }: { nav?: ReactNode; children: ReactNo
               Workspaces
             </SectionLink>
             {/* On small screens it is in the account menu. */}
-            <a href="/docs/api" className={`${headerLink} max-sm:hidden sm:ml-auto`}>
+            <a href="/docs" className={`${headerLink} max-sm:hidden sm:ml-auto`}>
               Docs
             </a>
             {site?.user?.infrastructureAdmin ? (

@@ -9,6 +9,8 @@ export interface PageBrand {
   icon: { href: string; type: string };
   /** The stylesheet of the accent color; null for our own. */
   accent: string | null;
+  /** The `mailto:` or `https:` URL of support; null if none is configured. */
+  support: string | null;
 }
 
 export const BrandContext = createContext<PageBrand>({
@@ -16,6 +18,7 @@ export const BrandContext = createContext<PageBrand>({
   mark: null,
   icon: { href: "", type: "" },
   accent: null,
+  support: null,
 });
 
 export function useBrand(): PageBrand {

@@ -1,11 +1,11 @@
 // Adds conveniences to every page. The pages work without this script. It listens on the window, so that it also serves
 // elements that a page renders later, and so that the page's own listeners decide first.
-const copiedMs = 2000;
+const copyResultMs = 4000;
 // Allows another submission later, in case the user stopped the first.
 const resendAfterMs = 3000;
 const sentKey = "gatehouse-sent-form";
 // Forms with these fields are never kept, because the browser may write what is kept to its disk.
-const secrets = "[autocomplete=one-time-code], [name=code], [name=secret]";
+const secrets = "[autocomplete=one-time-code], [name=code], [name=recoveryCode], [name=secret]";
 const filled = "input:not([type=hidden], [type=password], [type=file]), select, textarea";
 
 if (!navigator.clipboard) document.documentElement.dataset.clipboard = "none";
@@ -15,11 +15,14 @@ addEventListener("click", async ({ target }) => {
   const { copies, reveals, prints } = button?.dataset ?? {};
   if (prints !== undefined) print();
   if (copies !== undefined) {
-    await navigator.clipboard.writeText(copies);
-    button.firstElementChild.textContent = "Copied";
+    const label = button.firstElementChild;
+    label.textContent = await navigator.clipboard.writeText(copies).then(
+      () => "Copied",
+      () => "Couldn’t copy: select it",
+    );
     setTimeout(() => {
-      button.firstElementChild.textContent = "Copy";
-    }, copiedMs);
+      label.textContent = "Copy";
+    }, copyResultMs);
   }
   if (reveals !== undefined) {
     const input = document.getElementById(reveals);
@@ -97,6 +100,8 @@ function restore({ name, values }) {
 }
 
 addEventListener("pageshow", ({ persisted }) => {
+  // A page that the browser kept returns with its submitted form.
+  if (persisted) for (const form of document.forms) delete form.dataset.sent;
   const sent = JSON.parse(sessionStorage.getItem(sentKey));
   if (!sent) return;
   const [visit] = performance.getEntriesByType("navigation");

@@ -26,7 +26,7 @@ export interface FieldProps extends ComponentPropsWithoutRef<"input">, Described
   trailing?: ReactNode;
 }
 
-const controlClass = "block w-full min-w-0 rounded-card border bg-surface px-3 text-ink";
+const controlClass = "w-full min-w-0 rounded-card border bg-surface px-3 text-ink";
 const largeText = "text-large sm:text-body";
 
 /** Renders the text above a control, linked to it by {@link getControlAttributes}. */
@@ -73,7 +73,8 @@ export function Field({ field, label, hint, error = field?.errors?.[0], aside, t
           defaultValue={field?.initialValue}
           {...input}
           {...getControlAttributes(id, { hint, error })}
-          className={`${controlClass} h-10 placeholder:text-muted ${largeText} ${error ? "border-bad" : "border-edge"} ${trailing ? "pr-18" : ""}`}
+          // As a block, WebKit shows a date at the top of its field.
+          className={`flex ${controlClass} h-10 placeholder:text-muted ${largeText} ${error ? "border-bad" : "border-edge"} ${trailing ? "pr-18" : ""}`}
         />
         {trailing}
       </div>
@@ -144,15 +145,15 @@ export interface TextAreaProps extends ComponentPropsWithoutRef<"textarea">, Omi
 }
 
 export function TextArea({ label, hint, error, mono = false, ...textarea }: TextAreaProps) {
-  const { name } = textarea;
+  const id = textarea.id ?? textarea.name;
   return (
     <div className="space-y-1.5">
-      <Description id={name} label={label} hint={hint} error={error} />
+      <Description id={id} label={label} hint={hint} error={error} />
       <textarea
         rows={3}
         {...textarea}
-        {...getControlAttributes(name, { hint, error })}
-        className={`${controlClass} py-2 placeholder:text-muted ${mono ? "font-mono text-small" : largeText} ${error ? "border-bad" : "border-edge"}`}
+        {...getControlAttributes(id, { hint, error })}
+        className={`block ${controlClass} py-2 placeholder:text-muted ${mono ? "font-mono text-small" : largeText} ${error ? "border-bad" : "border-edge"}`}
       />
     </div>
   );
@@ -180,7 +181,7 @@ export function Select({
       <select
         {...select}
         {...getControlAttributes(selectId, { hint, error })}
-        className={`${controlClass} h-10 cursor-pointer ${error ? "border-bad" : "border-edge"} ${largeText}`}
+        className={`block ${controlClass} h-10 cursor-pointer ${error ? "border-bad" : "border-edge"} ${largeText}`}
       />
     </div>
   );

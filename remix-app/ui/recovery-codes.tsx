@@ -1,6 +1,7 @@
 import { useBrand } from "./brand.ts";
 import { Button, ButtonLink } from "./button.tsx";
 import { Notice } from "./notice.tsx";
+import { ShownOnce } from "./shown-once.tsx";
 
 /** Shows new recovery codes once, to download, print or write down. */
 export function RecoveryCodes({ codes, email }: { codes: readonly string[]; email: string }) {
@@ -8,13 +9,13 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
   const fileName = `${name.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, "-")}-recovery-codes.txt`;
   const text = [
     `${name} recovery codes for ${email}`,
-    "Each code works once. Using one removes the account’s authenticator apps, so you can add a new one.",
+    "Each code works once. Use one to sign in once, or to remove the account’s authenticator apps and add a new one.",
     "",
     ...codes,
     "",
   ].join("\n");
   return (
-    <div data-shown-once className="space-y-4">
+    <ShownOnce label="Your new recovery codes">
       <Notice tone="warn">Keep these codes somewhere you can reach without your phone.</Notice>
       <ul
         aria-label="Recovery codes"
@@ -37,6 +38,6 @@ export function RecoveryCodes({ codes, email }: { codes: readonly string[]; emai
           <span aria-live="polite">Copy</span>
         </Button>
       </div>
-    </div>
+    </ShownOnce>
   );
 }

@@ -12,15 +12,28 @@ export interface ReferenceArea {
 
 export interface ReferencePageProps {
   title: string;
+  /** The id of the title, for links to it. */
+  titleId?: string;
   lead?: ReactNode;
   areas: readonly ReferenceArea[];
   /** The path of the current page. */
-  current?: string;
+  current: string;
+  /** Whether small screens show only the links to the guides and the reference. */
+  areasOnWideScreensOnly?: boolean;
   children: ReactNode;
 }
 
-/** Renders the frame of the public API reference: areas and their tags on the left, or at the top of small screens. */
-export function ReferencePage({ title, lead, areas, current, children }: ReferencePageProps) {
+const parts = [
+  { name: "Guides", href: "/docs" },
+  { name: "API reference", href: "/docs/api" },
+] as const;
+
+/**
+ * Renders the frame of the public documentation: the guides by role, or the areas of the API with their tags, on the
+ * left, or at the top of small screens.
+ */
+export function ReferencePage(props: ReferencePageProps) {
+  const { title, titleId, lead, areas, current, areasOnWideScreensOnly = false, children } = props;
   const site = useSite();
   return (
     <>
@@ -39,16 +52,22 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
         </div>
       </header>
       <div className="mx-auto grid w-full max-w-5xl grid-cols-1 items-start gap-6 px-4 py-8 sm:py-10 lg:grid-cols-[13rem_minmax(0,1fr)] lg:gap-10">
-        <nav aria-label="API reference" className="space-y-4 border-line border-b pb-4 lg:border-b-0">
-          <a href="/docs/api" aria-current={current === undefined ? "page" : undefined} className={linkClass}>
-            Overview
-          </a>
+        <nav aria-label="Documentation" className="space-y-4 border-line border-b pb-4 lg:border-b-0">
+          <ul className="flex flex-wrap gap-x-1 lg:flex-col">
+            {parts.map(({ name, href }) => (
+              <li key={href}>
+                <a href={href} aria-current={href === current ? "page" : undefined} className={linkClass}>
+                  {name}
+                </a>
+              </li>
+            ))}
+          </ul>
           {areas.map((area) => (
-            <div key={area.name} className="space-y-1">
-              <p id={`${area.name}-calls`} className="px-2 font-semibold">
+            <div key={area.name} className={`space-y-1 ${areasOnWideScreensOnly ? "max-lg:hidden" : ""}`}>
+              <p id={`area-${area.name}`} className="px-2 font-semibold">
                 {area.title}
               </p>
-              <ul aria-labelledby={`${area.name}-calls`} className="flex flex-wrap gap-x-1 lg:flex-col">
+              <ul aria-labelledby={`area-${area.name}`} className="flex flex-wrap gap-x-1 lg:flex-col">
                 {area.tags.map(({ name, href }) => (
                   <li key={href}>
                     <a href={href} aria-current={href === current ? "page" : undefined} className={linkClass}>
@@ -62,7 +81,9 @@ export function ReferencePage({ title, lead, areas, current, children }: Referen
         </nav>
         <main id="content" tabIndex={-1} className="min-w-0 space-y-6 outline-none">
           <div className="space-y-1">
-            <h1 className="font-semibold text-display tracking-tight">{title}</h1>
+            <h1 id={titleId} className="font-semibold text-display tracking-tight">
+              {title}
+            </h1>
             {lead ? <p className="text-large text-muted">{lead}</p> : null}
           </div>
           {children}

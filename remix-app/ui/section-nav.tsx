@@ -46,7 +46,7 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
         className="flex h-11 w-full cursor-pointer items-center gap-2.5 border-line border-b bg-surface px-4 text-left hover:bg-sunken lg:hidden"
       >
         <Menu aria-hidden="true" className="size-4 shrink-0" />
-        <span className="min-w-0 truncate font-medium">
+        <span className="min-w-0 truncate font-medium" title={name}>
           <span className="sr-only">Menu of </span>
           <bdi>{name}</bdi>
         </span>

@@ -41,7 +41,11 @@ async function compare() {
   }
   // Stays on a page with a key that is shown only once, unless the person has signed out.
   if (somethingTyped() || (session && document.querySelector("[data-shown-once]")))
-    tell(session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.");
+    tell(
+      session ? `You’re signed in as ${session.user.email} in another tab.` : "You signed out in another tab.",
+      "Reload this page",
+      openAnew,
+    );
   else openAnew();
 }
 
@@ -50,10 +54,16 @@ async function compare() {
 async function confirm() {
   const { session, now } = await readSession();
   await parsed;
+  if (session === undefined)
+    return tell(
+      "The server can’t be reached. This page is hidden until it confirms your session.",
+      "Try again",
+      confirm,
+    );
   const state = session && `${session.sessionId} ${session.aal} ${session.mfa.required} ${session.mfa.satisfied}`;
   const isSecret = document.querySelector("[data-shown-once]") !== null;
   const age = page.dataset.unconfirmed ? now - Date.parse(page.dataset.unconfirmed) : 0;
-  if ((state ?? "") === page.dataset.session && session !== undefined && age <= maxPrefetchMs && !isSecret) {
+  if ((state ?? "") === page.dataset.session && age <= maxPrefetchMs && !isSecret) {
     delete page.dataset.unconfirmed;
     document.getElementById("session-notice").hidden = true;
     // Browsers don't focus what is hidden.
@@ -72,10 +82,12 @@ function somethingTyped() {
   return [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
 }
 
-function tell(sentence) {
+function tell(sentence, action, act) {
   const notice = document.getElementById("session-notice");
   notice.firstElementChild.textContent = sentence;
-  notice.querySelector("button").onclick = openAnew;
+  const button = notice.querySelector("button");
+  button.textContent = action;
+  button.onclick = act;
   notice.hidden = false;
 }
 

@@ -29,7 +29,9 @@ export function WorkspaceList({ workspaces }: { workspaces: WorkspaceListItem[] 
               {getInitial(name)}
             </span>
             <span className="min-w-0 flex-1">
-              <bdi className="block break-words text-left font-medium">{name}</bdi>
+              <span className="two-lines text-left font-medium" title={name}>
+                <bdi>{name}</bdi>
+              </span>
               <span className="block truncate text-muted text-small">
                 {personal ? "Personal" : "Shared"} · <span className="inline-block first-letter:uppercase">{role}</span>
                 <span className="sm:hidden">

@@ -10,9 +10,9 @@ interface Choice {
 export function WorkspaceSwitcher({ workspace, others }: { workspace: Choice; others: readonly Choice[] }) {
   return (
     <details className="rounded-card border border-line">
-      <summary className="flex min-h-11 cursor-pointer list-none items-center gap-2.5 rounded-card px-2.5 hover:bg-sunken">
+      <summary className="flex min-h-11 cursor-pointer list-none items-center gap-2.5 rounded-card px-2.5 py-1.5 hover:bg-sunken">
         <Tile name={workspace.name} />
-        <span className="wrap-anywhere line-clamp-2 min-w-0 flex-1 py-1.5 font-medium" title={workspace.name}>
+        <span className="two-lines min-w-0 flex-1 font-medium" title={workspace.name}>
           <span className="sr-only">Workspace: </span>
           <bdi>{workspace.name}</bdi>
         </span>
@@ -23,7 +23,9 @@ export function WorkspaceSwitcher({ workspace, others }: { workspace: Choice; ot
           <li key={id}>
             <a href={`/workspaces/${id}`} className="menu-item">
               <Tile name={name} />
-              <bdi className="min-w-0 truncate">{name}</bdi>
+              <bdi className="min-w-0 truncate" title={name}>
+                {name}
+              </bdi>
             </a>
           </li>
         ))}

@@ -3,7 +3,7 @@ import { createJudge, type Outcome } from "./judge.ts";
 
 const judge = createJudge(["sb_secret_0123456789", "ttr_ai_anothers_key"]);
 const problem = {
-  type: "urn:gatehouse:problem:not-found",
+  type: "/docs/errors#NOT_FOUND",
   title: "Not found",
   status: 404,
   detail: "The address may be mistyped.",

@@ -65,6 +65,7 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     invoiceId: rows[0]?.id ?? "",
     importId,
     runId: await idOfNewestRun(client, workspaceId),
+    refusedCallId: await addRefusedCalls(client, { workspaceId, keyId, actorId: owner.id }),
     ...(await addAttemptedRuns(client, { workspaceId, keyId })),
     saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
   };
@@ -82,6 +83,28 @@ async function assignRuns(
       [workspaceId, ownerId, members],
     );
   }
+}
+
+/** Adds refused calls of the last hours. @returns the id of the newest one, which exceeded a budget */
+async function addRefusedCalls(
+  client: pg.Client,
+  { workspaceId, keyId, actorId }: { workspaceId: string; keyId: string; actorId: string },
+): Promise<string> {
+  const { rows } = await client.query<{ id: string }>(
+    `insert into ai.refused_calls (
+       id, created_at, workspace_id, actor_id, key_id, credential_source, feature, request_id, model_id, endpoint,
+       http_status, error_code, details
+     )
+     select ai.run_id(at), at, $1, $3, $2, 'key', 'chat', 'refused-' || n, 'demo-chat', '/v1/chat/completions', status,
+       code, '{}'
+     from (values
+       (1, 402, 'budget_exceeded'), (2, 429, 'rate_limit_exceeded'), (3, 404, 'model_not_found')
+     ) as c (n, status, code)
+     cross join lateral (select now() - n * interval '1 hour' as at) t
+     returning id`,
+    [workspaceId, keyId, actorId],
+  );
+  return rows[0]?.id ?? "";
 }
 
 async function addRole(client: pg.Client, workspaceId: string): Promise<string> {

@@ -53,6 +53,7 @@ export function openOutposts() {
         BRAND_NAME: "Northwind",
         BRAND_ACCENT: "#7c2d92",
         BRAND_MARK: "scripts/gallery/northwind.svg",
+        SUPPORT_ADDRESS: "help@northwind.example",
       };
       return baseOf(startWeb(supabase.url, { env }));
     }),

@@ -18,7 +18,7 @@ const listed: LiveAnswer = {
   requestId: "req_1",
   text: JSON.stringify({ workspaces: [workspace], nextCursor: null }),
 };
-const problem = { type: "urn:gatehouse:problem:not-found", title: "x", status: 404, detail: "x", requestId: "req_1" };
+const problem = { type: "/docs/errors#NOT_FOUND", title: "x", status: 404, detail: "x", requestId: "req_1" };
 const missing = {
   ...listed,
   path: `/api/v1/workspaces/${workspace.id}`,

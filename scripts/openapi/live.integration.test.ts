@@ -227,6 +227,9 @@ describe("Live responses match the OpenAPI documents", () => {
       expiresAt: "2999-01-01T00:00:00Z",
     });
     await call("POST", `${ws}/ai/keys`, { name: "" });
+    await call("PATCH", `${ws}/ai/keys/${key.id}`, { name: "Renamed", requestsPerMinute: null });
+    await call("PATCH", `${ws}/ai/keys/${key.id}`, { name: "Late", version: "1" });
+    await call("PATCH", `${ws}/ai/keys/${key.id}`, { entityId: "x" });
     await call("POST", `${ws}/ai/keys/${key.id}/rotate`, { overlapSeconds: 60 });
     await call("POST", `${ws}/ai/keys/${key.id}/rotate`, { overlapSeconds: 60 });
     await call("GET", `${ws}/ai/keys?limit=1`);

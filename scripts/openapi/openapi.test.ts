@@ -1,9 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, test } from "vitest";
+import { z } from "zod";
 import type { RouteHandle } from "../../remix-app/http/route-table.ts";
 import { errorCodes } from "../../supabase/functions/_gateway/http/errors.ts";
+import { parseBody } from "../../supabase/functions/_gateway/http/parse-body.ts";
 import { JsonNumber } from "../../supabase/functions/_shared/exact-json.ts";
+import { describeIssue, ourMessages } from "../../supabase/functions/_shared/validation-messages.ts";
 import { urlRoutes } from "../test/routes.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { documentOf } from "./document.ts";
@@ -102,4 +105,86 @@ describe("OpenAPI documents", () => {
       }
     },
   );
+});
+
+const wrongValues = [
+  undefined,
+  null,
+  1,
+  -1,
+  1.5,
+  1e12,
+  true,
+  "",
+  "?",
+  "x".repeat(200_000),
+  [],
+  [null],
+  {},
+  { type: "?" },
+];
+
+/** Returns copies of a valid example, each with a wrong value in one place, a missing member or an unknown one. */
+function spoil(example: unknown): unknown[] {
+  const here = wrongValues.filter((value) => value !== undefined);
+  if (Array.isArray(example)) {
+    return [...here, ...example.flatMap((member, at) => spoil(member).map((wrong) => example.with(at, wrong)))];
+  }
+  if (typeof example !== "object" || example === null || example instanceof JsonNumber) return here;
+  const members = Object.entries(example).flatMap(([name, member]) =>
+    [undefined, ...spoil(member)].map((wrong) => ({ ...example, [name]: wrong })),
+  );
+  return [...here, { ...example, unknown: 1 }, ...members];
+}
+
+/** Returns values for members that the example lacks. */
+function spoilAbsent(schema: z.ZodType, example: unknown): unknown[] {
+  if (!(schema instanceof z.ZodObject) || typeof example !== "object") return [];
+  return Object.keys(schema.shape).flatMap((name) => wrongValues.map((wrong) => ({ ...example, [name]: wrong })));
+}
+
+describe("messages about invalid requests", () => {
+  const english = z.locales.en().localeError;
+  const schemas = [platformArea, gatewayArea].flatMap((area) =>
+    area.operations.flatMap(({ operation: { id, body, query } }) => [
+      ...(body ? [{ id, area, schema: body.schema, example: body.example }] : []),
+      ...(query ? [{ id: `${id} (query)`, area, schema: query as z.ZodType, example: {} }] : []),
+    ]),
+  );
+
+  test.for(schemas)("$id never answers with the validator's own message", ({ area, schema, example }) => {
+    let refused = 0;
+    for (const value of [...spoil(example), ...spoilAbsent(schema, example)]) {
+      const validators = new Set<string>();
+      const watched = schema.safeParse(value, {
+        error: (issue) => {
+          const text = english(issue);
+          validators.add(typeof text === "string" ? text : (text?.message ?? ""));
+          return describeIssue(issue);
+        },
+      });
+      if (watched.success) continue;
+      refused += 1;
+      const messages = [watched, schema.safeParse(value, ourMessages)].flatMap(({ error }) =>
+        (error?.issues ?? []).flatMap(listMessages),
+      );
+      if (area === gatewayArea) messages.push(messageOf(() => parseBody(schema, value)));
+      expect(messages.filter((message) => validators.has(message) || /^Invalid input/.test(message))).toEqual([]);
+    }
+    expect(refused).toBeGreaterThan(0);
+  });
+
+  function listMessages(issue: z.core.$ZodIssue): string[] {
+    const inner = issue.code === "invalid_union" ? issue.errors.flat() : [];
+    return [issue.message, ...inner.flatMap(listMessages)];
+  }
+
+  function messageOf(parse: () => unknown): string {
+    try {
+      parse();
+      return "";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
 });

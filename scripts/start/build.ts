@@ -15,6 +15,7 @@ const sources = [
   "tsconfig.json",
   "remix-app/**/*",
   "supabase/functions/_shared/**/*",
+  "docs/**/*.{md,json}",
   "!**/*.test.{ts,tsx}",
 ];
 const outputs = ["build/client", "build/server/index.js"];

@@ -4,7 +4,7 @@ import { parseEnv } from "node:util";
 import { messageOf, StackError } from "@gatehousehq/local-stack/errors";
 import { denoPackages } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import { z } from "zod";
-import { brandAccent, brandName } from "../../remix-app/config/brand.ts";
+import { brandAccent, brandName, supportAddress } from "../../remix-app/config/brand.ts";
 import { createWholeNumberSchema } from "../../remix-app/config/env.server.ts";
 import { readProviders } from "../../supabase/functions/_gateway/providers/provider-settings.ts";
 import { isLoopback } from "../../supabase/functions/_shared/loopback.ts";
@@ -23,6 +23,7 @@ const schema = z.object({
   PARENT_DOMAIN: z.string().optional(),
   BRAND_NAME: brandName.optional(),
   BRAND_ACCENT: brandAccent.optional(),
+  SUPPORT_ADDRESS: supportAddress.optional(),
   SUPABASE_URL: url.transform((text) => text.replace(/\/+$/, "")).optional(),
   SUPABASE_PUBLISHABLE_KEY: z.string().optional(),
   SUPABASE_SECRET_KEY: z.string().optional(),

@@ -223,6 +223,7 @@ export async function describeServices(context: ServiceContext): Promise<Service
         SUPABASE_ANON_KEY: secrets.publishableKey,
         SUPABASE_SERVICE_ROLE_KEY: secrets.secretKey,
         GATEWAY_DB_URL: pooled("gateway"),
+        WEB_URL: addresses.base,
         ...demoProviders({ provider: addresses.provider, providerKey: secrets.providerKey }),
         AI_DRAIN_SECONDS: "2",
         DENO_NO_UPDATE_CHECK: "1",

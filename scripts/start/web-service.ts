@@ -47,7 +47,11 @@ export function brandSettings({ all }: Environment): Record<string, string> {
 
 /** Returns the brand for the identity backend's emails. */
 export function emailBrand({ settings }: Environment): EmailBrand {
-  return { name: settings.BRAND_NAME ?? defaultName, accent: settings.BRAND_ACCENT ?? defaultAccent };
+  return {
+    name: settings.BRAND_NAME ?? defaultName,
+    accent: settings.BRAND_ACCENT ?? defaultAccent,
+    support: settings.SUPPORT_ADDRESS ?? null,
+  };
 }
 
 /** Returns the web server's environment on the embedded stack. The stack's own secrets replace example values. */

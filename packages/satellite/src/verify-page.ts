@@ -18,6 +18,10 @@ if (form?.dataset.auto === "true") {
 form?.addEventListener("submit", (event) => {
   if (form.dataset.sent) event.preventDefault();
   form.dataset.sent = "true";
+});
+// A browser may keep the page and show it again after Back.
+addEventListener("pageshow", ({ persisted }) => {
+  if (persisted) delete form?.dataset.sent;
 });`;
 
 const hidden = (name: string, value: string) => `<input type="hidden" name="${name}" value="${escapeHtml(value)}">`;

@@ -57,6 +57,7 @@ export async function fill(
   await client.query(insertSessions, [tenant.ownerId, Math.ceil(size.accounts / 100)]);
   await client.query(insertMembers, [tenant.workspaceId, Math.ceil(size.accounts / 200), domain]);
   await client.query(insertCosts, [tenant.workspaceId, tenant.appId, Math.round(size.runs / 20), days]);
+  await client.query(insertRefusedCalls, [tenant.workspaceId, tenant.ownerId, tenant.keyId, Math.round(size.runs / 4)]);
   await client.query(insertAuditLog, [Math.round(size.accounts / 10), days]);
 }
 
@@ -187,6 +188,19 @@ const insertCosts = `
   from (
     select n, now() - random() * $4::integer * interval '24 hours' as moment
     from generate_series(1 + (select count(*) from ai.external_provider_costs where workspace_id = $1), $3::integer) n
+  ) as r`;
+
+const insertRefusedCalls = `
+  insert into ai.refused_calls (
+    id, created_at, workspace_id, actor_id, key_id, credential_source, feature, request_id, model_id, endpoint,
+    http_status, error_code, details
+  )
+  select
+    ai.run_id(moment), moment, $1, $2, $3, 'key', 'chat', 'refused-' || n, 'demo-chat', '/v1/chat/completions', 402,
+    'budget_exceeded', '{}'
+  from (
+    select n, now() - random() * interval '7 days' as moment
+    from generate_series(1 + (select count(*) from ai.refused_calls where workspace_id = $1), $4::integer) n
   ) as r`;
 
 const insertAuditLog = `

@@ -11,6 +11,12 @@ export type Operation = { what: string; sql: string; values: unknown[]; bound: B
 
 const hour = 3_600_000;
 const ago = (hours: number) => new Date(Date.now() - hours * hour).toISOString();
+/** Sorts at most 10,000 runs, and falls back to the order of an index if the range has more. */
+const sortedRuns = { maxMs: 250 };
+/** When the tenant's newest 10,000 runs began, or null if it has fewer. */
+const newest10000 = `(
+  select r.created_at from ai.runs r where r.workspace_id = $2 order by r.created_at desc offset 9999 limit 1
+)`;
 const absent = "00000000-0000-4000-8000-000000000000";
 
 /** Reads the sums of each day, whose number is bounded, and the runs of the last minutes. */
@@ -38,7 +44,7 @@ export function reports({ workspaceId, ownerId }: Pick<GrowthTenant, "workspaceI
       ["usage by label: a page", "select ai.read_usage($1, $2, group_by => '{label}')", member],
       ["credits: a page", "select ai.read_credits($1, $2)", member],
       ["costs by provider", "select ai.compare_costs($1, $2, $3, $4)", [...member, ago(720), ago(0)]],
-      ["keys: a page", "select ai.list_keys($1, $2)", member],
+      ["keys: a page", "select ai.list_keys($1, $2, nested => true)", member],
       ["budgets: a page", "select ai.read_budgets($1, $2, null, 50, '{workspace,app,key,member,label}')", member],
       ["runs: newest", "select ai.list_runs($1, $2, '{}', null, 51, 10000)", member],
       ["GET /v1/key", "select ai.describe_credential($1)", [call]],
@@ -57,6 +63,18 @@ export function operations(tenant: GrowthTenant): Operation[] {
     sql: "select ai.list_runs($1, $2, $3, null, 51, 10000)",
     values: [...member, filter],
     bound,
+  });
+  const sorted = (sort: string): Operation => ({
+    what: `runs: the newest 10,000 by ${sort}`,
+    sql: `select ai.list_runs($1, $2, jsonb_build_object('from', ${newest10000}), null, 51, 10000, $3)`,
+    values: [...member, sort],
+    bound: sortedRuns,
+  });
+  const refused = (what: string, filter: object): Operation => ({
+    what: `refused calls: ${what}`,
+    sql: "select ai.list_refused_calls($1, $2, $3, null, 51, 10000)",
+    values: [...member, filter],
+    bound: sums,
   });
   const overview = (by: string): Operation => ({
     what: `overview by ${by}`,
@@ -82,6 +100,24 @@ export function operations(tenant: GrowthTenant): Operation[] {
     runs("absent entity label", { entityId: "absent" }, { linear: window }),
     runs("failed of 30 days", { status: "failed", from: ago(720), to: ago(0) }, { linear: window }),
     runs("running", { status: "running" }, { linear: window }),
+    ...["cost", "tokens", "latency"].map(sorted),
+    {
+      what: "runs: all by cost",
+      sql: "select ai.list_runs($1, $2, '{}', null, 51, 10000, 'cost')",
+      values: member,
+      bound: sortedRuns,
+    },
+    {
+      what: "runs: the neighbours of a run among the newest 10,000 by cost",
+      sql: `
+        select ai.read_run_page($1, $2, r.id, jsonb_build_object('from', ${newest10000}), 'cost', 10000)
+        from (select id from ai.runs where workspace_id = $2 order by created_at desc limit 1) r`,
+      values: member,
+      bound: sortedRuns,
+    },
+    refused("newest", {}),
+    refused("absent model", { model: "absent" }),
+    refused("unknown request id", { requestId: absent }),
     {
       what: "runs: a page of half a year ago",
       sql: "select ai.list_runs($1, $2, '{}', $3, 51, 10000)",
@@ -160,7 +196,7 @@ export function operations(tenant: GrowthTenant): Operation[] {
     },
     {
       what: "keys: a page",
-      sql: "select ai.list_keys($1, $2)",
+      sql: "select ai.list_keys($1, $2, nested => true)",
       values: member,
       bound: sums,
     },

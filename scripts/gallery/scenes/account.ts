@@ -139,7 +139,7 @@ export const accountStates = statesOf("Account", [
     "guest",
     "/settings/security/access",
     async ({ page }) => {
-      await press(page, "Remove selected and keep the rest");
+      await press(page, "Keep everything");
       await page.getByText("You reviewed account access and kept everything.").waitFor();
     },
   ],

@@ -34,6 +34,24 @@ export const enteredStates = statesOf("Sign in", [
       await scene.page.getByText("Sign out", { exact: true }).first().click();
     },
   ],
+  [
+    "Sign in, after a new password elsewhere",
+    "sign-in/login",
+    "anonymous",
+    "/login",
+    async ({ page, world }) => {
+      const { id, email, password } = await world.createAccount("Nadia Lind", "nadia.lind");
+      await page.getByLabel("Email").fill(email);
+      await page.getByLabel("Password", { exact: true }).fill(password);
+      await press(page, "Sign in");
+      await arrive(page, "Home");
+      const event = "insert into public.security_events (user_id, kind, session_id) values ($1, $2, gen_random_uuid())";
+      await world.query("delete from auth.sessions where user_id = $1", [id]);
+      await world.query(event, [id, "password_changed"]);
+      await page.goto("/workspaces");
+      await page.getByText("its password was changed").waitFor();
+    },
+  ],
   ["Continue to an app", "sign-in/continue", "guest", (scene) => registerApp(scene, true)],
   [
     "Continue to an app that does not answer",

@@ -9,8 +9,10 @@ const first =
     return href ?? "";
   };
 
-/** The API reference, including its error pages. */
+/** The guides and the API reference. */
 export const referenceStates = statesOf("API reference", [
+  ["Guides", "docs/guide", "anonymous", "/docs"],
+  ["A guide", "docs/guide", "anonymous", "/docs/errors#budget_exceeded"],
   ["Overview", "docs/api", "anonymous", "/docs/api"],
   ["Calls of the platform", "docs/tag", "anonymous", first("platform")],
   ["Calls of the gateway", "docs/tag", "anonymous", first("gateway")],

@@ -91,6 +91,8 @@ const withAgents =
 
 /** The pages about a workspace's usage, costs and permissions. */
 export const studioStates = statesOf("AI studio", [
+  ["Models", "studio/models", "user", busy("/models")],
+  ["Models, none found", "studio/models", "user", busy("/models", "?q=unheard-of")],
   ["Usage", "studio/usage", "user", busy("")],
   ["Usage, by key and tokens", "studio/usage", "user", busy("", "?by=key&show=tokens&range=7d")],
   ["Usage, another range without calls", "studio/usage", "user", busy("", "?from=2025-01-01&to=2025-01-31")],
@@ -104,6 +106,14 @@ export const studioStates = statesOf("AI studio", [
   ["Runs", "studio/runs", "user", busy("/runs")],
   ["Runs, filtered to none", "studio/runs", "user", busy("/runs", "?requestId=nothing-like-it&status=failed")],
   ["Runs, none yet", "studio/runs", "guest", empty("/runs")],
+  ["Runs, by cost", "studio/runs", "user", busy("/runs", "?sort=cost&range=30d")],
+  ["Runs, refused calls", "studio/runs", "user", busy("/runs", "?status=refused")],
+  [
+    "A run, a refused call",
+    "studio/run",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.refusedCallId}?status=refused`,
+  ],
   ["A run", "studio/run", "user", ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.runId}`],
   [
     "A run, second provider answered",
@@ -122,7 +132,7 @@ export const studioStates = statesOf("AI studio", [
     ({ world }) => `/workspaces/${world.busy}/ai/runs/${world.saidRunId}`,
     async ({ page }) => {
       await press(page, "Show prompts and answers");
-      await page.getByText("northern lights tonight").waitFor();
+      await page.locator("#said").getByText("northern lights tonight").waitFor();
     },
   ],
   ["Keys", "studio/keys", "user", busy("/keys")],
@@ -161,6 +171,17 @@ export const studioStates = statesOf("AI studio", [
     "user",
     ({ world }) => `/workspaces/${world.busy}/ai/keys/${world.keyId}/rotate`,
   ],
+  ["Editing a key", "studio/keys-edit", "user", ({ world }) => `/workspaces/${world.busy}/ai/keys/${world.keyId}/edit`],
+  [
+    "Editing a key, refused",
+    "studio/keys-edit",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/keys/${world.keyId}/edit`,
+    async ({ page }) => {
+      await page.getByLabel("Name").fill("");
+      await refuse(page, "Save key");
+    },
+  ],
   ["New key", "studio/keys-new", "user", busy("/keys/new")],
   [
     "New key, refused",
@@ -168,6 +189,7 @@ export const studioStates = statesOf("AI studio", [
     "user",
     busy("/keys/new"),
     async ({ page }) => {
+      await page.getByText("More settings").click();
       await page.getByLabel("Requests per minute").fill("0");
       await page.getByLabel("Only selected models").check();
       await refuse(page, "Create key");

@@ -14,7 +14,7 @@ async function invite(scene: Scene, email: string): Promise<string> {
   await page.getByText("Workspace: Aurora").waitFor();
   await page.goto(`${page.url()}/members`);
   await page.getByLabel("Email").fill(email);
-  await press(page, "Send invitation");
+  await press(page, "Send invitations");
   await page.getByText("We sent an invitation").waitFor();
   const { pathname, search } = new URL(await world.linkOfMail(email, "You’re invited to a workspace on Gatehouse"));
   return `${pathname}${search}`;
@@ -82,7 +82,7 @@ export const workspaceStates = statesOf("Workspace", [
     of("/members"),
     async ({ page }) => {
       await page.getByLabel("Email").fill("jun");
-      await refuse(page, "Send invitation");
+      await refuse(page, "Send invitations");
     },
   ],
   [

@@ -195,7 +195,7 @@ test("a kept page stays hidden while the server cannot be reached, and offers to
   const retry = page.getByRole("button", { name: "Try again" });
   await expect(page.getByText("The server can’t be reached.")).toBeVisible();
   await expect(heading(page, "Profile")).toBeHidden();
-  await retry.click();
+  await Promise.all([page.waitForEvent("requestfailed"), retry.click()]);
   await page.unroute("**/api/v1/auth/session");
   await expect(heading(page, "Profile")).toBeHidden();
   await retry.click();

@@ -46,8 +46,8 @@ export const enteredStates = statesOf("Sign in", [
       await press(page, "Sign in");
       await arrive(page, "Home");
       const event = "insert into public.security_events (user_id, kind, session_id) values ($1, $2, gen_random_uuid())";
-      await world.query("delete from auth.sessions where user_id = $1", [id]);
       await world.query(event, [id, "password_changed"]);
+      await world.query("delete from auth.sessions where user_id = $1", [id]);
       await page.goto("/workspaces");
       await page.getByText("its password was changed").waitFor();
     },

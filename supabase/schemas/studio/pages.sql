@@ -37,7 +37,7 @@ as $$
 $$;
 
 -- Returns { run, content, refused }: a run, its neighbours in the list with this filter and order, and whether its content
--- is stored. refused is the refused call with this id, if there is no such run.
+-- is stored. If no run has the id, refused is the refused call that has it.
 create or replace function ai.read_run_page(
   member_id uuid, workspace uuid, run_id uuid, filter jsonb default '{}', sort text default 'time',
   scan_limit integer default 10000

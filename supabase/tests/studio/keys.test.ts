@@ -294,13 +294,13 @@ describe("changing a key", () => {
       changes: { name: "Weekly", expiresAt: null, monthlyBudgetUsd: "12.5" },
       version: key?.version,
     });
-    const kept = {
+    const unchanged = {
       allowedModels: ["demo-chat"],
       allowedAddresses: ["192.0.2.0/24"],
       requestsPerMinute: 5,
       strict: true,
     };
-    expect(changed.key).toMatchObject({ ...kept, name: "Weekly", expiresAt: null, budget: { limitUsd: "12.5" } });
+    expect(changed.key).toMatchObject({ ...unchanged, name: "Weekly", expiresAt: null, budget: { limitUsd: "12.5" } });
     const entries = await db.query(
       `select action, actor_id, subject, details from public.workspace_audit_log
        where workspace_id = $1 and action in ('key.changed', 'budget.changed') order by id`,

@@ -26,7 +26,7 @@ function factsOf(key: string, changes: Partial<CallFacts> = {}): CallFacts {
 function collect(answers: (boolean | Error)[] = []) {
   const batches: Batch[] = [];
   const errors: unknown[] = [];
-  const kept: Promise<unknown>[] = [];
+  const waiting: Promise<unknown>[] = [];
   const refused = createRefusedCalls({
     async record(batch) {
       batches.push(batch);
@@ -34,10 +34,10 @@ function collect(answers: (boolean | Error)[] = []) {
       if (answer instanceof Error) throw answer;
       return answer;
     },
-    waitUntil: (work) => void kept.push(work),
+    waitUntil: (work) => void waiting.push(work),
     report: (error) => void errors.push(error),
   });
-  return { refused, batches, errors, kept };
+  return { refused, batches, errors, waiting };
 }
 
 const countOf = (batches: Batch[]) =>
@@ -49,14 +49,14 @@ const callsOf = (batches: Batch[]) => batches.flat().flatMap(({ calls }) => call
 
 describe("refused calls", () => {
   test("are sent together after a second, with what is known of them, and keep the isolate alive until then", async () => {
-    const { refused, batches, kept } = collect();
+    const { refused, batches, waiting } = collect();
     refused.add(factsOf("a", { label: "customer", streamed: true }), limited);
     refused.add(factsOf("a"), new GatewayError("invalid_request", { param: "messages" }));
     refused.add(factsOf("b"), limited);
     await vi.advanceTimersByTimeAsync(999);
     expect(batches).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
-    await Promise.all(kept);
+    await Promise.all(waiting);
     expect(batches).toHaveLength(1);
     expect(batches[0]?.map(({ credential, calls }) => [credential, calls.length])).toEqual([
       [{ source: "key", hash: "a" }, 2],
@@ -83,10 +83,10 @@ describe("refused calls", () => {
     ["a defect", factsOf("a"), new GatewayError("internal_error")],
     ["an error of a call with a run", factsOf("a", { state: "open" }), limited],
   ])("leave out %s", async (_, facts, error) => {
-    const { refused, batches, kept } = collect();
+    const { refused, batches, waiting } = collect();
     refused.add(facts, error);
     await refused.flush();
-    expect([batches, kept]).toEqual([[], []]);
+    expect([batches, waiting]).toEqual([[], []]);
   });
 
   test("of 100,000 in a minute are all counted, and 20 are sent in full", async () => {

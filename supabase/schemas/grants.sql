@@ -83,7 +83,10 @@ grant execute on function
   ai.describe_credential(jsonb),
   ai.report_usage(jsonb),
   ai.check_app_caller(jsonb),
-  ai.record_refused_calls(jsonb)
+  ai.record_refused_calls(jsonb),
+  ai.read_envelopes(jsonb),
+  ai.read_own_envelope(jsonb),
+  ai.take_provider_calls(jsonb)
 to gateway;
 
 -- Functions of studio/.
@@ -142,6 +145,7 @@ revoke insert, update, delete on
   ai.usage_changes,
   ai.usage_progress,
   ai.totals,
+  ai.envelopes,
   ai.refused_calls,
   ai.refused_daily,
   ai.budget_alerts,
@@ -329,7 +333,7 @@ grant execute on function
   ai.list_agent_access(uuid, uuid),
   ai.answer_agent_access(uuid, uuid, uuid, timestamptz, text),
   private.list_agents(bytea, uuid),
-  private.connect_agent(bytea, uuid, text, text, jsonb),
+  private.connect_agent(bytea, uuid, text, text, jsonb, jsonb),
   private.issue_agent_key(bytea, uuid, uuid, text, text),
   private.disconnect_agent(bytea, uuid, uuid)
 to service_role;
@@ -343,7 +347,10 @@ grant execute on function
   ai.delete_expired(integer),
   ai.model_order(ai.models),
   ai.open_routes(text[]),
-  ai.priced_routes(text, text[], jsonb)
+  ai.priced_routes(text, text[], jsonb),
+  ai.bucket_size(bigint),
+  ai.bucket_level(timestamptz, bigint),
+  ai.microseconds_until(timestamptz, timestamptz)
 to service_role;
 
 -- Functions of accounts/.
@@ -426,15 +433,22 @@ grant execute on function
   ai.read_workspace_policy(uuid, uuid),
   ai.change_workspace_policy(uuid, uuid, jsonb),
   ai.read_policy_options(uuid, uuid),
-  ai.read_budgets(uuid, uuid, text[], integer, text[]),
-  ai.change_budget(uuid, uuid, text, uuid, text, text, text),
-  ai.sweep_budget_alerts(integer),
+  ai.list_envelopes(uuid, uuid, text[], jsonb, integer, boolean),
+  ai.read_envelopes_page(uuid, uuid, text[], jsonb, jsonb, integer, boolean),
+  ai.read_envelope(uuid, uuid, uuid),
+  ai.change_envelope(uuid, uuid, uuid, jsonb, text, boolean),
+  ai.open_envelope_for_member(uuid, uuid, uuid, text, jsonb),
+  ai.read_budgets(uuid, uuid, text[], integer, text[], boolean),
+  ai.change_budget(
+    uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint
+  ),
+  ai.sweep_budget_alerts(integer, boolean),
   ai.queue_budget_alert_mails(jsonb, text, text),
   ai.sweep_credit_alerts(integer),
   ai.queue_credit_alert_mails(jsonb, text, text),
   ai.read_credit_notice(uuid, uuid),
   ai.read_workspace_home(
-    uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, integer, integer, integer, text[]
+    uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, integer, integer, integer, text[], boolean
   ),
   ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer, text),
   ai.read_run_page(uuid, uuid, uuid, jsonb, text, integer),
@@ -506,6 +520,9 @@ grant execute on function
   private.find_runs(text),
   private.read_run(uuid),
   private.list_provider_routes(text[], integer),
+  private.list_provider_limits(text),
+  private.provider_limit_version(ai.provider_limits),
+  private.save_provider_limit(jsonb),
   private.read_providers_page(text[], integer, date, date),
   private.read_accounts_page(text, jsonb, integer),
   private.read_workspaces_page(text, integer),

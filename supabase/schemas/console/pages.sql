@@ -1,6 +1,6 @@
 -- What pages of the console always read together.
 
--- Returns { models, failing, health, skipped, usage } for the page about providers. models is the page after the given
+-- Returns { models, failing, health, skipped, limits, usage } for the page about providers. models is the page after the given
 -- model, and usage covers the days.
 create or replace function private.read_providers_page(after text[], page_size integer, first_day date, last_day date)
   returns jsonb
@@ -11,6 +11,7 @@ as $$
     'failing', private.list_failing_models(),
     'health', private.list_provider_health(),
     'skipped', private.list_skipped_routes(),
+    'limits', private.list_provider_limits(),
     'usage', private.list_provider_usage(first_day, last_day)
   )
 $$;

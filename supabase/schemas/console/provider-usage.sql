@@ -48,9 +48,9 @@ as $$
   where p.id is not null
 $$;
 
--- Returns the routes that runs of the last 15 minutes skipped during a cooldown, latest first: [{ model, displayName,
--- provider, providerModel, skipped (number of times), lastAt }]. Derived from runs, because only the memory of the
--- gateway's functions holds the cooldowns.
+-- Returns the routes that runs of the last 15 minutes skipped during a cooldown or without room in the provider's
+-- limits, latest first: [{ model, displayName, provider, providerModel, skipped (number of times), lastAt }]. Derived
+-- from runs, because only the memory of the gateway's functions holds the cooldowns.
 create or replace function private.list_skipped_routes(max_rows integer default 50) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$

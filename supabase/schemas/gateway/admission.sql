@@ -61,6 +61,7 @@ declare
   claims ai.claim[] := ai.price_calls(calls);
   claim ai.claim;
   opens_accounts boolean := false;
+  opens_envelopes boolean := false;
   stores_keys boolean := false;
   answers text[] := '{}';
   -- Many refusals in one batch are a storm. Suggestions for all of them would hold the locks of admitted calls for long.
@@ -70,8 +71,14 @@ begin
   foreach claim in array claims loop
     opens_accounts := opens_accounts
       or claim.refusal is null and claim.account_id is null and ai.payer_id(claim.caller) is not null;
+    opens_envelopes := opens_envelopes
+      or claim.refusal is null and claim.envelope_id is null and (claim.request).envelope is not null
+        and (claim.request).is_free is not true;
     stores_keys := stores_keys or (claim.request).idempotency_key is not null;
   end loop;
+  if opens_envelopes then
+    perform ai.open_named_envelopes(claims);
+  end if;
   if opens_accounts then
     -- In the order of their owners' ids, so that two batches can't deadlock.
     perform ai.open_credit_account(o.payer, o.id, o.initial_credits)
@@ -81,7 +88,12 @@ begin
       where c.refusal is null and c.account_id is null and ai.payer_id(c.caller) is not null
       order by 2
     ) as o;
+  end if;
+  if opens_accounts or opens_envelopes then
     claims := ai.price_calls(calls);
+  end if;
+  if opens_envelopes then
+    claims := ai.refuse_unopened_envelopes(claims);
   end if;
   claims := ai.reserve(claims);
   for place in 1..cardinality(claims) loop
@@ -98,14 +110,14 @@ begin
     insert into ai.runs (
       id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
       entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits,
-      budget_scopes, reserved_tokens, tokens_reserved_at
+      budget_scopes, envelope_id, reserved_tokens, tokens_reserved_at
     )
     select
       c.run_id, (c.caller).workspace_id, (c.caller).actor_id, (c.caller).app_id, (c.caller).key_id, (c.caller).lineage_id,
       (c.caller).source, case (c.caller).source when 'key' then 'background' else 'interactive' end,
       (c.request).feature, (c.request).request_id, c.label, (c.request).idempotency_key,
       coalesce((c.request).streamed, false), c.model_id, c.routes, (c.caller).markup, ai.payer_id(c.caller) is null,
-      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.tokens, case when c.tokens is not null then c.minute end
+      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.envelope_id, c.tokens, case when c.tokens is not null then c.minute end
     from unnest(claims) as c
     where c.refusal is null
   )
@@ -114,13 +126,14 @@ begin
     array_agg(coalesce(c.refusal::text, format(
       '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
       '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
-      '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s}',
+      '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s,'
+      '"envelope":%s}',
       c.run_id, to_json(now()), (c.caller).workspace_id, to_json(c.model_id), coalesce(c.context_window::text, 'null'),
       coalesce(to_json(c.voice), 'null'), c.routes, ai.credits_per_usd((c.caller).markup),
       (ai.payer_id(c.caller) is null)::text, c.cost_usd, c.credits, coalesce(c.tokens::text, 'null'),
       coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
       (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
-      coalesce((c.caller).is_strict, false)::text
+      coalesce((c.caller).is_strict, false)::text, coalesce(c.envelope::text, 'null')
     )) order by c.ordinality)
   into answers
   from unnest(claims) with ordinality as c;

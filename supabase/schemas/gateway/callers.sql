@@ -18,8 +18,8 @@ $$;
 -- workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or token is given
 -- as the SHA-256 of its text, and a session as claims that the gateway has verified. people is what ai.user_callers
 -- returns for the calls. A key that is bound to an app has the gateway scopes of the app's registration. Imports need no
--- ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has every scope if the workspace has
--- any budget.
+-- ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has every scope and period if
+-- the workspace has any budget.
 create or replace function ai.find_callers(calls jsonb, people ai.caller[])
   returns table (place bigint, request ai.run_request, caller ai.caller)
   language sql stable security invoker
@@ -59,9 +59,10 @@ as $$
       end,
       -- Most workspaces have no budget.
       case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
-        then '{key,app,member,label,workspace}'::text[]
+        then '{key/*,app/*,member/*,label/*,workspace/*}'::text[]
       end,
-      (i.key).entity_id, (i.key).name, (i.key).is_strict, (w.policy).allowed_regions
+      (i.key).entity_id, (i.key).name, (i.key).is_strict, (w.policy).allowed_regions,
+      (w.policy).model_limits
     )::ai.caller as caller
     from (
       select
@@ -250,9 +251,9 @@ as $$
 $$;
 
 -- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
--- member, the label or the workspace.
+-- member, the label, the envelope or the workspace.
 create or replace function ai.budget_subject(
-  scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text
+  scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text, envelope uuid
 ) returns uuid
   language sql immutable security invoker parallel safe
 as $$
@@ -261,6 +262,7 @@ as $$
     when 'app' then app
     when 'member' then actor
     when 'label' then ai.label_id(label)
+    when 'envelope' then envelope
     else workspace
   end
 $$;

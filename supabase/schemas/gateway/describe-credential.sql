@@ -61,7 +61,22 @@ begin
       )) as l
       where l.value <> 'null'
     ),
+    'modelLimits', (
+      select coalesce(jsonb_agg(
+        ai.remaining_rate(
+          'model', ai.model_window_id(caller.workspace_id, m.key), (m.value ->> 'requests')::integer,
+          (m.value ->> 'tokens')::bigint
+        ) - 'scope' || jsonb_build_object('model', m.key)
+        order by m.key
+      ), '[]')
+      from jsonb_each(caller.model_limits) as m
+    ),
+    'concurrentCalls', ai.remaining_concurrent_calls(caller),
     'budgets', ai.remaining_budgets(caller, cost_visible),
+    'envelope', (
+      select ai.envelope_summary(e, cost_visible)
+      from ai.find_envelope(caller.workspace_id, ai.envelope_principal(caller), caller.entity_id, true) e
+    ),
     'spent', ai.cost_this_month(caller, cost_visible),
     -- Null for apps, which pay no credits, and for keys if members pay, because the key's holder may be someone else
     -- than the member who pays.
@@ -102,8 +117,8 @@ as $$
   where request_limit is not null or token_limit is not null
 $$;
 
--- Returns the monthly budgets that can refuse a caller's calls, narrowest first. Leaves out the amounts if the
--- workspace hides provider cost.
+-- Returns the budgets that can refuse a caller's calls, narrowest and shortest first. Leaves out the amounts if the
+-- workspace hides provider cost. resetsAt is null if the budget never resets.
 create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -111,26 +126,58 @@ as $$
     jsonb_agg(
       jsonb_build_object(
         'scope', b.scope,
+        'window', b.period,
+        'timeZone', b.time_zone,
         'limitUsd', trim_scale(b.limit_usd),
-        'spentUsd', case when cost_visible then trim_scale(x.spent) end,
+        'spentUsd', case when cost_visible then trim_scale(b.spent_usd) end,
         'reservedUsd', case when cost_visible then trim_scale(b.reserved_usd) end,
-        'remainingUsd', case when cost_visible then trim_scale(greatest(b.limit_usd - x.spent - b.reserved_usd, 0)) end,
-        'resetsAt', ai.utc_text((m.month + interval '1 month') at time zone 'UTC')
+        'remainingUsd', case when cost_visible then
+          trim_scale(greatest(b.limit_usd - b.spent_usd - b.reserved_usd, 0))
+        end,
+        'resetsAt', ai.utc_text(nullif(b.ends_at, 'infinity'))
       )
-      order by array_position(array['key', 'app', 'member', 'label', 'workspace'], b.scope)
+      order by array_position(array['key', 'app', 'member', 'label', 'workspace'], b.scope),
+        array_position(array['day', 'week', 'month', 'total'], b.period)
     ),
     '[]'
   )
-  from (select date_trunc('month', now() at time zone 'UTC') as month) as m
-  cross join unnest((caller).budgets) as s (scope)
+  from ai.caller_budgets(caller) as b
+  where b.limit_usd is not null
+$$;
+
+-- Returns the limits of concurrent calls that can refuse a caller's calls, narrowest first, and the calls in progress.
+create or replace function ai.remaining_concurrent_calls(caller ai.caller) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    jsonb_agg(
+      jsonb_build_object(
+        'scope', b.scope,
+        'limit', b.max_calls,
+        'remaining', greatest(b.max_calls - b.calls, 0)
+      )
+      order by array_position(array['key', 'member', 'workspace'], b.scope)
+    ),
+    '[]'
+  )
+  from ai.caller_budgets(caller) as b
+  where b.period = 'concurrent' and b.max_calls is not null
+$$;
+
+-- Returns the budgets of all periods that count a caller's calls, as they are now.
+create or replace function ai.caller_budgets(caller ai.caller) returns setof ai.budgets
+  language sql stable security invoker set search_path = ''
+as $$
+  select c.*
+  from unnest((caller).budgets) as s (entry)
+  cross join lateral (select split_part(s.entry, '/', 1) as scope) as e
   join ai.budgets b
-    on b.scope = s.scope
+    on b.scope = e.scope
     and b.workspace_id = (caller).workspace_id
-    and b.limit_usd is not null
     and b.subject_id = ai.budget_subject(
-      s.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, (caller).entity_id
+      e.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, (caller).entity_id, null
     )
-  cross join lateral (select case when b.period_start < m.month then 0 else b.spent_usd end as spent) as x
+  cross join lateral ai.current_budget(b, now()) as c
 $$;
 
 -- Returns the cost of a caller's runs in the current UTC month: of a key's lineage (all keys rotated from one another),

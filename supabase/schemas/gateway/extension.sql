@@ -33,11 +33,11 @@ begin
   select
     k.entity_id, k.revoked_at is not null, k.requests_per_minute, k.tokens_per_minute,
     least(p.requests_per_minute, w.requests_per_minute), least(p.tokens_per_minute, w.tokens_per_minute),
-    k.name, p.id, p.payer, coalesce(w.provider_cost_visible, true)
+    k.name, p.id, p.payer, coalesce(w.provider_cost_visible, true), w.model_limits
   into
     caller.entity_id, key_is_revoked, caller.key_requests_per_minute, caller.key_tokens_per_minute,
     caller.workspace_requests_per_minute, caller.workspace_tokens_per_minute,
-    caller.key_name, caller.plan_id, caller.payer, caller.cost_visible
+    caller.key_name, caller.plan_id, caller.payer, caller.cost_visible, caller.model_limits
   from public.workspaces s
   left join ai.plans p on p.id = s.plan_id
   left join ai.workspace_policies w on w.workspace_id = s.id
@@ -52,6 +52,9 @@ begin
   caller.app_id := run.app_id;
   caller.actor_id := run.actor_id;
   caller.workspace_id := run.workspace_id;
+  claim.model_id := run.model_id;
+  claim.model_requests_per_minute := (caller.model_limits -> run.model_id ->> 'requests')::integer;
+  claim.model_tokens_per_minute := (caller.model_limits -> run.model_id ->> 'tokens')::bigint;
   if run.app_id is not null then
     select r.refused, private.gateway_scopes(a) into caller.refused, caller.scopes
     from private.apps a
@@ -85,13 +88,13 @@ begin
   claim.routes := run.routes;
   claim.output_limit := request.output_limit;
 
-  token_limit := least(caller.key_tokens_per_minute, caller.workspace_tokens_per_minute);
+  token_limit := least(caller.key_tokens_per_minute, claim.model_tokens_per_minute, caller.workspace_tokens_per_minute);
   if token_limit is not null then
     claim.tokens := ai.reserved_tokens(
       input_tokens, request.output_limit, request.choices, request.output_limit_assumed, token_limit
     );
     if claim.tokens > token_limit then
-      claim.refusal := ai.token_limit_refusal(caller, input_tokens, claim.tokens);
+      claim.refusal := ai.token_limit_refusal(caller, claim.model_tokens_per_minute, input_tokens, claim.tokens);
       return ai.explain_refusal(claim, run);
     end if;
     -- In the minute of the last reservation, replaces the reserved tokens with those that the earlier steps used. In a
@@ -102,6 +105,12 @@ begin
   end if;
   claim.requests := 0;
   claim.budget_scopes := run.budget_scopes;
+  claim.envelope_id := run.envelope_id;
+  if run.envelope_id is not null then
+    claim.envelope := jsonb_build_object('id', run.envelope_id, 'label', coalesce(
+      (select e.label from ai.envelopes e where e.id = run.envelope_id), ''
+    ));
+  end if;
   claim.cost_usd := step_usd;
   claim.account_id := run.account_id;
   claim.credits := total_credits - run.reserved_credits;

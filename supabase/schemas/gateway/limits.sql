@@ -2,8 +2,9 @@
 
 -- Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys,
 -- keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of
--- keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts. Returns the
--- locked budgets and balances. Rate windows can be read by the next statement.
+-- envelopes, keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts and
+-- envelopes. Returns the budgets of all periods of the listed subjects, and the balances, locked. Rate windows can be
+-- read by the next statement.
 create or replace function ai.lock_rows(locks ai.lock_list, out budgets ai.budgets[], out accounts ai.credit_accounts[])
   language plpgsql volatile security invoker
 as $$
@@ -32,7 +33,7 @@ begin
       where (b.scope, b.subject_id, b.workspace_id) in (
         select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
       )
-      order by b.scope, b.subject_id, b.workspace_id
+      order by b.scope, b.subject_id, b.workspace_id, b.period
       for no key update
     );
   end if;
@@ -50,7 +51,7 @@ create or replace function ai.collect_locks(claims ai.claim[]) returns ai.lock_l
 as $$
 declare
   claim ai.claim;
-  scope text;
+  entry text;
   locks ai.lock_list;
 begin
   foreach claim in array claims loop
@@ -67,12 +68,16 @@ begin
     if num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0 then
       locks.rate_windows := locks.rate_windows || row('key', (claim.caller).lineage_id, null)::ai.limit_subject;
     end if;
+    if num_nonnulls(claim.model_requests_per_minute, claim.model_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows
+        || row('model', ai.model_window_id((claim.caller).workspace_id, claim.model_id), null)::ai.limit_subject;
+    end if;
     if num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0 then
       locks.rate_windows := locks.rate_windows || row('workspace', (claim.caller).workspace_id, null)::ai.limit_subject;
     end if;
     if claim.budget_scopes is not null then
-      foreach scope in array claim.budget_scopes loop
-        locks.budgets := locks.budgets || ai.claimed_budget(claim, scope);
+      foreach entry in array claim.budget_scopes loop
+        locks.budgets := locks.budgets || ai.claimed_budget(claim, split_part(entry, '/', 1));
       end loop;
     end if;
     if claim.account_id is not null then
@@ -83,7 +88,7 @@ begin
 end
 $$;
 
--- Returns the key of a call's budget of the given scope. A label that a session sets has no budget.
+-- Returns the subject of a call's budgets of the given scope. A label that a session sets has no budget.
 create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
   language sql immutable security invoker
 as $$
@@ -91,7 +96,7 @@ as $$
     scope,
     ai.budget_subject(
       scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
-      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id)
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id), (claim).envelope_id
     ),
     ((claim).caller).workspace_id
   )::ai.limit_subject
@@ -105,7 +110,6 @@ create or replace function ai.reserve(claims ai.claim[]) returns ai.claim[]
   language plpgsql volatile security invoker
 as $$
 declare
-  month date := date_trunc('month', now() at time zone 'UTC')::date;
   locks ai.lock_list := ai.collect_locks(claims);
   locked record := ai.lock_rows(locks);
   -- The locked rows, which the loop changes and the end writes.
@@ -113,19 +117,23 @@ declare
   budgets ai.budgets[] := locked.budgets;
   accounts ai.credit_accounts[] := locked.accounts;
   window_ids uuid[];
-  budget_ids ai.limit_subject[];
+  budget_subjects uuid[] := '{}';
+  budget_entries text[];
+  budget ai.budgets;
+  limited ai.limit_subject;
   account_ids uuid[];
   claim ai.claim;
   -- The places of a call's rows, which are null for limits that it does not have.
   of_key integer;
+  of_model integer;
   of_workspace integer;
   of_budgets integer[];
-  scopes text[];
+  entries text[];
   of_account integer;
   of_budget integer;
+  of_envelope integer;
   full_budget integer;
-  full_scope text;
-  scope text;
+  entry text;
   earlier ai.idempotency_keys;
   tokens bigint;
   refused_by text;
@@ -146,7 +154,13 @@ begin
     window_ids[place] := windows[place].subject_id;
   end loop;
   for place in 1..coalesce(cardinality(budgets), 0) loop
-    budget_ids[place] := row(budgets[place].scope, budgets[place].subject_id, budgets[place].workspace_id)::ai.limit_subject;
+    budget := budgets[place];
+    if budget.ends_at <= now() or budget.starts_at is null then
+      budget := ai.current_budget(budget, now());
+      budgets[place] := budget;
+    end if;
+    budget_subjects[place] := budget.subject_id;
+    budget_entries[place] := ai.budget_entry(budget.scope, budget.period);
   end loop;
   for place in 1..coalesce(cardinality(accounts), 0) loop
     account_ids[place] := accounts[place].id;
@@ -169,6 +183,11 @@ begin
       when num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0
         then coalesce(array_position(window_ids, (claim.caller).lineage_id), 0)
     end;
+    of_model := case
+      when num_nonnulls(claim.model_requests_per_minute, claim.model_tokens_per_minute) > 0 then coalesce(
+        array_position(window_ids, ai.model_window_id((claim.caller).workspace_id, claim.model_id)), 0
+      )
+    end;
     of_workspace := case
       when num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0
         then coalesce(array_position(window_ids, (claim.caller).workspace_id), 0)
@@ -177,25 +196,34 @@ begin
       when claim.account_id is not null and (claim.request).is_free is not true then coalesce(array_position(account_ids, claim.account_id), 0)
     end;
     of_budgets := '{}';
-    scopes := '{}';
+    entries := '{}';
+    of_envelope := null;
     full_budget := null;
-    full_scope := null;
     if budgets is not null and claim.budget_scopes is not null then
-      foreach scope in array claim.budget_scopes loop
-        of_budget := array_position(budget_ids, ai.claimed_budget(claim, scope));
-        continue when of_budget is null;
-        of_budgets := of_budgets || of_budget;
-        scopes := scopes || scope;
-        if full_scope is null and not ai.fits_budget(claim, budgets[of_budget], month) then
-          full_budget := of_budget;
-          full_scope := scope;
-        end if;
+      foreach entry in array claim.budget_scopes loop
+        limited := ai.claimed_budget(claim, split_part(entry, '/', 1));
+        foreach of_budget in array array_positions(budget_subjects, limited.subject_id) loop
+          -- A call that begins is held by the budgets of all periods, a step by those that held its run's first call.
+          continue when entry not like '%/*' and entry <> budget_entries[of_budget];
+          budget := budgets[of_budget];
+          continue when budget.scope <> limited.scope or budget.workspace_id <> limited.workspace_id;
+          of_budgets := of_budgets || of_budget;
+          entries := entries || budget_entries[of_budget];
+          if budget.scope = 'envelope' then
+            of_envelope := of_budget;
+          end if;
+          if full_budget is null and not ai.fits_budget(claim, budget) then
+            full_budget := of_budget;
+          end if;
+        end loop;
       end loop;
     end if;
-    claim.budget_scopes := scopes;
+    claim.budget_scopes := entries;
     -- In the window of the run's last reservation, replaces the tokens that earlier steps reserved and did not use.
     tokens := claim.tokens - case
-      when claim.minute = greatest(windows[of_key].window_start, windows[of_workspace].window_start)
+      when claim.minute = greatest(
+        windows[of_key].window_start, windows[of_model].window_start, windows[of_workspace].window_start
+      )
         then claim.replaced_tokens
       else 0
     end;
@@ -205,12 +233,15 @@ begin
         (claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute
       ) then 'key_window'
       when earlier.key is not null then 'idempotency'
-      when full_scope <> 'workspace' then 'budget'
+      when budgets[full_budget].scope <> 'workspace' then 'budget'
+      when of_model is not null and not ai.fits_window(
+        windows[of_model], claim.requests, tokens, claim.model_requests_per_minute, claim.model_tokens_per_minute
+      ) then 'model_window'
       when of_workspace is not null and not ai.fits_window(
         windows[of_workspace], claim.requests, tokens,
         (claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute
       ) then 'workspace_window'
-      when full_scope is not null then 'workspace_budget'
+      when full_budget is not null then 'workspace_budget'
       when not coalesce(accounts[of_account].balance - accounts[of_account].reserved >= claim.credits, of_account is null)
         then 'balance'
     end;
@@ -218,6 +249,9 @@ begin
     has_counted := has_counted or refused_by is distinct from 'key_window';
     if of_key is not null and refused_by is distinct from 'key_window' then
       windows[of_key].requests := windows[of_key].requests + claim.requests;
+    end if;
+    if of_model is not null and coalesce(refused_by in ('workspace_window', 'workspace_budget', 'balance'), true) then
+      windows[of_model].requests := windows[of_model].requests + claim.requests;
     end if;
     if of_workspace is not null and coalesce(refused_by in ('workspace_budget', 'balance'), true) then
       windows[of_workspace].requests := windows[of_workspace].requests + claim.requests;
@@ -227,23 +261,41 @@ begin
       if of_key is not null then
         windows[of_key].tokens := windows[of_key].tokens + coalesce(tokens, 0);
       end if;
+      if of_model is not null then
+        windows[of_model].tokens := windows[of_model].tokens + coalesce(tokens, 0);
+      end if;
       if of_workspace is not null then
         windows[of_workspace].tokens := windows[of_workspace].tokens + coalesce(tokens, 0);
       end if;
       foreach of_budget in array of_budgets loop
-        budgets[of_budget].spent_usd := ai.spent_since(budgets[of_budget], month);
-        budgets[of_budget].period_start := greatest(budgets[of_budget].period_start, month);
-        budgets[of_budget].reserved_usd := budgets[of_budget].reserved_usd + claim.cost_usd;
+        budget := budgets[of_budget];
+        if budget.period <> 'concurrent' then
+          budget.reserved_usd := budget.reserved_usd + claim.cost_usd;
+        end if;
+        if budget.period = 'concurrent' or of_budget = of_envelope then
+          budget.calls := budget.calls + claim.requests;
+        end if;
+        budgets[of_budget] := budget;
       end loop;
+      if of_envelope is not null then
+        claim.envelope := claim.envelope || ai.envelope_room(
+          budgets[of_envelope], ai.payer_id(claim.caller) is null or (claim.caller).cost_visible
+        );
+      end if;
       if of_account is not null then
         accounts[of_account].reserved := accounts[of_account].reserved + claim.credits;
       end if;
     elsif refused_by in ('budget', 'workspace_budget') then
-      -- Stores the time of the month's first refusal, and of later refusals at most once a minute.
-      if budgets[full_budget].reserved_usd + claim.cost_usd + ai.spent_since(budgets[full_budget], month)
-          > budgets[full_budget].limit_usd
+      -- Stores the time of the window's first refusal, and of later refusals at most once a minute. An envelope whose
+      -- running calls only reserve too much hasn't stopped its run.
+      if (
+          full_budget = of_envelope and not ai.fits_when_settled(claim, budgets[full_budget])
+          or full_budget is distinct from of_envelope
+            and budgets[full_budget].reserved_usd + claim.cost_usd + budgets[full_budget].spent_usd
+              > budgets[full_budget].limit_usd
+        )
         and coalesce(
-          budgets[full_budget].refused_at < greatest(now() - interval '1 minute', month::timestamp at time zone 'UTC'), true
+          budgets[full_budget].refused_at < greatest(now() - interval '1 minute', budgets[full_budget].starts_at), true
         ) then
         budgets[full_budget].refused_at := now();
         has_refused := true;
@@ -255,14 +307,18 @@ begin
       end if;
     end if;
 
-    claim.minute := greatest(windows[of_key].window_start, windows[of_workspace].window_start);
+    claim.minute := greatest(
+      windows[of_key].window_start, windows[of_model].window_start, windows[of_workspace].window_start
+    );
     claim.limits := ai.rate_limit_headers(
-      coalesce(windows[of_key].window_start, windows[of_workspace].window_start), array[
+      coalesce(windows[of_key].window_start, windows[of_model].window_start, windows[of_workspace].window_start), array[
         (claim.caller).key_requests_per_minute, windows[of_key].requests,
         (claim.caller).key_tokens_per_minute, windows[of_key].tokens,
         (claim.caller).workspace_requests_per_minute, windows[of_workspace].requests,
         (claim.caller).workspace_tokens_per_minute, windows[of_workspace].tokens
-      ]
+      ], case when of_model is not null then array[
+        claim.model_requests_per_minute, windows[of_model].requests, claim.model_tokens_per_minute, windows[of_model].tokens
+      ] end
     );
     if refused_by = 'idempotency' then
       claim.refusal := ai.idempotent_refusal(earlier, decode((claim.request).fingerprint, 'hex'));
@@ -274,17 +330,17 @@ begin
       room_usd := null;
       foreach of_budget in array of_budgets loop
         frees := frees and ai.fits_when_settled(claim, budgets[of_budget]);
-        room_usd := least(room_usd, ai.budget_room(claim, budgets[of_budget], month));
+        room_usd := least(room_usd, ai.budget_room(claim, budgets[of_budget]));
       end loop;
       claim.refusal := ai.refusal(
         case refused_by
-          when 'key_window' then 'rate_limit_exceeded'
-          when 'workspace_window' then 'rate_limit_exceeded'
           when 'balance' then 'insufficient_credits'
-          else 'budget_exceeded'
+          when 'budget' then ai.budget_refusal_code(budgets[full_budget])
+          when 'workspace_budget' then ai.budget_refusal_code(budgets[full_budget])
+          else 'rate_limit_exceeded'
         end,
         case
-          when coalesce(of_key, of_workspace) is not null then jsonb_build_object('limits', claim.limits::json, 'at', now())
+          when coalesce(of_key, of_model, of_workspace) is not null then jsonb_build_object('limits', claim.limits::json, 'at', now())
           else '{}'
         end || case when frees then jsonb '{"frees": true}' else '{}' end || jsonb_build_object(
           'limit', case
@@ -292,24 +348,32 @@ begin
               'key', windows[of_key], claim.requests, tokens,
               (claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute
             )
+            when refused_by = 'model_window' then ai.window_limit(
+              'model', windows[of_model], claim.requests, tokens,
+              claim.model_requests_per_minute, claim.model_tokens_per_minute
+            )
             when refused_by = 'workspace_window' then ai.window_limit(
               'workspace', windows[of_workspace], claim.requests, tokens,
               (claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute
             )
             when refused_by = 'balance' then ai.balance_limit(accounts[of_account])
-            else ai.budget_limit(budgets[full_budget], month)
+            when full_budget = of_envelope then claim.envelope || ai.envelope_limit(budgets[full_budget])
+            when budgets[full_budget].period = 'concurrent' then ai.concurrency_limit(budgets[full_budget])
+            else ai.budget_limit(budgets[full_budget])
           end,
           'room', jsonb_build_object(
             'usd', room_usd,
             'credits', accounts[of_account].balance - accounts[of_account].reserved,
             'tokens', claim.tokens - tokens + least(
               (claim.caller).key_tokens_per_minute - windows[of_key].tokens,
+              claim.model_tokens_per_minute - windows[of_model].tokens,
               (claim.caller).workspace_tokens_per_minute - windows[of_workspace].tokens
             )
           ),
           'need', case
-            when refused_by in ('key_window', 'workspace_window') then jsonb_strip_nulls(jsonb_build_object('tokens', tokens))
+            when refused_by in ('key_window', 'model_window', 'workspace_window') then jsonb_strip_nulls(jsonb_build_object('tokens', tokens))
             when refused_by = 'balance' then jsonb_build_object('credits', claim.credits)
+            when budgets[full_budget].period = 'concurrent' then '{}'
             else jsonb_build_object('usd', claim.cost_usd)
           end
         )
@@ -329,10 +393,11 @@ begin
   end if;
   if budgets is not null and (has_reserved or has_refused) then
     update ai.budgets b
-    set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, period_start = n.period_start, refused_at = n.refused_at
+    set reserved_usd = n.reserved_usd, spent_usd = n.spent_usd, starts_at = n.starts_at, ends_at = n.ends_at,
+      calls = n.calls, refused_at = n.refused_at
     from unnest(budgets) as n
-    where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id
-      and b is distinct from n;
+    where b.scope = n.scope and b.subject_id = n.subject_id and b.workspace_id = n.workspace_id and b.period = n.period
+      and (b.reserved_usd, b.calls, b.refused_at) is distinct from (n.reserved_usd, n.calls, n.refused_at);
   end if;
   if accounts is not null and (has_reserved or has_refused) then
     update ai.credit_accounts a set reserved = n.reserved, refused_at = n.refused_at
@@ -341,74 +406,6 @@ begin
   end if;
   return claims;
 end
-$$;
-
--- Returns whether a rate window has room for a call. Extending a run's reservation adds tokens but no request.
-create or replace function ai.fits_window(
-  counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
-) returns boolean
-  language sql immutable security invoker
-as $$
-  select coalesce(
-    (request_limit is null or requests = 0 or (counted).requests + requests <= request_limit)
-    and (token_limit is null or (counted).tokens + tokens <= token_limit)
-    and (counted).subject_id is not null,
-    false
-  )
-$$;
-
--- Returns whether a call fits a budget. A budget of 0 refuses free calls too. Enforces a label's budget only if the key
--- sets the label. A label that the caller sends never causes a refusal.
-create or replace function ai.fits_budget(claim ai.claim, budget ai.budgets, month date) returns boolean
-  language sql immutable security invoker
-as $$
-  select coalesce(
-    (budget).scope = 'label' and ((claim).caller).entity_id is null
-    or (budget).limit_usd is null
-    or (budget).limit_usd > 0
-      and (budget).reserved_usd + (claim).cost_usd + ai.spent_since(budget, month) <= (budget).limit_usd,
-    false
-  )
-$$;
-
--- Returns whether a call would fit a budget in which no call reserves anything. In the last minute of a month, budgets
--- count as unspent.
-create or replace function ai.fits_when_settled(claim ai.claim, budget ai.budgets) returns boolean
-  language sql stable security invoker
-as $$
-  select coalesce(
-    (budget).scope = 'label' and ((claim).caller).entity_id is null
-    or (budget).limit_usd > 0 and (claim).cost_usd + ai.spent_since(
-      budget, date_trunc('month', (now() + interval '1 minute') at time zone 'UTC')::date
-    ) <= (budget).limit_usd,
-    true
-  )
-$$;
-
--- Returns what a budget has left for a call: null if the budget can't refuse it, less than nothing if it refuses every
--- call.
-create or replace function ai.budget_room(claim ai.claim, budget ai.budgets, month date) returns numeric
-  language sql immutable security invoker
-as $$
-  select case
-    when (budget).scope = 'label' and ((claim).caller).entity_id is null then null
-    when (budget).limit_usd = 0 then -1
-    else (budget).limit_usd - (budget).reserved_usd - ai.spent_since(budget, month)
-  end
-$$;
-
--- Returns a budget as a refusal states it. ai.explain_refusal completes it for the caller.
-create or replace function ai.budget_limit(budget ai.budgets, month date) returns jsonb
-  language sql stable security invoker
-as $$
-  select jsonb_build_object(
-    'kind', 'budget', 'scope', (budget).scope, 'window', 'month',
-    'resets_at', ai.utc_text((month + interval '1 month') at time zone 'UTC'),
-    'limit_usd', trim_scale((budget).limit_usd),
-    'spent_usd', trim_scale(ai.spent_since(budget, month)),
-    'reserved_usd', trim_scale((budget).reserved_usd),
-    'remaining_usd', trim_scale(greatest((budget).limit_usd - ai.spent_since(budget, month) - (budget).reserved_usd, 0))
-  )
 $$;
 
 -- Returns a balance as a refusal states it.
@@ -421,74 +418,6 @@ as $$
     'reserved_credits', trim_scale((account).reserved),
     'remaining_credits', trim_scale(greatest((account).balance - (account).reserved, 0))
   )
-$$;
-
--- Returns a rate limit as a refusal states it: the limit of requests if that one is reached, otherwise that of tokens.
-create or replace function ai.window_limit(
-  scope text, counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
-) returns jsonb
-  language sql stable security invoker
-as $$
-  select jsonb_build_object(
-    'kind', 'rate', 'scope', scope, 'unit', l.unit, 'window', 'minute',
-    'resets_at', ai.utc_text(w.resets_at),
-    'reset_seconds', greatest(ceil(extract(epoch from w.resets_at - now())), 1),
-    'limit', l.maximum, 'used', l.used, 'remaining', greatest(l.maximum - l.used, 0)
-  )
-  from (select coalesce((counted).window_start, date_trunc('minute', now())) + interval '1 minute' as resets_at) as w
-  cross join lateral (
-    select 'requests' as unit, request_limit::bigint as maximum, coalesce((counted).requests, 0)::bigint as used
-    where request_limit is not null and requests > 0 and (counted).requests + requests > request_limit
-    union all
-    select 'tokens', token_limit, coalesce((counted).tokens, 0) where token_limit is not null
-    limit 1
-  ) as l
-$$;
-
--- Returns what was spent of a budget since the start of the given month, which is the current month.
-create or replace function ai.spent_since(budget ai.budgets, month date) returns numeric
-  language sql immutable security invoker
-as $$
-  select case when (budget).period_start < month then 0 else (budget).spent_usd end
-$$;
-
--- Returns the tokens that a call adds to its rate windows until it is settled: its maximum input plus its output limit.
--- Without a stated output limit, the output is at most 500 tokens per choice and no more than fits in the token limit.
-create or replace function ai.reserved_tokens(
-  input_tokens bigint, output_limit bigint, choices bigint, output_limit_assumed boolean, token_limit bigint
-) returns bigint
-  language sql immutable security invoker parallel safe
-as $$
-  select case
-    when output_limit_assumed is not true then input_tokens + output_limit * coalesce(choices, 1)
-    else greatest(input_tokens, least(input_tokens + least(output_limit, 500) * coalesce(choices, 1), token_limit))
-  end
-$$;
-
--- Returns the refusal of a call whose token count exceeds the per-minute limit of its key or workspace. The call would
--- not fit in any later minute either.
-create or replace function ai.token_limit_refusal(caller ai.caller, input_tokens bigint, tokens bigint) returns jsonb
-  language sql stable security invoker parallel safe
-as $$
-  select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
-    'scope', case
-      when (caller).key_tokens_per_minute <= (caller).workspace_tokens_per_minute
-        or (caller).workspace_tokens_per_minute is null then 'key'
-      else 'workspace'
-    end,
-    'limit', least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute),
-    'input', input_tokens,
-    'counted', tokens
-  )))
-$$;
-
--- Returns the limits of a call as JSON text: {"minute", "counts"}. minute is the start of the rate window. counts is a
--- flat list of four pairs, each a limit and a count: the key's requests, the key's tokens, the workspace's requests and
--- the workspace's tokens. A limit is null if there is none.
-create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[]) returns text
-  language sql stable security invoker parallel safe
-as $$
-  select format('{"minute":%s,"counts":%s}', coalesce(to_json(minute), 'null'), array_to_json(counts))
 $$;
 
 -- Returns the refusal of a call whose idempotency key was already used. The refused call never reaches a provider and

@@ -12,18 +12,31 @@ declare
 begin
   return (
     -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
-    with requests as materialized (
+    with named as materialized (
       select
         c.place, c.request, c.caller,
         coalesce(
           (c.request).model, (select m.id from ai.models m where m.kind = (c.request).kind and m.is_default)
         ) as model_id,
-        least((c.caller).key_tokens_per_minute, (c.caller).workspace_tokens_per_minute) as token_limit,
         case
           when (c.caller).allowed_regions is null then (c.request).providers
           else ai.providers_in_regions((c.request).providers, (c.request).regions, (c.caller).allowed_regions)
         end as providers
       from ai.find_callers(calls, people) c
+    ),
+    requests as materialized (
+      select
+        n.*, l.model_requests, l.model_tokens,
+        least((n.caller).key_tokens_per_minute, l.model_tokens, (n.caller).workspace_tokens_per_minute) as token_limit,
+        coalesce((n.caller).entity_id, (n.request).entity_id, (n.request).session_label) as label
+      from named n
+      -- Most workspaces have no limits by model.
+      cross join lateral (
+        select
+          ((n.caller).model_limits -> n.model_id ->> 'requests')::integer as model_requests,
+          ((n.caller).model_limits -> n.model_id ->> 'tokens')::bigint as model_tokens
+        offset 0
+      ) as l
     ),
     -- Most calls of a batch are for the same model.
     offers as materialized (
@@ -32,17 +45,30 @@ begin
       cross join lateral ai.priced_routes(d.model_id, d.providers, d.regions) as p
     )
     select coalesce(array_agg(row(
-      ai.price_refusal(r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens),
-      r.request, r.caller, coalesce((r.caller).entity_id, (r.request).entity_id, (r.request).session_label),
+      coalesce(
+        ai.price_refusal(
+          r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens, r.model_tokens
+        ),
+        case when (e.envelope).id is not null then ai.named_envelope_refusal(r.request, e.envelope) end
+      ),
+      r.request, r.caller, r.label,
       case
         when (r.request).run_id_suffix is null then ai.run_id(now())
         else ai.new_run_id((r.request).run_id_suffix)
       end,
       r.model_id, coalesce((r.request).voice, (m.model).voices[1]), (m.model).context_window,
       case (r.request).kind when 'chat' then u.output_limit end, o.routes,
-      x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
+      x.usd,
+      case
+        when (r.request).is_free then null
+        when (e.envelope).id is not null then '{envelope/*}'::text[] || (r.caller).budgets
+        else (r.caller).budgets
+      end,
       a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
-      1, t.reserved_tokens, 0, null, null
+      1, t.reserved_tokens, 0, null, null, r.model_requests, r.model_tokens, (e.envelope).id,
+      case when (e.envelope).id is not null then
+        jsonb_build_object('id', (e.envelope).id, 'label', (e.envelope).label)
+      end
     )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (
@@ -97,6 +123,15 @@ begin
     left join lateral (
       select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
     ) as a on true
+    -- An envelope has a budget, so a workspace without budgets has no envelope.
+    left join lateral (
+      select e as envelope
+      from ai.find_envelope(
+        (r.caller).workspace_id, ai.envelope_principal(r.caller), r.label, (r.request).envelope is not null
+      ) e
+      where (r.caller).budgets is not null and (r.request).is_free is not true
+      offset 0
+    ) as e on true
   );
 end
 $$;
@@ -115,7 +150,7 @@ $$;
 -- Returns the reason why a call is refused before its limits are checked, or null.
 create or replace function ai.price_refusal(
   request ai.run_request, caller ai.caller, model ai.models, routes jsonb, cost_usd numeric, audio_tokens bigint,
-  input_tokens bigint, tokens bigint
+  input_tokens bigint, tokens bigint, model_tokens_per_minute bigint
 ) returns jsonb
   language sql stable security invoker
 as $$
@@ -138,8 +173,8 @@ as $$
       when not ai.is_tier_priced(routes, (request).service_tier)
         then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
       when cost_usd is null then ai.refusal('service_unavailable')
-      when tokens > least((caller).key_tokens_per_minute, (caller).workspace_tokens_per_minute)
-        then ai.token_limit_refusal(caller, input_tokens, tokens)
+      when tokens > least((caller).key_tokens_per_minute, model_tokens_per_minute, (caller).workspace_tokens_per_minute)
+        then ai.token_limit_refusal(caller, model_tokens_per_minute, input_tokens, tokens)
     end
   )
 $$;
@@ -229,6 +264,10 @@ as $$
     || case when regions ? r.provider_id then jsonb_build_object('region', regions -> r.provider_id) else jsonb '{}' end
     || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
     || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when exists (select from ai.provider_limits l where l.provider_id = r.provider_id) then jsonb '{"limited": true}'
+      else jsonb '{}'
+    end
     || case
       when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
       else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(

@@ -57,7 +57,8 @@ begin
     end if;
   elsif reached is null then
     return refusal;
-  elsif with_suggestions and request.kind = 'chat' and reached ->> 'unit' is distinct from 'requests' then
+  elsif with_suggestions and request.kind = 'chat' and reached ->> 'unit' is distinct from 'requests'
+    and reached ->> 'kind' <> 'concurrent' then
     fits := case when not (hides_balance and reached ->> 'kind' = 'balance') then ai.fitting_output_limit(claim, room, run) end;
     -- With prices, an output limit that a balance determines would tell what another person has left.
     if not hides_balance or reached ->> 'kind' <> 'balance'
@@ -69,7 +70,12 @@ begin
   if run.id is not null then
     refusal := refusal || jsonb '{"is_step": true}';
   end if;
-  if reached ->> 'kind' = 'budget' then
+  if reached ->> 'kind' = 'envelope' then
+    if not (is_exempt or caller.cost_visible) then
+      reached := reached - array['limit_usd', 'spent_usd', 'reserved_usd', 'remaining_usd'];
+      refusal := refusal - 'need';
+    end if;
+  elsif reached ->> 'kind' in ('budget', 'concurrent') then
     reached := reached || jsonb_strip_nulls(jsonb_build_object('name', case reached ->> 'scope'
       when 'key' then caller.key_name
       when 'app' then (select a.display_name from private.apps a where a.id = caller.app_id)
@@ -93,6 +99,8 @@ begin
     end if;
   elsif reached ->> 'scope' = 'key' then
     reached := reached || jsonb_build_object('name', caller.key_name);
+  elsif reached ->> 'scope' = 'model' then
+    reached := reached || jsonb_build_object('name', claim.model_id);
   elsif reached ->> 'scope' = 'workspace' and (
     select case reached ->> 'unit' when 'requests' then p.requests_per_minute else p.tokens_per_minute end
     from ai.plans p

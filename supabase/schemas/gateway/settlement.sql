@@ -22,9 +22,6 @@ create or replace function ai.settle_outcomes(outcomes jsonb, idle_since timesta
 as $$
 declare
   parsed ai.run_outcome[];
-  outcome ai.run_outcome;
-  first_begun timestamptz;
-  last_begun timestamptz;
   due ai.settlement[];
   outcomes_due ai.run_outcome[];
   batch record;
@@ -47,10 +44,6 @@ begin
       from jsonb_array_elements(outcomes) as e
     );
   end;
-  foreach outcome in array parsed loop
-    first_begun := least(first_begun, outcome.created_at);
-    last_begun := greatest(last_begun, outcome.created_at);
-  end loop;
 
   select
     array_agg(s.due) filter (where s.is_valid) as due,
@@ -59,7 +52,9 @@ begin
     bool_or(s.budget_scopes <> '{}') as has_budgets,
     array_agg(row('workspace', s.workspace_id, null)::ai.limit_subject) filter (where s.window_start is not null)
       || array_agg(row('key', s.key_lineage_id, null)::ai.limit_subject)
-        filter (where s.window_start is not null and s.key_lineage_id is not null) as rate_windows,
+        filter (where s.window_start is not null and s.key_lineage_id is not null)
+      || array_agg(row('model', ai.model_window_id(s.workspace_id, s.model_id), null)::ai.limit_subject)
+        filter (where s.window_start is not null and s.has_model_limit) as rate_windows,
     array_agg(s.account_id) filter (where s.account_id is not null) as accounts
   into batch
   from (
@@ -75,10 +70,13 @@ begin
           else 0
         end,
         b.billed_credits, r.window_start, r.counted_tokens,
-        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text)
+        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), r.envelope_id
       )::ai.settlement as due,
       r.outcome,
-      r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start,
+      r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start, r.model_id,
+      case when r.window_start is not null then exists (
+        select from ai.workspace_policies p where p.workspace_id = r.workspace_id and p.model_limits ? r.model_id
+      ) end as has_model_limit,
       (o.usage_source is not null and o.status <> 'running'
         and (o.usage_source = 'unavailable' or num_nulls(o.cost_usd, o.credits) = 0)
         and least(o.cost_usd, o.credits, 0) >= 0 and greatest(o.cost_usd, o.credits, 0) < 'Infinity'
@@ -93,13 +91,13 @@ begin
         r.swept, r.touched_at, r.exempt, r.markup, r.reserved_credits, r.reserved_usd, r.billed_credits, r.cost_usd,
         case when r.tokens_reserved_at >= date_trunc('minute', now()) then r.tokens_reserved_at end as window_start,
         case r.status when 'running' then r.reserved_tokens else r.input_tokens + r.output_tokens end as counted_tokens,
-        n.outcome
+        r.envelope_id, n.outcome
       from (
         select p.place, parsed[p.place] as outcome from generate_subscripts(parsed, 1) as p (place) offset 0
       ) as n
-      -- The range lets the planner skip partitions of other months.
+      -- Without a range of created_at, with which Postgres would read all the runs between the oldest and the newest.
       join ai.runs r
-        on r.created_at = (n.outcome).created_at and r.id = (n.outcome).id and r.created_at >= first_begun and r.created_at <= last_begun
+        on r.created_at = (n.outcome).created_at and r.id = (n.outcome).id
       order by r.account_id, r.id, n.place
       for update of r
     ) as r
@@ -136,16 +134,19 @@ begin
   locks.accounts := batch.accounts;
   if batch.has_budgets then
     select array_agg(row(
-      t.scope, ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id), d.workspace_id
+      split_part(t.entry, '/', 1),
+      ai.budget_subject(split_part(t.entry, '/', 1), d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id, d.envelope_id),
+      d.workspace_id
     )::ai.limit_subject)
     into locks.budgets
-    from unnest(due) as d cross join unnest(d.budget_scopes) as t (scope);
+    from unnest(due) as d
+    cross join unnest(d.budget_scopes) as t (entry);
   end if;
   -- An assignment, because `perform` would be one more statement.
   locked := ai.lock_rows(locks);
 
   begin
-    return ai.book_settlements(due, outcomes_due, first_begun, last_begun, idle_since is not null);
+    return ai.book_settlements(due, outcomes_due, idle_since is not null);
   exception when data_exception or integrity_constraint_violation then
     null;
   end;
@@ -154,7 +155,7 @@ begin
     continue when outcomes_due[place].id = last_changed;
     begin
       changed := changed || ai.book_settlements(
-        due[place:place], outcomes_due[place:place], first_begun, last_begun, idle_since is not null
+        due[place:place], outcomes_due[place:place], idle_since is not null
       );
       last_changed := outcomes_due[place].id;
     exception when data_exception or integrity_constraint_violation then
@@ -165,11 +166,10 @@ begin
 end
 $$;
 
--- Closes and charges runs that began between the two times, and returns them. Raises unique_violation if a run has
--- several settlements. The caller has locked the runs and their rate windows, budgets and accounts. Idempotency keys are
--- last in the lock order.
+-- Closes and charges runs, and returns them. Raises unique_violation if a run has several settlements. The caller has
+-- locked the runs and their rate windows, budgets and accounts. Idempotency keys are last in the lock order.
 create or replace function ai.book_settlements(
-  due ai.settlement[], outcomes ai.run_outcome[], first_begun timestamptz, last_begun timestamptz, is_sweep boolean
+  due ai.settlement[], outcomes ai.run_outcome[], is_sweep boolean
 ) returns jsonb
   language plpgsql volatile security invoker
 as $$
@@ -214,7 +214,7 @@ begin
       settled_at = now(),
       swept = is_sweep
     from unnest(due, outcomes) as d
-    where r.created_at = d.created_at and r.id = d.id and r.created_at >= first_begun and r.created_at <= last_begun
+    where r.created_at = d.created_at and r.id = d.id
     returning r.id
   ), paid as (
     update ai.credit_accounts a
@@ -253,7 +253,10 @@ begin
         s.scope, s.subject_id, d.window_start,
         sum(coalesce(d.input_tokens, 0) + coalesce(d.output_tokens, 0) - d.counted_tokens) as tokens
       from unnest(due, outcomes) as d
-      cross join lateral (values ('key', d.key_lineage_id), ('workspace', d.workspace_id)) as s (scope, subject_id)
+      cross join lateral (
+        values
+          ('key', d.key_lineage_id), ('model', ai.model_window_id(d.workspace_id, d.model_id)), ('workspace', d.workspace_id)
+      ) as s (scope, subject_id)
       where d.window_start is not null
       group by 1, 2, 3
     ) as c
@@ -266,21 +269,27 @@ begin
       -- A budget that was deleted and set again holds no reservation of earlier runs.
       reserved_usd = greatest(b.reserved_usd - c.released, 0),
       spent_usd = b.spent_usd + (
-        -- A run counts in the month in which it began.
+        -- A run counts in the window in which it began.
         select coalesce(sum(m.cost_usd), 0)
         from unnest(c.begun, c.costs_usd) as m (begun, cost_usd)
-        where m.begun >= b.period_start::timestamp at time zone 'UTC'
-      )
+        where m.begun >= coalesce(b.starts_at, b.period_start::timestamp at time zone 'UTC')
+      ),
+      calls = greatest(b.calls - c.ended_calls, 0)
     from (
       select
-        t.scope, d.workspace_id,
-        ai.budget_subject(t.scope, d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id) as subject_id,
-        sum(d.usd_released) as released, array_agg(d.created_at) as begun, array_agg(d.cost_due_usd) as costs_usd
+        split_part(t.entry, '/', 1) as scope, ai.entry_period(t.entry) as period, d.workspace_id,
+        ai.budget_subject(
+          split_part(t.entry, '/', 1), d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id, d.envelope_id
+        ) as subject_id,
+        coalesce(sum(d.usd_released) filter (where t.entry not like '%/concurrent'), 0) as released,
+        array_agg(d.created_at) as begun,
+        array_agg(d.cost_due_usd) filter (where t.entry not like '%/concurrent') as costs_usd,
+        count(*) filter (where t.entry like '%/concurrent' and d.kind = 'usage') as ended_calls
       from unnest(due, outcomes) as d
-      cross join unnest(d.budget_scopes) as t (scope)
-      group by 1, 2, 3
+      cross join unnest(d.budget_scopes) as t (entry)
+      group by 1, 2, 3, 4
     ) as c
-    where b.scope = c.scope and b.subject_id = c.subject_id and b.workspace_id = c.workspace_id;
+    where b.scope = c.scope and b.subject_id = c.subject_id and b.workspace_id = c.workspace_id and b.period = c.period;
   end if;
   if has_failures then
     insert into ai.failed_attempts (

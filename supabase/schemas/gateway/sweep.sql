@@ -214,8 +214,8 @@ begin
 end
 $$;
 
--- Deletes expired idempotency keys, rate windows older than an hour, and failed attempts and refused calls older than
--- seven days, up to at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
+-- Deletes expired idempotency keys, rate windows older than an hour, failed attempts and refused calls older than
+-- seven days, and envelopes 90 days after their end, up to at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -225,6 +225,7 @@ declare
   windows integer;
   attempts integer;
   refused integer;
+  envelopes integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
     return 0;
@@ -244,8 +245,24 @@ begin
 
   attempts := private.delete_expired_rows('ai.failed_attempts', 'at', '7 days', at_most);
   refused := private.delete_expired_rows('ai.refused_calls_default', 'created_at', '7 days', at_most);
+  with old as (
+    select e.id, e.workspace_id
+    from ai.envelopes e
+    join ai.budgets b on b.scope = 'envelope' and b.subject_id = e.id and b.workspace_id = e.workspace_id
+    where e.opened_at < now() - interval '90 days' and b.ends_at < now() - interval '90 days'
+    order by e.opened_at
+    limit at_most
+  ), budgets as (
+    delete from ai.budgets b using old
+    where b.scope = 'envelope' and b.subject_id = old.id and b.workspace_id = old.workspace_id
+  ), alerts as (
+    delete from ai.budget_alerts a using old
+    where a.scope = 'envelope' and a.subject_id = old.id and a.workspace_id = old.workspace_id
+  )
+  delete from ai.envelopes e using old where e.id = old.id;
+  get diagnostics envelopes = row_count;
   -- Last, because this locks ai.refused_calls until the transaction ends.
   perform ai.rotate_refused_call_partitions();
-  return keys + windows + attempts + refused;
+  return keys + windows + attempts + refused + envelopes;
 end
 $$;

@@ -49,7 +49,7 @@ as $$
     and 'studio:keys' = any (s.scopes)
 $$;
 
--- Revokes a connection and its keys. Returns false if the connection does not exist or was already revoked.
+-- Revokes a connection and its keys, and ends its envelope. Returns false if the connection does not exist or was already revoked.
 create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -57,7 +57,7 @@ declare
   ended_connection ai.agent_connections;
   key ai.keys;
 begin
-  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys.
+  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys. The envelope comes last.
   perform
   from public.workspaces w
   where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
@@ -70,6 +70,7 @@ begin
     return false;
   end if;
   update ai.keys k set revoked_at = now() where k.connection_id = ended_connection.id and k.revoked_at is null;
+  perform ai.end_connection_envelope(ended_connection, actor);
   select * into key from ai.keys k where k.connection_id = ended_connection.id and k.replaced_by is null;
   if found then
     perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);

@@ -79,7 +79,7 @@ begin
       'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
       'expiresAt', least(now() + interval '8 hours', caller.ends_at)
     ),
-    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => previous.lineage_id, connection_id => connection.id
+    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => ai.connection_lineage(connection), connection_id => connection.id
   );
   -- Programs that have already read the old key can use it for another 15 minutes.
   update ai.keys k

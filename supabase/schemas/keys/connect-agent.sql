@@ -1,7 +1,7 @@
 -- What the `gatehouse` command calls to list, connect and disconnect coding agents.
 
--- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt
--- }.
+-- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt,
+-- envelope }.
 create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -13,6 +13,9 @@ as $$
     'state', case when (connection).revoked_at is null then 'connected' else 'revoked' end,
     'keyExpiresAt', (
       select max(k.expires_at) from ai.keys k where k.connection_id = (connection).id and k.revoked_at is null
+    ),
+    'envelope', ai.describe_agent_envelope(
+      ai.lineage_envelope(ai.connection_lineage(connection), (connection).workspace_id)
     )
   )
 $$;
@@ -55,17 +58,19 @@ $$;
 
 -- Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same
 -- connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and
--- returns { state: requested }. Refusals are { refused: … | not_found | forbidden }. forbidden: the member lacks
--- use_ai_studio.
+-- returns { state: requested }. With an envelope, { usd, calls? }, limits the connection, or returns { state:
+-- limit_refused, limit } (ai.limit_connection). Refusals are { refused: … | not_found | forbidden }. forbidden: the
+-- member lacks use_ai_studio.
 -- Definer: reads memberships and writes connections, but only for the token's user.
 create or replace function private.connect_agent(
-  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb
+  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb, envelope jsonb default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   caller record;
   connection ai.agent_connections;
+  refused_limit jsonb;
 begin
   select * into caller from ai.find_agent_login(token_hash);
   if caller.refused is not null then
@@ -114,6 +119,12 @@ begin
       caller.user_id, 'agent_connected',
       details => jsonb_build_object('agent', ai.agent_name(connection.tool) || ' on ' || connection.host)
     );
+  end if;
+  if envelope is not null then
+    refused_limit := ai.limit_connection(connection, envelope);
+    if refused_limit is not null then
+      return jsonb_build_object('state', 'limit_refused', 'limit', refused_limit);
+    end if;
   end if;
   return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
 end

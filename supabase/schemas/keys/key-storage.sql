@@ -1,7 +1,7 @@
 -- Checks whether ttr_ai_ keys may be created, and stores them. Used by the studio and by coding agents.
 
--- Stores a new key. The caller must have checked ai.key_issue_permission. If the key replaces an earlier key, lineage
--- is given and the creation is not logged. connection_id is the coding agent's connection if the key belongs to an
+-- Stores a new key. The caller must have checked ai.key_issue_permission. Logs only the creation of the first key of a
+-- lineage. connection_id is the coding agent's connection if the key belongs to an
 -- agent.
 create or replace function ai.store_key(
   member_id uuid,
@@ -33,7 +33,9 @@ begin
     insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
     values ('key', new_key.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
   end if;
-  if lineage is null then
+  if lineage is null
+    or lineage = store_key.connection_id
+    and not exists (select from ai.keys k where k.connection_id = lineage and k.id <> new_key.id) then
     perform set_config('gatehouse.actor_id', member_id::text, true);
     perform private.log_workspace_change(workspace, 'key.created', new_key.id, new_key.name);
   end if;

@@ -10,9 +10,9 @@ as $$
   select (case when pg_input_is_valid(value, 'uuid') then value end)::uuid
 $$;
 
--- Returns a time as RFC 3339 in UTC with milliseconds.
+-- Returns a time as RFC 3339 in UTC with milliseconds. Has no settings of its own, so Postgres inlines it.
 create or replace function ai.utc_text(moment timestamptz) returns text
-  language sql stable security invoker set search_path = ''
+  language sql stable security invoker
 as $$
   select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;

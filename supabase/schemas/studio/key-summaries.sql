@@ -29,8 +29,8 @@ as $$
   select coalesce(jsonb_agg(ai.key_summary(c.replaced, null) order by c.place), '[]') from chain c
 $$;
 
--- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. Spend is for the
--- current UTC month and includes the keys that this key replaced. A replaced key has no spend of its own, so that a sum
+-- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. spentThisMonthUsd is
+-- for the current UTC month. budget is the key's monthly budget. Spend includes the keys that this key replaced. A replaced key has no spend of its own, so that a sum
 -- over keys counts each amount once. For an agent's key, the last use is the latest use of any key of the agent.
 create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
   language sql stable security invoker set search_path = ''
@@ -66,17 +66,10 @@ as $$
       from private.apps a where a.id = (key).external_app_id
     ),
     'budget', (
-      select jsonb_build_object(
-        'limitUsd', trim_scale(b.limit_usd)::text,
-        'spentUsd', case
-          when (key).replaced_by is not null or not ai.cost_visible(b.workspace_id) then null
-          when b.period_start = date_trunc('month', now() at time zone 'UTC')::date then trim_scale(b.spent_usd)::text
-          else '0'
-        end
-      )
+      select ai.budget_summary(b, (key).replaced_by is null and ai.cost_visible(b.workspace_id))
       from ai.budgets b
       where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
-        and b.limit_usd is not null
+        and b.period = 'month' and b.limit_usd is not null
     )
   )
 $$;
@@ -97,7 +90,7 @@ as $$
   )
 $$;
 
--- Returns a text that differs after each change of a key's settings or budget, so that a change made from an older
+-- Returns a text that differs after each change of a key's settings or monthly budget, so that a change made from an older
 -- state can be refused.
 create or replace function ai.key_version(key ai.keys) returns text
   language sql stable security invoker set search_path = ''
@@ -110,7 +103,7 @@ create or replace function ai.key_budget(key ai.keys) returns numeric
   language sql stable security invoker set search_path = ''
 as $$
   select b.limit_usd from ai.budgets b
-  where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+  where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id and b.period = 'month'
 $$;
 
 -- Returns a key with the given changes of its settings.
@@ -156,7 +149,7 @@ as $$
     or (than).is_strict and not (key).is_strict
 $$;
 
--- Returns the coding agent that renews a key: { tool, host, status, endsAt }. status is what the gateway answers to the
+-- Returns the coding agent that renews a key: { tool, host, status, endsAt, envelope }. status is what the gateway answers to the
 -- agent (ai.agent_key_statuses). endsAt is the time at which the agent's login ends, or null with the status over.
 -- Returns null if no agent renews the key.
 create or replace function ai.agent_of_key(key ai.keys) returns jsonb
@@ -166,16 +159,10 @@ as $$
     'tool', c.tool,
     'host', c.host,
     'status', s.status,
-    'endsAt', case when s.status <> 'over' then ai.agent_login_end(c.login_id) end
+    'endsAt', case when s.status <> 'over' then ai.agent_login_end(c.login_id) end,
+    'envelope', ai.describe_agent_envelope(ai.lineage_envelope((key).lineage_id, c.workspace_id))
   )
   from ai.agent_connections c
   cross join lateral (select ai.agent_key_statuses(array[c.id]) ->> c.id::text as status) s
   where c.id = (key).connection_id
-$$;
-
--- Returns whether a workspace's members can see provider cost. The default is true.
-create or replace function ai.cost_visible(workspace uuid) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce((select p.provider_cost_visible from ai.workspace_policies p where p.workspace_id = workspace), true)
 $$;

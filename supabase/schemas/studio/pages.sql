@@ -3,9 +3,11 @@
 
 -- Returns { overview, budgets, keys, approval } for the first page of a workspace: the usage by model, the first budgets,
 -- the newest key, and the state of the keys' approval.
+-- Until 0.5.0, for servers of 0.3.0: without all_periods, returns only monthly budgets.
 create or replace function ai.read_workspace_home(
   member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
-  previous_to timestamptz, days_each integer, max_rows integer, max_budgets integer, budget_scopes text[]
+  previous_to timestamptz, days_each integer, max_rows integer, max_budgets integer, budget_scopes text[],
+  all_periods boolean default false
 ) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -13,7 +15,7 @@ as $$
     'overview', ai.read_overview(
       member_id, workspace, range_from, range_to, previous_from, previous_to, 'model', days_each, max_rows
     ),
-    'budgets', ai.read_budgets(member_id, workspace, null, max_budgets, budget_scopes),
+    'budgets', ai.read_budgets(member_id, workspace, null, max_budgets, budget_scopes, all_periods),
     'keys', ai.list_keys(member_id, workspace, null, 1),
     'approval', ai.read_key_approval(member_id, workspace)
   )

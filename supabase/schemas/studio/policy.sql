@@ -14,11 +14,12 @@ end
 $$;
 
 -- Changes the given fields of a workspace's policy, for a member with manage_ai_policy: allowedModels, deniedModels,
--- allowedRegions, requestsPerMinute, tokensPerMinute, providerCostVisible, contentCapture, contentRetentionDays,
--- monthlyBudgetUsd, appBudgets [{ appId, monthlyBudgetUsd }]. null removes a limit. readAt is the updatedAt of the
+-- allowedRegions, requestsPerMinute, tokensPerMinute, modelLimits [{ model, requestsPerMinute, tokensPerMinute }],
+-- providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, appBudgets [{ appId, monthlyBudgetUsd }].
+-- null removes a limit. readAt is the updatedAt of the
 -- policy that the member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy),
 -- changed_meanwhile (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are
--- already in either list are never unknown. Each change adds an entry to the workspace's audit log.
+-- already in one of the lists are never unknown. Each change adds an entry to the workspace's audit log.
 -- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -41,10 +42,14 @@ begin
     return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
   end if;
   -- Names already in the policy stay, even if their model has left the catalogue.
-  listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels');
-  foreach param in array array['allowedModels', 'deniedModels'] loop
+  listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels')
+    || ai.limited_models(before -> 'modelLimits');
+  foreach param in array array['allowedModels', 'deniedModels', 'modelLimits'] loop
     unknown := ai.unknown_models(array(
-      select n.name from unnest(ai.text_list(changes -> param)) with ordinality as n (name, place)
+      select n.name
+      from unnest(
+        case param when 'modelLimits' then ai.limited_models(changes -> param) else ai.text_list(changes -> param) end
+      ) with ordinality as n (name, place)
       where n.name <> all (listed)
       order by n.place
     ));
@@ -74,6 +79,7 @@ begin
     tokens_per_minute = case
       when changes ? 'tokensPerMinute' then (changes ->> 'tokensPerMinute')::bigint else p.tokens_per_minute
     end,
+    model_limits = case when changes ? 'modelLimits' then ai.model_limits(changes -> 'modelLimits') else p.model_limits end,
     provider_cost_visible = coalesce((changes ->> 'providerCostVisible')::boolean, p.provider_cost_visible),
     content_capture = coalesce((changes ->> 'contentCapture')::boolean, p.content_capture),
     content_retention_days = coalesce((changes ->> 'contentRetentionDays')::integer, p.content_retention_days),
@@ -109,12 +115,23 @@ as $$
     'allowedRegions', to_jsonb(p.allowed_regions),
     'requestsPerMinute', p.requests_per_minute,
     'tokensPerMinute', p.tokens_per_minute,
+    'modelLimits', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('model', l.key, 'requestsPerMinute', l.value -> 'requests', 'tokensPerMinute', l.value -> 'tokens')
+          order by l.key
+        ),
+        '[]'
+      )
+      from jsonb_each(p.model_limits) as l
+    ),
     'providerCostVisible', coalesce(p.provider_cost_visible, true),
     'contentCapture', coalesce(p.content_capture, false),
     'contentRetentionDays', coalesce(p.content_retention_days, 30),
     'budget', (
       select ai.budget_summary(b, ai.cost_visible(w.id)) from ai.budgets b
-      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id and b.limit_usd is not null
+      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id and b.period = 'month'
+        and b.limit_usd is not null
     ),
     'appBudgets', (
       select coalesce(
@@ -126,13 +143,32 @@ as $$
       )
       from ai.budgets b
       join private.apps a on a.id = b.subject_id
-      where b.scope = 'app' and b.workspace_id = w.id and b.limit_usd is not null
+      where b.scope = 'app' and b.workspace_id = w.id and b.period = 'month'
+        and b.limit_usd is not null
     ),
     'updatedAt', p.updated_at,
     'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
   )
   from (select workspace as id) w
   left join ai.workspace_policies p on p.workspace_id = w.id
+$$;
+
+-- Returns limits of models, such as [{"model": "gpt-5", "requestsPerMinute": 10, "tokensPerMinute": null}], as a policy
+-- stores them, or null if there are none.
+create or replace function ai.model_limits(limits jsonb) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select jsonb_object_agg(l ->> 'model', jsonb_strip_nulls(jsonb_build_object(
+    'requests', l -> 'requestsPerMinute', 'tokens', l -> 'tokensPerMinute'
+  )))
+  from jsonb_array_elements(limits) as l
+$$;
+
+-- Returns the models of a list of limits, in their order.
+create or replace function ai.limited_models(limits jsonb) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select array(select l.value ->> 'model' from jsonb_array_elements(limits) with ordinality as l order by l.ordinality)
 $$;
 
 -- Returns what a member with use_ai_studio or manage_ai_keys can choose from in a workspace's policy and keys: the

@@ -1,7 +1,7 @@
 -- Budgets that people get with their role in a workspace, such as 0 for a role that sees costs but calls no models.
 
--- Gives a person who joins, or whose role changes, the monthly budget of the new role. A budget that the person already
--- has in the workspace stays as it is.
+-- Gives a person who joins, or whose role changes, the monthly budget of the new role. A monthly budget that the
+-- person already has in the workspace stays as it is.
 -- Definer: people who accept invitations or change members have no grant to write budgets.
 create or replace function private.start_member_budget() returns trigger
   language plpgsql volatile security definer set search_path = ''
@@ -14,7 +14,8 @@ begin
   end if;
   perform ai.lock_policy(new.workspace_id);
   perform from ai.budgets b
-  where b.scope = 'member' and b.subject_id = new.user_id and b.workspace_id = new.workspace_id and b.limit_usd is not null;
+  where b.scope = 'member' and b.subject_id = new.user_id and b.workspace_id = new.workspace_id and b.period = 'month'
+    and b.limit_usd is not null;
   if found then
     return null;
   end if;

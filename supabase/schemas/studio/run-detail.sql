@@ -43,8 +43,8 @@ as $$
   select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
 $$;
 
--- Returns the details of a run: { run, modelKind, steps, attempts, ledger, answeredBy }. run is the summary. modelKind is
--- null if the model is no longer in the catalogue. attempts are the
+-- Returns the details of a run: { run, modelKind, steps, attempts, ledger, answeredBy, envelopeId, budgets }. run is the
+-- summary. modelKind is null if the model is no longer in the catalogue. attempts are the
 -- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
 -- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
 create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
@@ -89,8 +89,35 @@ as $$
     ),
     'answeredBy', case when cost_visible then
       jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
-    end
+    end,
+    'envelopeId', (run).envelope_id,
+    'budgets', ai.run_budgets(run, cost_visible)
   )
+$$;
+
+-- Returns the budgets that count a run, in the order in which the run lists them, with their current limits. limitUsd is
+-- null if provider cost is hidden, and for budgets that were removed since.
+create or replace function ai.run_budgets(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'scope', e.scope,
+    'period', e.period,
+    'subjectId', s.id,
+    'name', case e.scope when 'label' then (run).entity_id else ai.budget_name(e.scope, s.id, (run).workspace_id) end,
+    'isSet', num_nonnulls(b.limit_usd, b.max_calls) > 0,
+    'limitUsd', case when cost_visible then trim_scale(b.limit_usd)::text end,
+    'maxCalls', b.max_calls
+  ) order by t.position), '[]')
+  from unnest((run).budget_scopes) with ordinality as t (entry, position)
+  cross join lateral (select split_part(t.entry, '/', 1) as scope, ai.entry_period(t.entry) as period) as e
+  cross join lateral (
+    select ai.budget_subject(
+      e.scope, (run).workspace_id, (run).key_lineage_id, (run).app_id, (run).actor_id, (run).entity_id, (run).envelope_id
+    ) as id
+  ) as s
+  left join ai.budgets b
+    on b.scope = e.scope and b.subject_id = s.id and b.workspace_id = (run).workspace_id and b.period = e.period
 $$;
 
 -- Returns a run's summary for its workspace's members. servedTier, provider and costUsd are null if the policy hides

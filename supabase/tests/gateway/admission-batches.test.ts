@@ -83,6 +83,7 @@ async function setLimits(db: Database, tenant: Tenant, { balance, budgets, ...se
      )
      update ai.budgets b
      set limit_usd = (c.value ->> 'limit')::numeric * 0.0002, spent_usd = (c.value ->> 'spent')::numeric * 0.0002,
+       starts_at = null, ends_at = null,
        period_start = (date_trunc('month', now() at time zone 'UTC')
          - case when (c.value ->> 'isOfLastMonth')::boolean then interval '1 month' else interval '0' end)::date,
        refused_at = now() - (c.value ->> 'refusedSeconds')::integer * interval '1 second'

@@ -1,14 +1,16 @@
 import { describe, expect } from "vitest";
 import { type Database, test } from "../database.ts";
-import { admitAll, batchOf, chatCall, createTenant, outcome, settle } from "./fixtures.ts";
+import { admitAll, batchOf, chatCall, createTenant, type OpenedRun, outcome, settle } from "./fixtures.ts";
 
 /** The number of other callers' rate windows, as on a medium-sized platform. */
 const others = 2_000;
 
-/** Returns how many rows of the rate windows this transaction has read so far. */
-async function minutesRead(db: Database): Promise<number> {
+/** Returns how many rows of the tables whose names begin with a text this transaction has read so far. */
+async function countRead(db: Database, prefix: string): Promise<number> {
   const [row] = await db.query<{ read: string }>(
-    "select seq_tup_read + idx_tup_fetch as read from pg_catalog.pg_stat_xact_user_tables where relname = 'rate_windows'",
+    `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) as read
+     from pg_catalog.pg_stat_xact_user_tables where schemaname = 'ai' and starts_with(relname, $1)`,
+    [prefix],
   );
   return Number(row?.read);
 }
@@ -33,9 +35,30 @@ describe("a batch of calls", () => {
        from unnest('{key,workspace}'::text[]) s, generate_series(1, $1::integer)`,
       [others / 2],
     );
-    const before = await minutesRead(db);
+    const before = await countRead(db, "rate_windows");
     await begin();
-    expect((await minutesRead(db)) - before).toBeLessThan(100);
+    expect((await countRead(db, "rate_windows")) - before).toBeLessThan(100);
+  });
+
+  test("opens an envelope without reading all of the caller's budgets for each of its other envelopes", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "100" });
+    // The statistics may date from when the tables were empty.
+    await db.query("analyze ai.envelopes; analyze ai.budgets");
+    await db.query(
+      `with opened as (
+         insert into ai.envelopes (workspace_id, principal_id, label, opened_usd)
+         select $1, $2, 'old-' || n, 1 from generate_series(1, 500) as n returning id
+       )
+       insert into ai.budgets (scope, subject_id, workspace_id, period, limit_usd, starts_at, ends_at)
+       select 'envelope', id, $1, 'total', 1, now(), now() from opened`,
+      [tenant.workspaceId, tenant.keyId],
+    );
+    const before = await countRead(db, "budgets");
+    const [run] = await admitAll(db, [chatCall(tenant, { entity_id: "new", envelope: { usd: "5" } })]);
+    expect(run).toMatchObject({ envelope: { label: "new" } });
+    expect((await countRead(db, "budgets")) - before).toBeLessThan(10_000);
   });
 });
 
@@ -55,13 +78,13 @@ describe("functions that a batch's statement calls for each of its calls", () =>
     ["maximum_cost", `${call}, ai.maximum_cost(c.routes, 1, 1, 1, c.tokens, true, c.label, c.tokens, false)`],
     [
       "price_refusal",
-      `${call}, ai.models m where ai.price_refusal(c.request, c.caller, m, c.routes, c.cost_usd, 1, 1, c.tokens) is null`,
+      `${call}, ai.models m where ai.price_refusal(c.request, c.caller, m, c.routes, c.cost_usd, 1, 1, c.tokens, c.tokens) is null`,
     ],
     ["call_refusal", `${call} where ai.call_refusal(c.caller, c.label) is null`],
     ["is_tier_priced", `${call} where ai.is_tier_priced(c.routes, c.label)`],
     ["reserved_tokens", `${call} where ai.reserved_tokens(c.tokens, c.tokens, c.tokens, true, c.tokens) > 1`],
     ["fits_window", `${call}, ai.rate_windows w where ai.fits_window(w, c.requests, c.tokens, c.requests, c.tokens)`],
-    ["fits_budget", `${call}, ai.budgets b where ai.fits_budget(c, b, current_date)`],
+    ["fits_budget", `${call}, ai.budgets b where ai.fits_budget(c, b)`],
     ["fits_when_settled", `${call}, ai.budgets b where ai.fits_when_settled(c, b)`],
     ["claimed_budget", `${call} where ai.claimed_budget(c, c.label) is null`],
   ] as const)("ai.%s is inlined", async ([name, from], { db }) => {
@@ -71,6 +94,35 @@ describe("functions that a batch's statement calls for each of its calls", () =>
 });
 
 describe("ending runs", () => {
+  test("ending runs reads none of the runs that began between the oldest and the newest one", async ({ db }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const runs = await admitAll(db, [chatCall(tenant), chatCall(tenant)]);
+    await db.query(
+      `insert into ai.runs (
+         id, created_at, workspace_id, actor_id, credential_source, execution_mode, feature, request_id, streamed,
+         model_id, routes, markup, exempt, reserved_usd, reserved_credits, status, settled_at, usage_source
+       )
+       select
+         gen_random_uuid(), now() + n * interval '0.1 milliseconds', workspace_id, actor_id, credential_source,
+         execution_mode, feature, request_id, streamed, model_id, routes, markup, exempt, 0, 0, 'succeeded', now(), 'provider'
+       from ai.runs, generate_series(1, 2000) as n
+       where id = $1`,
+      [runs[0]?.run_id],
+    );
+    const [newest] = await db.query<{ created_at: string }>(
+      `update ai.runs set created_at = created_at + interval '1 second' where id = $1 returning created_at::text`,
+      [runs[1]?.run_id],
+    );
+    await db.query("analyze ai.runs");
+    const before = await countRead(db, "runs_");
+    const settled = await settle(db, [
+      outcome(runs[0] as OpenedRun),
+      outcome({ ...(runs[1] as OpenedRun), created_at: newest?.created_at ?? "" }),
+    ]);
+    expect(settled).toHaveLength(2);
+    expect((await countRead(db, "runs_")) - before).toBeLessThan(100);
+  });
+
   test("ending runs updates nearly all rows in place, without new index entries", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "1000", plan: { requestsPerMinute: 1_000 } });
     const written = async () => {

@@ -80,10 +80,15 @@ describe("describing a call's credential", () => {
           spentUsd: 0.00000615,
           reservedUsd: 0.000075,
           remainingUsd: 0.00041885,
+          window: "month",
+          timeZone: "UTC",
           resetsAt: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/),
         },
         expect.objectContaining({ scope: "workspace", limitUsd: 0.001, remainingUsd: 0.00091885 }),
       ],
+      modelLimits: [],
+      concurrentCalls: [],
+      envelope: null,
       spent: {
         since: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/),
         requests: 2,
@@ -111,7 +116,7 @@ describe("describing a call's credential", () => {
     };
     expect(await left()).toMatchObject([[{ remainingRequests: 0 }], [{ spentUsd: 0.0002, remainingUsd: 0 }]]);
     await db.query(
-      "update ai.budgets set period_start = period_start - interval '1 month', reserved_usd = 0 where subject_id = $1",
+      "update ai.budgets set starts_at = null, period_start = period_start - interval '1 month', reserved_usd = 0 where subject_id = $1",
       [tenant.keyId],
     );
     await db.query(

@@ -155,7 +155,7 @@ describe("enforcing budgets", () => {
   test("budgets reset each month", async ({ db }) => {
     const tenant = await createTenant(db, { credits: "100", key: { monthlyBudgetUsd: "0.0001" } });
     await db.query(
-      "update ai.budgets set spent_usd = 0.0001, period_start = period_start - interval '1 month' where subject_id = $1",
+      "update ai.budgets set spent_usd = 0.0001, starts_at = null, period_start = period_start - interval '1 month' where subject_id = $1",
       [tenant.keyId],
     );
     expect(await begin(db, chatCall(tenant))).not.toHaveProperty("refused");

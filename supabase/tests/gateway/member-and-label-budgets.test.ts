@@ -152,7 +152,7 @@ describe.for(["member", "label"] as const)("a budget of a %s", (scope) => {
     const old = await begin(db, chatCall(tenant));
     // Simulates a run that began in the previous month, after other runs had used up the budget.
     await db.query(
-      `update ai.budgets set spent_usd = 0.0004, period_start = period_start - interval '1 month'
+      `update ai.budgets set spent_usd = 0.0004, starts_at = null, period_start = period_start - interval '1 month'
        where workspace_id = $1`,
       [tenant.workspaceId],
     );

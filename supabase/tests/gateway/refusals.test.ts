@@ -145,7 +145,11 @@ describe("the output limit that would fit", () => {
 });
 
 describe("the limit that a refusal names", () => {
-  const month = { window: "month", resets_at: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/) };
+  const month = {
+    window: "month",
+    time_zone: "UTC",
+    resets_at: expect.stringMatching(/^\d{4}-\d\d-01T00:00:00\.000Z$/),
+  };
   const amounts = { limit_usd: 0.0001, spent_usd: 0, reserved_usd: 0, remaining_usd: 0.0001 };
   const setBudget = (db: Database, tenant: Tenant, scope: string, subject: string, label: string | null = null) =>
     db.query("select ai.set_budget($1, $2, $3, '0.0001', $4)", [scope, subject, tenant.workspaceId, label]);

@@ -15,11 +15,15 @@ describe("the gateway's SQL rules are each defined once", () => {
   test.for([
     ["caller", "find_callers", ["find_caller", "price_calls", "record_refused_calls"]],
     ["person", "user_callers", ["find_caller", "price_calls", "record_refused_calls"]],
-    ["one caller", "find_caller", ["app_caller", "check_credential", "describe_credential", "list_models"]],
+    [
+      "one caller",
+      "find_caller",
+      ["app_caller", "check_credential", "describe_credential", "list_models", "read_own_envelope"],
+    ],
     [
       "may call",
       "call_refusal",
-      ["check_credential", "describe_credential", "extend_run", "list_models", "price_refusal"],
+      ["check_credential", "describe_credential", "extend_run", "list_models", "price_refusal", "read_own_envelope"],
     ],
     ["agent's key", "agent_key_statuses", ["agent_of_key", "find_callers"]],
     ["agent's login", "live_agent_logins", ["agent_key_statuses", "agent_login_end"]],

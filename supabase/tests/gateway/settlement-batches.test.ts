@@ -172,7 +172,7 @@ async function store(db: Database, { world, given }: { world: World; given: Batc
   // One of the budgets still holds the sums of a past month, and one too small a reservation, as after it was deleted.
   await db.query(
     `insert into ai.budgets (scope, subject_id, workspace_id, label, reserved_usd, spent_usd, period_start)
-     select t.scope, ai.budget_subject(t.scope, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id),
+     select t.scope, ai.budget_subject(t.scope, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id, null),
        r.workspace_id, min(case when t.scope = 'label' then r.entity_id end),
        case t.scope when 'app' then 0.5 else 9 + coalesce(sum(r.reserved_usd) filter (where r.status = 'running'), 0) end, 7,
        date_trunc('month', now() at time zone 'UTC')::date - case t.scope when 'member' then 40 else 0 end
@@ -207,7 +207,7 @@ async function readWorld(db: Database, { world, ids }: { world: World; ids: stri
     sql: `select
       ${read(
         `select r.*, array(
-           select ai.budget_subject(t.scope, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id)
+           select ai.budget_subject(t.scope, r.workspace_id, r.key_lineage_id, r.app_id, r.actor_id, r.entity_id, null)
            from unnest(r.budget_scopes) as t (scope)
          ) as budget_subjects, r.touched_at < now() - interval '45 seconds' as is_silent
          from ai.runs r where workspace_id = any ($3)`,

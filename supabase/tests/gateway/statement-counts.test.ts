@@ -17,6 +17,7 @@ type Maximum = { begin: readonly [one: number, sixteen: number]; settle: readonl
 const maximum: Record<string, Maximum> = {
   "a key": { begin: [6, 6], settle: [5, 5] },
   "a key with all limits": { begin: [11, 11], settle: [10, 10] },
+  "a key with budgets of every period and an envelope": { begin: [11, 11], settle: [10, 10] },
   "a key whose member pays": { begin: [6, 6], settle: [5, 5] },
   "a key and the default model": { begin: [6, 6], settle: [5, 5] },
   "an agent's key": { begin: [7, 7], settle: [5, 5] },
@@ -29,6 +30,23 @@ const maximum: Record<string, Maximum> = {
 const callers: Record<string, (db: Database) => Promise<object>> = {
   "a key": async (db) => chatCall(await createTenant(db, { credits: "1000" })),
   "a key with all limits": async (db) => chatCall(await createLimitedTenant(db)),
+  "a key with budgets of every period and an envelope": async (db) => {
+    const tenant = await createLimitedTenant(db);
+    await db.query(
+      `insert into ai.budgets (scope, subject_id, workspace_id, period, limit_usd, max_calls, starts_at, ends_at)
+       select 'key', $1, $2, p.period, case when p.period <> 'concurrent' then 100 end,
+         case when p.period = 'concurrent' then 100 end, w.starts_at, w.ends_at
+       from unnest('{day,week,total,concurrent}'::text[]) as p (period)
+       cross join lateral ai.budget_window(p.period, 'Europe/Berlin', now()) as w`,
+      [tenant.keyId, tenant.workspaceId],
+    );
+    await db.query(
+      `insert into ai.workspace_policies (workspace_id, model_limits)
+       values ($1, jsonb_build_object($2::text, '{"requests": 1000, "tokens": 1000000}'::jsonb))`,
+      [tenant.workspaceId, tenant.model],
+    );
+    return chatCall(tenant, { envelope: { usd: "100", calls: 1_000 } });
+  },
   "a key whose member pays": async (db) => chatCall(await createTenant(db, { credits: "1000", payer: "member" })),
   "a key and the default model": async (db) => {
     const tenant = await createTenant(db, { credits: "1000" });

@@ -12,6 +12,17 @@ export interface AgentLogin {
   accessHash: Buffer;
 }
 
+/** The envelope of a connection, as its member sees it. Amounts are exact text. */
+export interface AgentEnvelope {
+  id: string;
+  state: string;
+  limitUsd: string | null;
+  spentUsd: string | null;
+  reservedUsd: string | null;
+  maxCalls: number | null;
+  calls: number;
+}
+
 /** A workspace that may create keys, one of its members, and that member's login. */
 export interface AgentScene {
   tenant: Tenant;
@@ -46,10 +57,20 @@ export async function createAgentScene(db: Database, role = "admin"): Promise<Ag
 export function connect(
   db: Database,
   { tenant, login }: AgentScene,
-  { tool = "claude", host = "ann-laptop" }: { tool?: string; host?: string } = {},
-): Promise<Answer & { state?: string; connection?: { id: string } }> {
+  { tool = "claude", host = "ann-laptop", envelope }: { tool?: string; host?: string; envelope?: object } = {},
+): Promise<
+  Answer & { state?: string; connection?: { id: string; envelope: AgentEnvelope | null }; limit?: { reason: string } }
+> {
   const email = { subject: "Request", text: "Review request" };
-  const args = { token_hash: login.accessHash, workspace_id: tenant.workspaceId, tool, host, email };
+  const args = {
+    token_hash: login.accessHash,
+    workspace_id: tenant.workspaceId,
+    tool,
+    host,
+    email,
+    // The call of release 0.3.0 has no envelope.
+    ...(envelope && { envelope }),
+  };
   return call(db, "connect_agent", args);
 }
 

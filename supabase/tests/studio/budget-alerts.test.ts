@@ -14,6 +14,7 @@ type Alert = {
   refusing: boolean;
   spentUsd: string | null;
   month: string;
+  period: string;
 };
 
 /** Runs the sweep for budget alerts as the server's role, and returns the alerts of one tenant. */
@@ -21,7 +22,7 @@ async function sweep(db: Database, { workspaceId }: Tenant): Promise<Alert[]> {
   // Waits until the stack's own server runs no sweep. Otherwise the sweep below would return nothing.
   await db.query("select pg_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0))");
   const { alerts } = await db.asRole("service_role", () =>
-    one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" }),
+    one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000, true) as alerts" }),
   );
   return alerts.filter((alert) => alert.workspaceId === workspaceId);
 }
@@ -191,9 +192,10 @@ describe("the warning about a budget", () => {
     await spend(db, tenant, "5");
     expect(await warn(db, tenant)).toEqual([50]);
     const still = await budgetOf(db, "10", "9");
-    await db.query("update ai.budgets set period_start = period_start - interval '2 months' where workspace_id = $1", [
-      still.workspaceId,
-    ]);
+    await db.query(
+      "update ai.budgets set starts_at = starts_at - interval '2 months', ends_at = starts_at where workspace_id = $1",
+      [still.workspaceId],
+    );
     expect(await warn(db, still)).toEqual([]);
   });
 
@@ -257,6 +259,221 @@ describe("the warning about a budget", () => {
       tenant.workspaceId,
     ]);
     expect(await sweep(db, tenant)).toMatchObject([{ threshold: 80, limitUsd: "10", spentUsd: null }]);
+  });
+});
+
+/** Opens an envelope of 5 dollars for all calls of the tenant's key, and returns its id. */
+async function openEnvelope(db: Database, { workspaceId, keyId, ownerId }: Tenant): Promise<string> {
+  const { answer } = await one<{ answer: { id: string } }>(db, {
+    sql: `select ai.open_envelope($1, $2, '', '{"usd": "5", "calls": 200}', $3, $2, $3) as answer`,
+    values: [workspaceId, keyId, ownerId],
+  });
+  return answer.id;
+}
+
+describe("the warning about a budget of any window", () => {
+  const setBudget = (db: Database, { workspaceId }: Tenant, given: { period: string; zone?: string; list?: string }) =>
+    db.query("select ai.set_budget('workspace', $1, $1, 10, null, $2, $3, $4)", [
+      workspaceId,
+      given.period,
+      given.zone ?? "UTC",
+      given.list ?? null,
+    ]);
+
+  test.for([
+    ["{}", "10", []],
+    ["{100}", "9.999999999999", []],
+    ["{100}", "10", [100]],
+    ["{1}", "0.099999999999", []],
+    ["{1}", "0.1", [1]],
+    ["{33,66}", "6.599999999999", [33]],
+    ["{33,66}", "6.6", [66]],
+    ["{33,66}", "20", [66]],
+  ] as const)(
+    "with the thresholds %s and %s of 10 dollars spent, warns at %j",
+    async ([list, spent, expected], { db }) => {
+      const tenant = await createTenant(db);
+      await setBudget(db, tenant, { period: "total", list });
+      await spend(db, tenant, spent);
+      expect(await warn(db, tenant)).toEqual(expected);
+      expect(await warn(db, tenant)).toEqual([]);
+    },
+  );
+
+  test("warns at a threshold that is added above the last one, and not below it", async ({ db }) => {
+    const tenant = await budgetOf(db, "10", "8.5");
+    expect(await warn(db, tenant)).toEqual([80]);
+    await db.query("select ai.set_budget('workspace', $1, $1, 10, thresholds => '{60,90}')", [tenant.workspaceId]);
+    expect(await warn(db, tenant)).toEqual([]);
+    await db.query("select ai.set_budget('workspace', $1, $1, 10, thresholds => '{60,85}')", [tenant.workspaceId]);
+    expect(await warn(db, tenant)).toEqual([85]);
+  });
+
+  test.for([["{50,100}", [100]] as const, ["{50}", [50]] as const])(
+    "warns of refused calls only with a threshold of 100: %s",
+    async ([list, expected], { db }) => {
+      const tenant = await createTenant(db);
+      await setBudget(db, tenant, { period: "day", list });
+      await db.query("update ai.budgets set spent_usd = 8, refused_at = now() where workspace_id = $1", [
+        tenant.workspaceId,
+      ]);
+      expect(await warn(db, tenant)).toEqual(expected);
+    },
+  );
+
+  test.for(
+    (["day", "week", "month"] as const).flatMap((period) =>
+      ["UTC", "Asia/Kathmandu", "America/St_Johns"].map((zone) => [period, zone] as const),
+    ),
+  )("of period %s in %s names its window, and warns again in the next one", async ([period, zone], { db }) => {
+    const tenant = await createTenant(db);
+    await setBudget(db, tenant, { period, zone });
+    await spend(db, tenant, "8");
+    const local = `date_trunc('${period}', now() at time zone '${zone}')`;
+    const expected = await one<{ month: string; ends: string }>(db, {
+      sql: `select ${local}::date::text as month,
+              to_jsonb((${local} + interval '1 ${period}') at time zone '${zone}') as ends`,
+    });
+    const [alert] = await sweep(db, tenant);
+    expect(alert).toMatchObject({ period, timeZone: zone, threshold: 80, month: expected.month });
+    expect(new Date((alert as Alert & { endsAt: string }).endsAt)).toEqual(new Date(expected.ends));
+    expect(await warn(db, tenant)).toEqual([80]);
+    await db.query(`update ai.budget_alerts set month = month - interval '1 ${period}' where workspace_id = $1`, [
+      tenant.workspaceId,
+    ]);
+    expect(await warn(db, tenant)).toEqual([80]);
+  });
+
+  test.for([
+    ["59 minutes 59.999999 seconds", [80]],
+    ["1 hour", []],
+  ] as const)("warns of a window that ended %s ago at %j", async ([ago, expected], { db }) => {
+    const tenant = await createTenant(db);
+    await setBudget(db, tenant, { period: "day" });
+    await spend(db, tenant, "8");
+    await db.query(
+      `update ai.budgets set starts_at = now() - interval '1 day', ends_at = now() - interval '${ago}' where workspace_id = $1`,
+      [tenant.workspaceId],
+    );
+    expect(await warn(db, tenant)).toEqual(expected);
+  });
+
+  test.for([
+    ["starts_at", [100]],
+    ["starts_at - interval '1 microsecond'", [80]],
+  ] as const)(
+    "of a day ignores refusals of the day before: after one at %s, warns at %j",
+    async ([at, expected], { db }) => {
+      const tenant = await createTenant(db);
+      await setBudget(db, tenant, { period: "day", zone: "Asia/Kathmandu" });
+      await db.query(`update ai.budgets set spent_usd = 9, refused_at = ${at} where workspace_id = $1`, [
+        tenant.workspaceId,
+      ]);
+      expect(await warn(db, tenant)).toEqual(expected);
+    },
+  );
+
+  test("is sent for each period of a subject, and servers of 0.3.0 receive only monthly ones", async ({ db }) => {
+    const tenant = await createTenant(db);
+    for (const period of ["day", "week", "month", "total"]) await setBudget(db, tenant, { period });
+    await spend(db, tenant, "8");
+    const id = await openEnvelope(db, tenant);
+    await db.query("update ai.budgets set refused_at = now() where subject_id = $1", [id]);
+    const all = await sweep(db, tenant);
+    expect(all.map(({ period, scope }) => `${scope} ${period}`).sort()).toEqual([
+      "envelope total",
+      ...["day", "month", "total", "week"].map((period) => `workspace ${period}`),
+    ]);
+    const { alerts } = await one<{ alerts: Alert[] }>(db, { sql: "select ai.sweep_budget_alerts(100000) as alerts" });
+    const [{ period: _, ...old }, ...others] = alerts.filter((alert) => alert.workspaceId === tenant.workspaceId) as [
+      Alert,
+    ];
+    expect(others).toEqual([]);
+    expect(await post(db, old as Alert)).toBe(1);
+    expect((await sweep(db, tenant)).length).toBe(4);
+  });
+});
+
+describe("the alert about an envelope", () => {
+  const refuse = (db: Database, id: string) =>
+    db.query("update ai.budgets set refused_at = now() where subject_id = $1", [id]);
+
+  test("is sent once when it refuses a call, and again when it does so after it was raised", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const id = await openEnvelope(db, tenant);
+    await db.query("update ai.budgets set spent_usd = 5 where subject_id = $1", [id]);
+    expect(await warn(db, tenant)).toEqual([]);
+    await refuse(db, id);
+    expect(await sweep(db, tenant)).toMatchObject([
+      { scope: "envelope", subjectId: id, period: "total", subject: "test", owner: "test", maxCalls: 200, calls: 0 },
+    ]);
+    expect([await warn(db, tenant), await warn(db, tenant)]).toEqual([[100], []]);
+    await refuse(db, id);
+    expect(await warn(db, tenant)).toEqual([]);
+    for (const raise of ["limit_usd = 6", "max_calls = 300"]) {
+      await db.query(`update ai.budgets set refused_at = null, ${raise} where subject_id = $1`, [id]);
+      expect(await warn(db, tenant)).toEqual([]);
+      await refuse(db, id);
+      expect(await warn(db, tenant)).toEqual([100]);
+      // The next refusal may come before a sweep.
+      await db.query("update ai.budgets set refused_at = null where subject_id = $1", [id]);
+      await db.query("select ai.reset_budget_alert('envelope', $1, $2, 'total')", [id, tenant.workspaceId]);
+      await refuse(db, id);
+      expect(await warn(db, tenant)).toEqual([100]);
+    }
+  });
+
+  test.for([
+    ["ended by a person", "update ai.envelopes set ended_at = now() where id = $1"],
+    ["replaced", "update ai.envelopes set superseded_at = now() where id = $1"],
+    ["expired", "update ai.budgets set ends_at = now() where subject_id = $1"],
+  ] as const)("is not sent if the envelope was %s", async ([, end], { db }) => {
+    const tenant = await createTenant(db);
+    const id = await openEnvelope(db, tenant);
+    await refuse(db, id);
+    await db.query(end, [id]);
+    expect(await warn(db, tenant)).toEqual([]);
+  });
+
+  const managers = ["admin", "keys", "policy", "workspace owner"];
+  test.for([
+    ["is a member", "update auth.users set banned_until = now() where id = $1 and $2 <> $1", ["envelope owner"]],
+    ["has left", "delete from public.workspace_members where user_id = $1 and workspace_id = $2", managers],
+    ["is banned", "update auth.users set banned_until = now() + interval '1 day' where id = $1 and $2 <> $1", managers],
+    ["is deleted", "update auth.users set deleted_at = now() where id = $1 and $2 <> $1", managers],
+  ] as const)("whose owner %s goes to the right people", async ([, change, expected], { db }) => {
+    const tenant = await createTenant(db);
+    const [owner, workspaceOwner] = [
+      await createUser(db),
+      await one<{ email: string }>(db, {
+        sql: "select email from auth.users where id = $1",
+        values: [tenant.ownerId],
+      }),
+    ];
+    await join(db, { workspaceId: tenant.workspaceId, userId: owner.id, role: "member" });
+    const names = new Map([
+      [owner.email, "envelope owner"],
+      [workspaceOwner.email, "workspace owner"],
+    ]);
+    for (const role of ["admin", "viewer", "policy", "keys"]) {
+      const person = await createUser(db);
+      const permission = { policy: "manage_ai_policy", keys: "manage_ai_keys" }[role];
+      if (permission) {
+        await db.query(
+          "insert into public.workspace_roles (workspace_id, name, permissions) values ($1, $2, array[$3]::public.workspace_permission[])",
+          [tenant.workspaceId, role, permission],
+        );
+      }
+      await join(db, { workspaceId: tenant.workspaceId, userId: person.id, role });
+      names.set(person.email, role);
+    }
+    await refuse(db, await openEnvelope(db, { ...tenant, ownerId: owner.id }));
+    await db.query(change, [owner.id, tenant.workspaceId]);
+    expect(await warn(db, tenant)).toEqual([100]);
+    const mails = await db.query<{ recipient: string }>(
+      "select recipient from private.outgoing_mails where created_at = now() and subject = 'Subject'",
+    );
+    expect(mails.map(({ recipient }) => names.get(recipient)).sort()).toEqual(expected);
   });
 });
 

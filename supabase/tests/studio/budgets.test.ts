@@ -249,7 +249,7 @@ describe("a workspace's budgets", () => {
     expect((await change(db, tenant, foreigner)).outcome).toBe("not_found");
     expect((await change(db, tenant, { subject: stranger.workspaceId, limit: "1" })).outcome).toBe("not_found");
     expect((await change(db, tenant, { subject, limit: "2.50" })).outcome).toBe("changed");
-    expect(await change(db, tenant, { subject, limit: "9", was: "2.4" })).toEqual({
+    expect(await change(db, tenant, { subject, limit: "9", was: "2.4" })).toMatchObject({
       outcome: "changed_meanwhile",
       limitUsd: "2.5",
     });

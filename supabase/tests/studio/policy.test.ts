@@ -24,6 +24,7 @@ const defaults = {
   allowedRegions: null,
   requestsPerMinute: null,
   tokensPerMinute: null,
+  modelLimits: [],
   providerCostVisible: true,
   contentCapture: false,
   contentRetentionDays: 30,
@@ -83,6 +84,42 @@ describe("a workspace's AI policy", () => {
     expect(policy).toMatchObject({ allowedRegions: ["eu", "ch"], requestsPerMinute: 5 });
     expect((await change(db, tenant, { allowedRegions: null })).policy).toMatchObject({ allowedRegions: null });
     await expect(change(db, tenant, { allowedRegions: [] })).rejects.toThrow("allowed_regions");
+  });
+
+  test("sets, replaces and removes limits of models, which a change of other fields keeps", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const modelLimits = [
+      { model: tenant.model, requestsPerMinute: 5, tokensPerMinute: null },
+      { model: "demo-chat", requestsPerMinute: null, tokensPerMinute: 1_000 },
+    ];
+    const inOrder = modelLimits.toSorted((one, other) => (one.model < other.model ? -1 : 1));
+    expect((await change(db, tenant, { modelLimits })).policy).toMatchObject({ modelLimits: inOrder });
+    const { model_limits } = await one<{ model_limits: unknown }>(db, {
+      sql: "select model_limits from ai.workspace_policies where workspace_id = $1",
+      values: [tenant.workspaceId],
+    });
+    expect(model_limits).toEqual({ [tenant.model]: { requests: 5 }, "demo-chat": { tokens: 1_000 } });
+    // The policy page of release 0.3.0 sends every rule that it knows.
+    const { modelLimits: _, budget: __, appBudgets: ___, ...known } = defaults;
+    expect((await change(db, tenant, known)).policy).toMatchObject({ modelLimits: inOrder });
+    const fewer = modelLimits.slice(1);
+    expect((await change(db, tenant, { modelLimits: fewer })).policy).toMatchObject({ modelLimits: fewer });
+    expect((await change(db, tenant, { modelLimits: [] })).policy).toMatchObject({ modelLimits: [] });
+  });
+
+  test("refuses limits of unknown models, and keeps those of models that have left the catalogue", async ({ db }) => {
+    const tenant = await createTenant(db);
+    const limit = (model: string) => ({ model, requestsPerMinute: 5 });
+    expect(await change(db, tenant, { modelLimits: [limit("demo-chat"), limit("typo")] })).toEqual({
+      outcome: "unknown_models",
+      param: "modelLimits",
+      models: ["typo"],
+    });
+    await db.query("insert into ai.workspace_policies (workspace_id, model_limits) values ($1, $2)", [
+      tenant.workspaceId,
+      { gone: { requests: 1 } },
+    ]);
+    expect((await change(db, tenant, { modelLimits: [limit("gone")] })).outcome).toBe("changed");
   });
 
   test("refuses a policy change that is based on an outdated version", async ({ db }) => {

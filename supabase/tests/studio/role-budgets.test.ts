@@ -64,6 +64,14 @@ describe("the budget of a role", () => {
     expect(await budgetOf(db, scene)).toEqual(["25"]);
   });
 
+  test("a person with a daily budget also gets the monthly budget of a role", async ({ db }) => {
+    const scene = await createScene(db);
+    await join(db, { ...scene, role: "member" });
+    await db.query("select ai.set_budget('member', $1, $2, 25, period => 'day')", [scene.userId, scene.workspaceId]);
+    await giveRole(db, { ...scene, role: "Finance" });
+    expect((await budgetOf(db, scene)).sort()).toEqual(["0", "25"]);
+  });
+
   test("a role's budget is an amount that isn't negative, and a member without manage_members can't set it", async ({
     db,
   }) => {

@@ -244,3 +244,42 @@ test("the gateway receives the key's name when it begins a run", async ({ db }) 
   const tenant = await createTenant(db, { credits: "1000" });
   expect(await begin(db, chatCall(tenant))).toMatchObject({ key_name: "test" });
 });
+
+test("a run shows the budgets that count it with their current limits, and hides amounts with provider cost", async ({
+  db,
+}) => {
+  const tenant = await createTenant(db, { credits: "1000", key: { monthlyBudgetUsd: "5" } });
+  const { workspaceId, keyId } = tenant;
+  await db.query(
+    `select
+       ai.set_budget('workspace', $1, $1, 10, null, 'day', 'Europe/Berlin'),
+       ai.set_budget('workspace', $1, $1, null, null, 'concurrent', null, null, 4)`,
+    [workspaceId],
+  );
+  const { run_id } = await settled(db, tenant);
+  await db.query("select ai.set_budget('workspace', $1, $1, null, null, 'day')", [workspaceId]);
+  const budgets = async () => {
+    const { budgets, envelopeId } = (await asMember(db, tenant, run_id)) as unknown as {
+      budgets: { scope: string; period: string }[];
+      envelopeId: null;
+    };
+    return { envelopeId, budgets: budgets.toSorted((a, b) => (a.scope + a.period < b.scope + b.period ? -1 : 1)) };
+  };
+  const key = {
+    scope: "key",
+    period: "month",
+    subjectId: keyId,
+    name: "test",
+    isSet: true,
+    limitUsd: "5",
+    maxCalls: null,
+  };
+  const workspace = { scope: "workspace", subjectId: workspaceId, name: "Test", limitUsd: null };
+  const concurrent = { ...workspace, period: "concurrent", isSet: true, maxCalls: 4 };
+  const day = { ...workspace, period: "day", isSet: false, maxCalls: null };
+  expect(await budgets()).toEqual({ envelopeId: null, budgets: [key, concurrent, day] });
+  await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
+    workspaceId,
+  ]);
+  expect((await budgets()).budgets).toEqual([{ ...key, limitUsd: null }, concurrent, day]);
+});

@@ -41,11 +41,32 @@ const platform = z.object({
     audio_output_tokens: count.optional(),
     fee_requests: count.optional(),
   }),
+  /** What is left of the envelope that holds the call. Amounts are left out if the workspace hides costs. */
+  envelope: z.object({ id: z.uuid(), remaining_usd: amount.optional(), remaining_calls: count.optional() }).optional(),
   usage_source: z.enum(["provider", "provider_partial", "estimated_partial", "unavailable"]),
   schema_valid: z.boolean().optional(),
   /** Members and tools of the request that were left out, by name. */
   ignored: z.array(z.string()).optional(),
   latency_ms: count,
+});
+
+/** The answer of `GET /v1/envelopes/{id}`. */
+export const envelopeSchema = z.object({
+  id: z.uuid(),
+  /** The label or session whose calls it holds. Empty if it holds calls without one. */
+  label: z.string(),
+  /** `ended`: by its owner. */
+  state: z.enum(["open", "ended", "expired"]),
+  /** Amounts are left out if the workspace hides costs. */
+  limit_usd: amount.optional(),
+  spent_usd: amount.optional(),
+  /** The maximum cost of calls in progress. */
+  reserved_usd: amount.optional(),
+  remaining_usd: amount.optional(),
+  max_calls: count.optional(),
+  calls: count,
+  remaining_calls: count.optional(),
+  ends_at: moment,
 });
 
 export const chatAnswer = completionSchema.extend({ platform });
@@ -174,6 +195,14 @@ export const anthropicModelList = z.object({
   has_more: z.literal(false),
 });
 
+const rateLimit = z.object({
+  requestsPerMinute: count.nullable(),
+  remainingRequests: count.nullable(),
+  tokensPerMinute: count.nullable(),
+  remainingTokens: count.nullable(),
+  resetSeconds: count,
+});
+
 /** A credential with its limits, this month's spending and what is left. Hidden values are null. */
 export const credentialSchema = z.object({
   source: z.enum(["key", "app_token", "session"]),
@@ -198,26 +227,25 @@ export const credentialSchema = z.object({
   scopes: z.array(z.string()).nullable(),
   expiresAt: moment.nullable(),
   exempt: z.boolean(),
-  limits: z.array(
-    z.object({
-      scope: z.enum(["key", "workspace"]),
-      requestsPerMinute: count.nullable(),
-      remainingRequests: count.nullable(),
-      tokensPerMinute: count.nullable(),
-      remainingTokens: count.nullable(),
-      resetSeconds: count,
-    }),
-  ),
+  limits: z.array(rateLimit.extend({ scope: z.enum(["key", "workspace"]) })),
+  /** The policy's limits of single models. */
+  modelLimits: z.array(rateLimit.extend({ model: z.string() })),
+  concurrentCalls: z.array(z.object({ scope: z.enum(["key", "member", "workspace"]), limit: count, remaining: count })),
   budgets: z.array(
     z.object({
       scope: z.enum(["key", "app", "member", "label", "workspace"]),
+      window: z.enum(["day", "week", "month", "total"]),
+      timeZone: z.string(),
       limitUsd: amount,
       spentUsd: amount.nullable(),
       reservedUsd: amount.nullable(),
       remainingUsd: amount.nullable(),
-      resetsAt: moment,
+      /** Null if the budget never resets. */
+      resetsAt: moment.nullable(),
     }),
   ),
+  /** The envelope of calls that have no label of their own; null without one. */
+  envelope: envelopeSchema.nullable(),
   spent: z.object({
     since: moment,
     requests: count,

@@ -5,6 +5,8 @@ import { createCredentialReader } from "./admission/credentials.ts";
 import { createRefusedCalls } from "./admission/refused-calls.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import { createDatabase } from "./database/database.ts";
+import { createEnvelopeWatch } from "./envelopes/envelope-watch.ts";
+import { createWaitingCalls } from "./envelopes/waiting-calls.ts";
 import type { GatewayEnvironment } from "./environment.ts";
 import { createBodyReader } from "./http/body.ts";
 import { getBodyMemory, getWaitingBytes } from "./http/body-memory.ts";
@@ -21,6 +23,8 @@ export type Share = {
   connections?: number;
   /** Counts calls for `GET /metrics`. */
   metrics?: GatewayMetrics;
+  /** Aborts when the process stops. Hosted functions have none. */
+  stopping?: AbortSignal;
 };
 
 /**
@@ -36,16 +40,15 @@ export function assembleGateway(
     write,
     connections,
     metrics,
+    stopping = new AbortController().signal,
   }: Pick<Gateway, "waitUntil" | "report"> & { write: (line: string) => void } & Share,
 ): Gateway & { flush: () => Promise<unknown> } {
   const { databaseUrl, supabaseUrl, tokenIssuer, publishableKey, trustedHops, secretKeys, providers, limits } =
     environment;
   linkErrors(environment.webOrigin);
-  const database = createDatabase({
-    url: databaseUrl,
-    connections,
-    waitingBytes: getWaitingBytes(environment.memoryLimitBytes),
-  });
+  const waitingBytes = getWaitingBytes(environment.memoryLimitBytes);
+  const database = createDatabase({ url: databaseUrl, connections, waitingBytes });
+  const { watch } = createEnvelopeWatch({ read: database.readEnvelopes, waitUntil });
   const settlements = createSettlements({ settle: database.settleRuns, waitUntil, report });
   const refusedCalls = createRefusedCalls({ record: database.recordRefusedCalls, waitUntil, report });
   const telemetry = createTelemetry(environment.telemetry, {
@@ -61,6 +64,9 @@ export function assembleGateway(
     database,
     beginRun: createRunStarter({ database, waitUntil }),
     refusedCalls,
+    watchEnvelope: watch,
+    stopping,
+    waitForEnvelope: createWaitingCalls({ watch, maxBytes: waitingBytes / 2, stopping }),
     providers,
     cooldowns,
     limits,

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { labelPattern } from "../_shared/labels.ts";
 import type { Operation } from "../_shared/operation.ts";
 import { invoiceReceipt, providerCost, providerCostBatch, providerInvoice } from "../_shared/provider-records.ts";
 import { utcWindow } from "../_shared/utc-time.ts";
@@ -9,6 +8,7 @@ import {
   chatAnswer,
   credentialSchema,
   embeddingsAnswer,
+  envelopeSchema,
   messagesAnswer,
   modelList,
   modelSchema,
@@ -18,68 +18,28 @@ import {
 } from "./answer-schemas.ts";
 import { chatSchema } from "./chat/schema.ts";
 import { embeddingsSchema } from "./embeddings/surface.ts";
+import { envelopeQuery } from "./envelopes/envelope-query.ts";
 import { generatedAnswer, generateSchema } from "./generate/surface.ts";
 import type { ErrorCode } from "./http/errors.ts";
 import { costReceipt, costReceipts } from "./imports/serve-import.ts";
 import { countTokensSchema, messagesSchema } from "./messages/schema.ts";
+import {
+  anthropicHeaders,
+  appErrors,
+  appHeaders,
+  callErrors,
+  callHeaders,
+  envelopeHeaders,
+  importErrors,
+  messagesHeaders,
+  platformHeaders,
+  readHeaders,
+} from "./operation-parts.ts";
 import { responsesSchema } from "./responses/schema.ts";
 import { speechSchema } from "./speech/request.ts";
 
-const label = z.string().regex(labelPattern);
-const workspace = z.string().optional();
-/** Headers that clients may send with every call. */
-const labels = { "x-request-id": label.optional() };
-const readHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": workspace });
-const callHeaders = readHeaders.extend({
-  "idempotency-key": z.string().min(1).max(255).optional(),
-  "X-Platform-Operation": label.optional(),
-  "X-Platform-Entity-Id": label.optional(),
-});
-const anthropicHeaders = {
-  "anthropic-version": z.string().max(32).optional(),
-  "anthropic-beta": z.string().max(2_048).optional(),
-};
-const messagesHeaders = callHeaders.extend(anthropicHeaders);
-const appHeaders = z.object({ ...labels, "X-Platform-Workspace-Id": z.string() });
-
 const anyCredential = ["workspaceKey", "appToken", "userToken"] as const;
 const appCredential = ["workspaceKey", "appToken"] as const;
-const platformHeaders = {
-  "x-platform-run-id": "The run's ID.",
-  "x-platform-billed-credits": "Billed credits.",
-  "x-platform-usage-source": "Where the token counts come from.",
-};
-
-/** Errors that admission, the idempotency key or a provider may cause. */
-const callErrors = [
-  "invalid_json",
-  "unsupported_parameter",
-  "insufficient_credits",
-  "budget_exceeded",
-  "insufficient_scope",
-  "app_not_allowed",
-  "region_not_allowed",
-  "model_not_found",
-  "endpoint_not_served",
-  "request_in_progress",
-  "idempotency_key_used",
-  "payload_too_large",
-  "idempotency_key_reused",
-  "rate_limit_exceeded",
-  "context_length_exceeded",
-  "content_filter",
-  "provider_error",
-  "provider_overloaded",
-  "provider_timeout",
-] as const satisfies ErrorCode[];
-const appErrors = [
-  "workspace_header_required",
-  "credential_not_bound",
-  "insufficient_scope",
-  "app_not_allowed",
-] as const;
-const importErrors = [...appErrors, "invalid_json", "payload_too_large"] as const;
-
 const textOperation = { tag: "Text", method: "POST", credentials: anyCredential, headers: callHeaders } as const;
 const eventStreamTypes = ["text/event-stream"] as const;
 const importOperation = { tag: "Imports and usage", credentials: appCredential, headers: appHeaders } as const;
@@ -97,7 +57,15 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       schema: chatSchema,
       example: { model: "demo-chat", messages: [{ role: "user", content: "Say hello." }], max_completion_tokens: 64 },
     },
-    answers: [{ status: 200, description: "The completion.", schema: chatAnswer, contentTypes: eventStreamTypes }],
+    answers: [
+      {
+        status: 200,
+        description: "The completion.",
+        schema: chatAnswer,
+        contentTypes: eventStreamTypes,
+        headers: envelopeHeaders,
+      },
+    ],
     problems: [...callErrors, "unsupported_schema"],
   },
   {
@@ -108,7 +76,15 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     description:
       "Compatible with OpenAI's responses, but stateless: nothing is stored, and responses state store: false. An optional field that is null counts as absent. Unknown top-level fields are forwarded if this kind of provider supports them; otherwise they are dropped and listed in platform.ignored. Unknown fields inside items and tools are always forwarded. With stream: true, the response is a stream of server-sent events, and the response.completed event contains platform.",
     body: { schema: responsesSchema, example: { model: "demo-chat", input: "Say hello.", max_output_tokens: 64 } },
-    answers: [{ status: 200, description: "The response.", schema: responsesAnswer, contentTypes: eventStreamTypes }],
+    answers: [
+      {
+        status: 200,
+        description: "The response.",
+        schema: responsesAnswer,
+        contentTypes: eventStreamTypes,
+        headers: envelopeHeaders,
+      },
+    ],
     problems: [...callErrors, "unsupported_schema"],
   },
   {
@@ -123,7 +99,15 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       schema: messagesSchema,
       example: { model: "demo-messages", max_tokens: 64, messages: [{ role: "user", content: "Say hello." }] },
     },
-    answers: [{ status: 200, description: "The message.", schema: messagesAnswer, contentTypes: eventStreamTypes }],
+    answers: [
+      {
+        status: 200,
+        description: "The message.",
+        schema: messagesAnswer,
+        contentTypes: eventStreamTypes,
+        headers: envelopeHeaders,
+      },
+    ],
     problems: [...callErrors],
   },
   {
@@ -146,7 +130,7 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
     path: "/v1/embeddings",
     summary: "Create embeddings",
     body: { schema: embeddingsSchema, example: { model: "demo-embedding", input: "Say hello." } },
-    answers: [{ status: 200, description: "The embeddings.", schema: embeddingsAnswer }],
+    answers: [{ status: 200, description: "The embeddings.", schema: embeddingsAnswer, headers: envelopeHeaders }],
     problems: [...callErrors],
   },
   {
@@ -218,6 +202,20 @@ export const gatewayOperations: readonly Operation<ErrorCode>[] = [
       },
     ],
     problems: [],
+  },
+  {
+    id: "getEnvelope",
+    method: "GET",
+    path: "/v1/envelopes/{id}",
+    tag: "Models and credentials",
+    summary: "Get an envelope that holds the caller's calls",
+    description:
+      "With wait, the response waits until the envelope's state, limits or room change, or until the time is up. Other callers' envelopes are not found.",
+    credentials: anyCredential,
+    headers: readHeaders,
+    query: envelopeQuery,
+    answers: [{ status: 200, description: "The envelope.", schema: envelopeSchema }],
+    problems: ["envelope_not_found"],
   },
   {
     ...importOperation,

@@ -5,8 +5,11 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { createAiKey } from "../_shared/ai-key.ts";
 import { createHandler } from "../chat/handler.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
+import type { CallFacts } from "./admission/refused-calls.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import type { GatewayDatabase, Run } from "./database/database.ts";
+import type { EnvelopeSnapshot } from "./envelopes/envelope-watch.ts";
+import { createWaitingCalls, type WaitEnd } from "./envelopes/waiting-calls.ts";
 import { createBodyReader } from "./http/body.ts";
 import { createBodyMemory } from "./http/body-memory.ts";
 import { GatewayError } from "./http/errors.ts";
@@ -110,13 +113,16 @@ async function createChat({
   totalBytes = 8 * prompt.length,
   begin,
   store = async () => {},
+  drains = false,
+  ...changes
 }: {
   answers?: readonly Answer[];
   routes?: number;
   totalBytes?: number;
   begin?: () => ReturnType<GatewayDatabase["beginRun"]>;
   store?: GatewayDatabase["storeRunContent"];
-}) {
+  drains?: boolean;
+} & Partial<Pick<Gateway, "watchEnvelope" | "waitForEnvelope" | "limits">>) {
   const provider = await startProvider(answers);
   const memory = createBodyMemory(totalBytes);
   const soFar: (() => { input_tokens: number; cost_usd: string })[] = [];
@@ -126,19 +132,27 @@ async function createChat({
     storeRunContent: store,
   } as unknown as GatewayDatabase;
   const now = () => performance.now();
+  const outcomes: object[] = [];
+  const refused: string[] = [];
   const gateway = {
     database,
     beginRun: begin ?? (async () => runOf(routes, false)),
     providers: new Map([
-      ["p", { baseUrl: provider.baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains: false }],
+      ["p", { baseUrl: provider.baseUrl, kind: kinds["openai-compatible"], allowPrivate: true, drains }],
     ]),
     cooldowns: createCooldowns({ now }),
     limits: timeLimitsOf({ totalSeconds: 20, isHosted: false }),
     readBody: createBodyReader(memory),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
-    settlements: { add() {}, awaitOutcome() {}, flush: async () => {} },
-    refusedCalls: { add() {}, flush: async () => {} },
+    settlements: { add: (outcome: object) => outcomes.push(outcome), awaitOutcome() {}, flush: async () => {} },
+    refusedCalls: {
+      add({ state }: CallFacts, { code }: GatewayError) {
+        if (state !== "open") refused.push(code);
+      },
+      flush: async () => {},
+    },
+    watchEnvelope: () => () => {},
     openRuns: {
       track(_: Run, use: Parameters<OpenRuns["track"]>[1]) {
         soFar.push(use);
@@ -149,6 +163,7 @@ async function createChat({
     waitUntil() {},
     report() {},
     telemetry: {},
+    ...changes,
   } as unknown as Gateway;
   const chat = createHandler(gateway);
   /** Returns whether all memory is free. */
@@ -168,10 +183,12 @@ async function createChat({
     /** Returns what the heartbeat of the last run reports. */
     useSoFar: () => soFar.at(-1)?.(),
     received: provider.received,
+    outcomes,
+    refused,
     isFree,
     untilFree: () => vi.waitFor(async () => expect(await isFree()).toBe(true), { timeout: 10_000 }),
-    post(body: object | string, init: RequestInit = {}) {
-      const headers = { "content-type": "application/json", authorization: `Bearer ${key}` };
+    post(body: object | string, init: RequestInit = {}, more: Record<string, string> = {}) {
+      const headers = { "content-type": "application/json", authorization: `Bearer ${key}`, ...more };
       const sent = typeof body === "string" ? body : JSON.stringify(body);
       return chat(new Request("http://f/chat/completions", { method: "POST", headers, body: sent, ...init }));
     },
@@ -305,5 +322,173 @@ describe("The heartbeats of a call whose provider thinks", () => {
     expect(Number(use?.cost_usd)).toBeGreaterThan(0);
     leaving.abort();
     await answering;
+  });
+});
+
+const limit = { kind: "envelope", id: "e", label: "l", state: "open", workspace_id: "w" };
+const usedUp = () => Promise.reject(new GatewayError("envelope_exhausted", { details: { limit, need: { usd: 1 } } }));
+const snapshot = { id: "e", limit_usd: 5, spent_usd: 5, reserved_usd: 0, calls: 1, ends_at: "2026-12-30T00:00:00Z" };
+const waiting = { "x-platform-envelope": "usd=5; wait=600" };
+
+/** Envelopes whose readings the test writes. */
+function openEnvelopes() {
+  const listeners = new Set<(snapshot: EnvelopeSnapshot) => void>();
+  const watchEnvelope: Gateway["watchEnvelope"] = (_, listener) => {
+    listeners.add(listener);
+    return () => void listeners.delete(listener);
+  };
+  return {
+    listeners,
+    watchEnvelope,
+    waitForEnvelope: createWaitingCalls({
+      watch: watchEnvelope,
+      maxBytes: 8 * prompt.length,
+      stopping: new AbortController().signal,
+    }),
+    read(change: Partial<EnvelopeSnapshot>) {
+      for (const listener of [...listeners]) listener({ ...snapshot, state: "open", ...change });
+    },
+    untilWatched: (count: number) => vi.waitFor(() => expect(listeners.size).toBe(count), { timeout: 10_000 }),
+  };
+}
+
+describe("A call that waits for its envelope", () => {
+  test.for([
+    ["whole", {}, whole],
+    ["streamed", { stream: true }, streams],
+  ] as const)("is answered with its whole body once there is room: %s", async ([, fields, answer]) => {
+    const envelopes = openEnvelopes();
+    let calls = 0;
+    const begin = () => (calls++ < 2 ? usedUp() : Promise.resolve(runOf(1, false)));
+    const { post, received, untilFree, refused, outcomes } = await createChat({
+      answers: [answer],
+      begin,
+      ...envelopes,
+    });
+    const answering = post({ ...hello, ...fields }, {}, waiting);
+    for (const count of [1, 2]) {
+      await vi.waitFor(() => expect([calls, envelopes.listeners.size]).toEqual([count, 1]));
+      envelopes.read({});
+      expect(calls).toBe(count);
+      envelopes.read({ limit_usd: 6 });
+    }
+    const response = await answering;
+    expect([response.status, (await response.text()).includes('"content":"a"')]).toEqual([200, true]);
+    expect(received.map((body) => JSON.parse(body).messages)).toEqual([hello.messages]);
+    expect([refused, outcomes.length, envelopes.listeners.size]).toEqual([[], 1, 0]);
+    await untilFree();
+  });
+
+  test.for<[string, Partial<EnvelopeSnapshot> | "leaves", string]>([
+    ["its client leaves", "leaves", "no room"],
+    ["the envelope is stopped", { state: "ended" }, "was stopped by its owner"],
+    ["the envelope expires", { state: "expired" }, "expired"],
+  ])("frees everything and is refused once if %s", async ([, change, words]) => {
+    const envelopes = openEnvelopes();
+    const leaving = new AbortController();
+    const { post, isFree, untilFree, refused } = await createChat({ begin: usedUp, ...envelopes });
+    const answering = post(hello, { signal: leaving.signal }, waiting);
+    await envelopes.untilWatched(1);
+    expect(await isFree()).toBe(false);
+    if (change === "leaves") leaving.abort();
+    else envelopes.read(change);
+    const response = await answering;
+    expect([response.status, await response.text()]).toEqual([402, expect.stringContaining(words)]);
+    expect([refused, envelopes.listeners.size]).toEqual([["envelope_exhausted"], 0]);
+    await untilFree();
+  });
+
+  test.for([false, true])(
+    "gets keepalives, then the error, after its response has begun (stream: %s)",
+    async (stream) => {
+      const envelopes = openEnvelopes();
+      const limits = { ...timeLimitsOf({ totalSeconds: 20, isHosted: false }), beginMs: 50, keepaliveMs: 50 };
+      const { post, untilFree, refused } = await createChat({ begin: usedUp, limits, ...envelopes });
+      const response = await post({ ...hello, stream }, {}, waiting);
+      const answer = response.text();
+      setTimeout(() => envelopes.read({ state: "ended" }), 200);
+      const text = await answer;
+      expect([response.status, response.headers.get("content-type")?.split(";")[0]]).toEqual([
+        200,
+        stream ? "text/event-stream" : "application/json",
+      ]);
+      expect(text).toMatch(stream ? /^(: keepalive\n){2,}data: \{"error"/ : /^\n{2,}\{"error"/);
+      expect(text).toContain('"code":"envelope_exhausted"');
+      expect(refused).toEqual(["envelope_exhausted"]);
+      await untilFree();
+    },
+  );
+
+  test("is tried only once without the member wait, or if a later refusal is another one", async () => {
+    const answers = [usedUp, () => Promise.reject(new GatewayError("budget_exceeded"))];
+    const room: WaitEnd = { state: "room", roomUsd: 2 };
+    const { post, refused } = await createChat({
+      begin: () => answers.shift()?.() ?? usedUp(),
+      waitForEnvelope: async () => room,
+    });
+    expect((await post(hello, {}, waiting)).status).toBe(402);
+    expect((await post(hello, {}, { "x-platform-envelope": "usd=5" })).status).toBe(402);
+    expect(refused).toEqual(["budget_exceeded", "envelope_exhausted"]);
+  });
+});
+
+describe("A running call whose envelope is stopped", () => {
+  const envelope = { id: "e", label: "l", remaining_usd: 4, remaining_calls: 2 };
+  const begin = async () => ({ ...runOf(1, false), reserved_usd: "1", envelope: { ...envelope } });
+
+  test.for([
+    ["a whole answer", {}, false],
+    ["a whole answer of a provider that charges in full", {}, true],
+    ["a stream that has not begun", { stream: true }, false],
+    ["a stream of a provider that charges in full", { stream: true }, true],
+  ] as const)("gets 402 at once and is settled: %s", async ([, fields, drains]) => {
+    let finish = () => {};
+    const thinking: Answer = (response, body) => {
+      finish = () => ("stream" in fields ? streams : whole)(response, body);
+    };
+    const envelopes = openEnvelopes();
+    const { post, received, outcomes, untilFree } = await createChat({
+      answers: [thinking],
+      begin,
+      drains,
+      ...envelopes,
+    });
+    const answering = post({ ...hello, ...fields });
+    await untilReceived(received, 1);
+    envelopes.read({ state: "ended" });
+    const response = await answering;
+    expect([response.status, await response.text()]).toEqual([
+      402,
+      expect.stringContaining("was stopped by its owner"),
+    ]);
+    expect(response.headers.get("x-should-retry")).toBe("false");
+    if (drains) finish();
+    const status = "stream" in fields && drains ? 200 : 402;
+    await vi.waitFor(() =>
+      expect(outcomes).toMatchObject([{ status: "cancelled", http_status: status, error_code: "envelope_exhausted" }]),
+    );
+    expect(outcomes).not.toMatchObject([{ cost_usd: "0" }]);
+    await untilFree();
+    expect(envelopes.listeners.size).toBe(0);
+  });
+
+  test("is not affected if the envelope only expires, and states what is left", async () => {
+    const envelopes = openEnvelopes();
+    const expires: Answer = (response, body) => {
+      expect(envelopes.listeners.size).toBe(1);
+      envelopes.read({ state: "expired" });
+      whole(response, body);
+    };
+    const { post } = await createChat({ answers: [expires], begin, ...envelopes });
+    const response = await post(hello);
+    expect(response.status).toBe(200);
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      "x-platform-envelope-id": "e",
+      "x-platform-envelope-remaining-usd": "4.999995",
+      "x-platform-envelope-remaining-calls": "2",
+    });
+    expect(((await response.json()) as { platform: object }).platform).toMatchObject({
+      envelope: { id: "e", remaining_usd: 4.999995, remaining_calls: 2 },
+    });
   });
 });

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type GatewayProcess, startGatewayProcess } from "../../tests/gateway/gateway-process.ts";
 import { type PausedProvider, startPausedProvider } from "../../tests/gateway/paused-stream.ts";
 import { createPricedModel } from "../../tests/gateway/priced-model.ts";
@@ -59,6 +60,42 @@ describe("the gateway's process after SIGTERM", { tags: "needs-stack-server" }, 
     const { run, charged } = await tenant.accountOf(requestId);
     expect(run).toMatchObject({ status: "succeeded", usage_source: "provider", input_tokens: 20, output_tokens: 30 });
     expect(charged).toBe(run.billed_credits);
+  });
+
+  test("ends calls that wait for an envelope with 503, so that clients send them to another process", async () => {
+    const gateway = await start();
+    const label = randomUUID();
+    const send = (path: string, init?: RequestInit) =>
+      fetch(`${gateway.url}/functions/v1${path}`, { headers: { authorization: `Bearer ${tenant.key}` }, ...init });
+    const waiting = send("/chat/completions", {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${tenant.key}`,
+        "content-type": "application/json",
+        "x-platform-entity-id": label,
+        "x-platform-envelope": "usd=0.0000001; wait=600",
+      },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: "hello" }] }),
+    });
+    const id = await vi.waitFor(async () => {
+      const [row] = await tenant.db.query<{ id: string }>("select id from ai.envelopes where label = $1", [label]);
+      if (!row) throw new Error("the envelope is not open yet");
+      return row.id;
+    });
+    const reading = send(`/envelopes/${id}?wait=60`);
+    await sleep(1_500);
+    const startedAt = performance.now();
+    const stopped = gateway.stop();
+    const [refused, read] = await Promise.all([waiting, reading]);
+    const { error } = (await refused.json()) as { error: { code: string } };
+    expect([refused.status, error.code, refused.headers.get("x-should-retry")]).toEqual([
+      503,
+      "service_unavailable",
+      null,
+    ]);
+    expect([read.status, await read.json()]).toEqual([200, expect.objectContaining({ id, state: "open" })]);
+    expect(await stopped).toBe(0);
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   test("cuts a stream off after AI_DRAIN_SECONDS, and charges what the client has", async () => {

@@ -3,6 +3,7 @@ import { createRouter } from "../_gateway/http/router.ts";
 import { createHandler as createAudio } from "../audio/handler.ts";
 import { createHandler as createChat } from "../chat/handler.ts";
 import { createHandler as createEmbeddings } from "../embeddings/handler.ts";
+import { createHandler as createEnvelopes } from "../envelopes/handler.ts";
 import { createHandler as createGenerate } from "../generate/handler.ts";
 import { createHandler as createKey } from "../key/handler.ts";
 import { createHandler as createMessages } from "../messages/handler.ts";
@@ -20,6 +21,7 @@ export const functions = {
   audio: createAudio,
   chat: createChat,
   embeddings: createEmbeddings,
+  envelopes: createEnvelopes,
   generate: createGenerate,
   key: createKey,
   messages: createMessages,

@@ -38,7 +38,14 @@ function serve(env: Record<string, string | undefined>, listen: Listen): void {
   setLogFormat("json");
   const metrics = metricsAccess && createGatewayMetrics();
   const write = (line: string) => console.log(line);
-  const services = { waitUntil: background.waitUntil, report: logError, write, metrics };
+  const stopping = new AbortController();
+  const services = {
+    waitUntil: background.waitUntil,
+    report: logError,
+    write,
+    metrics,
+    stopping: stopping.signal,
+  };
   const gatewaySettings = { ...environment, trustedHops: Math.max(environment.trustedHops, 1) };
   const gateway = assembleGateway(gatewaySettings, services);
   const keyGateway = assembleGateway(gatewaySettings, { ...services, connections: keyConnections });
@@ -71,11 +78,10 @@ function serve(env: Record<string, string | undefined>, listen: Listen): void {
       process.exit(1);
     },
   });
-  let stopping = false;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.on(signal, async () => {
-      if (stopping) return;
-      stopping = true;
+      if (stopping.signal.aborted) return;
+      stopping.abort();
       const remainingTasks = await server.stop(drainMs);
       if (remainingTasks > 0) logWarning(`${remainingTasks} background tasks were not done in time`);
       process.exit(0);

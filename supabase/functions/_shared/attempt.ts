@@ -31,8 +31,8 @@ export type Attempt = {
   /** The HTTP status of the provider's answer. Absent without an answer. */
   status?: number;
   /**
-   * Absent if the request succeeded. `skipped` means that it was not sent because the route is cooling down, and
-   * `cancelled` that the client left.
+   * Absent if the request succeeded. `skipped` means that it was not sent because the route is cooling down or the
+   * provider's limits have no room, and `cancelled` that the client left.
    */
   failure?: AttemptFailure;
   /** The provider's id for the request, from the headers of the answer. */

@@ -55,6 +55,11 @@ export const gatewayErrors = {
     "insufficient_quota",
     "A budget does not cover this request's maximum cost. Lower its output limit, or raise the budget.",
   ],
+  envelope_exhausted: [
+    402,
+    "insufficient_quota",
+    "The envelope that holds this call has no room for it. Its owner can raise it in the workspace's AI studio.",
+  ],
   insufficient_scope: [403, "permission_error", "This credential does not have the required scope."],
   app_not_allowed: [403, "permission_error", "The app of this credential is not allowed here."],
   workspace_mismatch: [403, "permission_error", "The workspace header does not match the credential."],
@@ -75,6 +80,7 @@ export const gatewayErrors = {
     "invalid_request_error",
     "The model is not available at this endpoint. GET /v1/models lists the endpoints of each model.",
   ],
+  envelope_not_found: [404, "invalid_request_error", "The envelope does not exist or belongs to another caller."],
   not_found: [
     404,
     "invalid_request_error",

@@ -1,5 +1,12 @@
-import { z } from "zod";
 import { gatewayErrors } from "./gateway-errors.ts";
+import {
+  type RefusalDetails as Details,
+  type LimitOf as Limit,
+  type ReachedLimit,
+  refusalDetails,
+} from "./refusal-details.ts";
+import { count, exact, inProgress, lessAndMore, moment } from "./refusal-words.ts";
+import { describeEnvelope, describeEnvelopeHeader } from "./refused-envelope.ts";
 
 /** The fields that determine the size of a call: the input, and the client's output limit in its API's name. */
 export type SizeFields = {
@@ -9,85 +16,6 @@ export type SizeFields = {
   minOutput?: number;
 };
 
-const isCaller = z.literal(true).optional();
-const scopeName = z.string().nullish();
-
-/** The limit that refused a call. Amounts are absent if the caller may not see them. */
-const reachedLimit = z.discriminatedUnion("kind", [
-  z.object({
-    kind: z.literal("budget"),
-    scope: z.enum(["key", "app", "member", "label", "workspace"]),
-    /** The name of the key, the app or the label. */
-    name: scopeName,
-    /** Whether the budget is that of the person who calls. */
-    is_caller: isCaller,
-    window: z.literal("month"),
-    resets_at: z.string(),
-    limit_usd: z.number().optional(),
-    spent_usd: z.number().optional(),
-    reserved_usd: z.number().optional(),
-    remaining_usd: z.number().optional(),
-  }),
-  z.object({
-    kind: z.literal("balance"),
-    payer: z.enum(["workspace", "member"]),
-    is_caller: isCaller,
-    balance_credits: z.number().optional(),
-    reserved_credits: z.number().optional(),
-    remaining_credits: z.number().optional(),
-  }),
-  z.object({
-    kind: z.literal("rate"),
-    scope: z.enum(["key", "workspace", "plan"]),
-    name: scopeName,
-    unit: z.enum(["requests", "tokens"]),
-    window: z.literal("minute"),
-    limit: z.number(),
-    /** Absent if the call alone exceeds the limit. */
-    used: z.number().optional(),
-    remaining: z.number().optional(),
-    resets_at: z.string().optional(),
-    reset_seconds: z.number().optional(),
-  }),
-  z.object({ kind: z.literal("model_output"), limit: z.number() }),
-  z.object({ kind: z.literal("context_window"), limit: z.number() }),
-  z.object({ kind: z.literal("provider"), reset_seconds: z.number().optional() }),
-]);
-
-/** What a caller whose credential is refused lacks. */
-const missingRight = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("scope"), scopes: z.array(z.string()) }),
-  z.object({ kind: z.literal("permission"), permission: z.string() }),
-  z.object({ kind: z.literal("membership") }),
-  z.object({ kind: z.literal("app_link") }),
-  /** The address that the gateway saw, or null if it saw none. */
-  z.object({ kind: z.literal("address"), address: z.string().nullish() }),
-]);
-
-/** The members of an error that explain a refusal, in addition to OpenAI's. */
-export const refusalDetails = z.object({
-  limit: reachedLimit.optional(),
-  /** What the call reserves: its maximum cost in dollars or credits, or the tokens that it counts. */
-  need: z
-    .object({ usd: z.number(), credits: z.number(), tokens: z.number(), input_tokens: z.number() })
-    .partial()
-    .optional(),
-  /** The highest output limit with which the same call fits; null if none does. */
-  fitting_output_limit: z.number().int().nullable().optional(),
-  /** Whether a further step of a tool loop was refused, after others had been answered. */
-  is_step: z.literal(true).optional(),
-  missing: missingRight.optional(),
-  model: z.string().optional(),
-  /** Models that the caller may use and whose ids resemble the requested one. */
-  similar_models: z.array(z.string()).optional(),
-  regions: z.array(z.string()).nullish(),
-  allowed_regions: z.array(z.string()).nullish(),
-  /** The message of a refused call without other members, as stored. */
-  message: z.string().optional(),
-});
-
-type Details = z.infer<typeof refusalDetails>;
-type Limit<Kind> = Extract<NonNullable<Details["limit"]>, { kind: Kind }>;
 type Described = { details: Details; sizeFields?: SizeFields; isForCaller: boolean };
 
 /**
@@ -111,15 +39,16 @@ export function describeRefusal(refusal: {
 }
 
 function describeDetails(code: string, described: Described): string | undefined {
-  const { limit, missing, model, allowed_regions } = described.details;
+  const { limit, missing, model, allowed_regions, envelope } = described.details;
   if (limit) return describeLimit(limit, described);
+  if (envelope) return describeEnvelopeHeader(envelope);
   if (missing) return describeMissing(missing, described.isForCaller, code);
   if (allowed_regions) return describeRegions(described.details);
   if (code === "model_not_found" && model !== undefined) return describeModel(model, described.details);
   return described.details.message;
 }
 
-function describeLimit(limit: NonNullable<Details["limit"]>, described: Described): string {
+function describeLimit(limit: ReachedLimit, described: Described): string {
   switch (limit.kind) {
     case "budget":
       return describeBudget(limit, described);
@@ -127,6 +56,14 @@ function describeLimit(limit: NonNullable<Details["limit"]>, described: Describe
       return describeBalance(limit, described);
     case "rate":
       return describeRate(limit, described);
+    case "concurrent":
+      return describeConcurrent(limit, described);
+    case "envelope":
+      return describeEnvelope(limit, {
+        need_usd: described.details.need?.usd,
+        subject: subject(described),
+        fit: describeFit(described),
+      });
     case "model_output": {
       const { tokens } = described.details.need ?? {};
       const requested = tokens === undefined ? "." : `; this request allows ${count(tokens)}.`;
@@ -143,20 +80,27 @@ function describeLimit(limit: NonNullable<Details["limit"]>, described: Describe
   }
 }
 
+/** How a budget's sentences name its window. */
+const windowNames = { day: " today", week: " this week", month: " this month", total: "" } as const;
+
 function describeBudget(limit: Limit<"budget">, described: Described): string {
   const { need = {} } = described.details;
   const owner = budgetOwner(limit, described.isForCaller);
-  const cure =
-    describeFit(described) ?? `${shorten(described)}, or raise the budget, which resets on ${day(limit.resets_at)}.`;
+  const cure = describeFit(described) ?? `${shorten(described)}, or raise the budget, which ${resets(limit)}.`;
   const { limit_usd, reserved_usd, remaining_usd } = limit;
+  const window = windowNames[limit.window];
   if (limit_usd === 0) return `${owner} is $0.00, which allows no calls. Raise the budget.`;
   if (limit_usd === undefined || remaining_usd === undefined || need.usd === undefined) {
-    return `${owner} does not cover the maximum cost of ${subject(described)} this month. ${cure}`;
+    return `${owner} does not cover the maximum cost of ${subject(described)}${window}. ${cure}`;
   }
   const [left, cost] = lessAndMore(remaining_usd, need.usd);
   const state =
-    remaining_usd === 0 ? `has nothing left of $${exact(limit_usd)} this month` : `has $${left} left this month`;
+    remaining_usd === 0 ? `has nothing left of $${exact(limit_usd)}${window}` : `has $${left} left${window}`;
   return `${owner} ${state}${inProgress(reserved_usd, "$")}; ${subject(described)} may cost up to $${cost}. ${cure}`;
+}
+
+function resets({ window, resets_at, time_zone = "UTC" }: Limit<"budget">): string {
+  return window === "total" || resets_at === undefined ? "has no reset" : `resets at ${moment(resets_at, time_zone)}`;
 }
 
 function describeBalance(limit: Limit<"balance">, described: Described): string {
@@ -178,7 +122,7 @@ function describeRate(limit: Limit<"rate">, described: Described): string {
   const unit = limit.limit === 1 ? limit.unit.slice(0, -1) : limit.unit;
   const maximum = `${count(limit.limit)} ${unit} per minute`;
   if (limit.unit === "requests")
-    return `${owner} has used up ${ofPlan(limit)} ${maximum}. ${tryAgain(limit.reset_seconds)}`;
+    return `${owner} ${limit.scope === "model" ? "is used up:" : `has used up ${ofPlan(limit)}`} ${maximum}. ${tryAgain(limit.reset_seconds)}`;
   const counts = need.tokens === undefined ? "" : `${subject(described)} counts ${count(need.tokens)}`;
   if (limit.remaining === undefined) {
     const input = need.input_tokens === undefined ? "" : ` (${count(need.input_tokens)} of input)`;
@@ -186,7 +130,16 @@ function describeRate(limit: Limit<"rate">, described: Described): string {
     return `${owner} allows ${limit.scope === "plan" ? "by its plan " : ""}${maximum}; ${counts}${input}. ${cure}`;
   }
   const cure = describeFit(described);
-  return `${owner} has ${count(limit.remaining)} left of ${ofPlan(limit)} ${maximum}; ${counts}. ${tryAgain(limit.reset_seconds)}${cure ? ` ${cure}` : ""}`;
+  return `${owner} has ${count(limit.remaining)} left of ${limit.scope === "model" ? "" : `${ofPlan(limit)} `}${maximum}; ${counts}. ${tryAgain(limit.reset_seconds)}${cure ? ` ${cure}` : ""}`;
+}
+
+function describeConcurrent(limit: Limit<"concurrent">, { isForCaller }: Described): string {
+  const { scope, name, is_caller } = limit;
+  const calls = `${count(limit.used)} ${limit.used === 1 ? "call" : "calls"} in progress`;
+  const are = { key: name ? `The key “${name}” has` : "The key has", workspace: "The workspace has" };
+  const member = is_caller ? (isForCaller ? "You have" : "The caller has") : "The key's creator has";
+  const owner = scope === "member" ? member : are[scope];
+  return `${owner} ${calls}, ${owner === "You have" ? "your" : scope === "member" ? "their" : "its"} limit. ${tryAgain(limit.reset_seconds)}`;
 }
 
 function budgetOwner({ scope, name, is_caller }: Limit<"budget">, isForCaller: boolean): string {
@@ -212,6 +165,7 @@ function balanceOwner({ payer, is_caller }: Limit<"balance">, isForCaller: boole
 }
 
 function rateOwner({ scope, name }: Limit<"rate">): string {
+  if (scope === "model") return `The workspace's limit for ${name ? `the model ${name}` : "this model"}`;
   if (scope === "key") return name ? `The key “${name}”` : "The key";
   return "The workspace";
 }
@@ -222,10 +176,6 @@ function ofPlan({ scope }: Limit<"rate">): string {
 
 function subject({ details }: Described): string {
   return details.is_step ? "the next step of this request" : "this request";
-}
-
-function inProgress(reserved: number | undefined, sign: string): string {
-  return reserved ? `, and calls in progress hold ${sign}${amount(reserved, "floor")}` : "";
 }
 
 /** Returns what to send instead; undefined if no output limit fits, or if the API has none. */
@@ -279,33 +229,4 @@ function describeModel(model: string, { similar_models = [] }: Details): string 
 
 function list(items: readonly string[], word: "and" | "or"): string {
   return items.length < 3 ? items.join(` ${word} `) : `${items.slice(0, -1).join(", ")} ${word} ${items.at(-1)}`;
-}
-
-function count(tokens: number): string {
-  return tokens.toLocaleString("en");
-}
-
-function day(time: string): string {
-  const date = new Date(time);
-  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" })} (UTC)`;
-}
-
-/** Returns two amounts of which the first is less, so that their texts differ too: rounded apart, or exact. */
-function lessAndMore(less: number, more: number): [string, string] {
-  const rounded: [string, string] = [amount(less, "floor"), amount(more, "ceil")];
-  return rounded[0] === rounded[1] ? [exact(less), exact(more)] : rounded;
-}
-
-/** Formats an amount with up to four decimals, and small ones with four digits. */
-function amount(value: number, roundingMode: "floor" | "ceil"): string {
-  const digits = value >= 0.1 || value === 0 ? { maximumFractionDigits: 4 } : { maximumSignificantDigits: 4 };
-  return new Intl.NumberFormat("en", {
-    minimumFractionDigits: value >= 0.1 || value === 0 ? 2 : undefined,
-    ...digits,
-    roundingMode,
-  }).format(value);
-}
-
-function exact(value: number): string {
-  return new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 12 }).format(value);
 }

@@ -1,5 +1,6 @@
 import type { Gateway } from "../calls/gateway.ts";
-import type { AdmittedCall } from "../calls/surface.ts";
+import { getStopError } from "../calls/held-calls.ts";
+import type { AdmittedCall, PendingCall } from "../calls/surface.ts";
 import { runLimitHeaders } from "../database/rate-limits.ts";
 import { GatewayError, getErrorStatus, openaiErrors, toGatewayError } from "../http/errors.ts";
 import { callProvider } from "../providers/provider.ts";
@@ -65,6 +66,7 @@ function requestAnswer<Parsed extends ParsedRequest, Accepted>(
       limits: gateway.limits,
       deadline: call.deadline,
       now: gateway.now,
+      takeCall: (take) => gateway.database.takeProviderCall({ ...take, ...measureCall(call) }),
       estimate: ({ position }) => ({ route: position, usage: call.inputEstimate, basis: "guess" }),
       onDispatch: (route) => {
         open.dispatched = true;
@@ -87,6 +89,19 @@ function requestAnswer<Parsed extends ParsedRequest, Accepted>(
     },
     accept,
   );
+}
+
+/** Returns what a provider's limit of tokens counts: one reading of the input, and the output limit. */
+function measureCall<Parsed extends ParsedRequest>({ surface, request, open }: AdmittedCall<Parsed>) {
+  const { inputBytes, inputReads = 1, images, audioSeconds, outputLimit, choices } = request;
+  return {
+    input_bytes: Math.ceil(inputBytes / inputReads),
+    images: Math.ceil(images / inputReads),
+    audio_seconds: audioSeconds,
+    output_tokens: outputLimit * choices,
+    // An embeddings request may have many inputs, each of which fits in the context window.
+    context_window: (surface.kind === "chat" && open.run.context_window) || undefined,
+  };
 }
 
 /** Requests a whole answer, and adds the call to the step trace. @throws ProviderFailure or ClientLeft */
@@ -151,14 +166,14 @@ export function relayResponse<Parsed extends ParsedRequest>(
  * @returns the run's `platform` metadata
  */
 export function settleWholeAnswer<Parsed extends ParsedRequest>(
-  { open, clientSignal }: AdmittedCall<Parsed>,
+  call: AdmittedCall<Parsed>,
   answer: ProviderAnswer,
   end: Pick<RunEnd, "use" | "answer">,
 ): Platform {
-  return open.end({
+  return call.open.end({
     // The client may have disconnected before the answer ended. The answer is read to the end anyway if the provider
     // charges for all of it.
-    ...(clientSignal.aborted ? { status: "cancelled", httpStatus: 499 } : { status: "succeeded", httpStatus: 200 }),
+    ...(call.clientSignal.aborted ? cancelledOutcome(call) : { status: "succeeded", httpStatus: 200 }),
     ...end,
     firstByteMs: Math.round(answer.firstByteAt - answer.startedAt),
   });
@@ -208,7 +223,7 @@ export function respondToFailure<Parsed extends ParsedRequest>(error: unknown, c
 }
 
 /** Returns the event that ends the stream of a call that failed before its client got any content. */
-export function failureEvent<Parsed extends ParsedRequest>(error: GatewayError, call: AdmittedCall<Parsed>): string {
+export function failureEvent<Parsed extends ParsedRequest>(error: GatewayError, call: PendingCall<Parsed>): string {
   const { failure, errors = openaiErrors } = call.surface;
   return failure?.(error, call) ?? errors.event(error, call.requestId);
 }
@@ -226,14 +241,26 @@ function endsInEvent<Parsed extends ParsedRequest>(
   return error.streamBegan || surface.errors?.eventCodes?.has(error.code) === true;
 }
 
+/** Returns the outcome of a call that its client has left, or that the owner of its envelope stopped. */
+function cancelledOutcome<Parsed extends ParsedRequest>({
+  surface,
+  open,
+  clientSignal,
+}: AdmittedCall<Parsed>): Pick<RunEnd, "status" | "httpStatus" | "errorCode"> {
+  const stopped = getStopError(clientSignal);
+  if (!stopped) return { status: "cancelled", httpStatus: 499 };
+  const httpStatus = open.hasResponseBegun ? 200 : getErrorStatus(stopped, surface.errors ?? openaiErrors);
+  return { status: "cancelled", httpStatus, errorCode: stopped.code };
+}
+
 /** Ends the run of a call that failed for any reason. @returns the error for the client */
 export function settleFailure<Parsed extends ParsedRequest>(error: unknown, call: AdmittedCall<Parsed>): GatewayError {
   const { open } = call;
   const { dispatched } = open;
   if (error instanceof ClientLeft) {
     const use = error.use ?? estimateUse(call);
-    open.end({ status: "cancelled", httpStatus: 499, use, keyUnused: !dispatched });
-    return new GatewayError("provider_error");
+    open.end({ ...cancelledOutcome(call), use, keyUnused: !dispatched });
+    return getStopError(call.clientSignal) ?? new GatewayError("provider_error");
   }
   const failure = error instanceof ProviderFailure ? error : undefined;
   const known = failure ? failure.toGatewayError() : toGatewayError(error);
@@ -243,7 +270,7 @@ export function settleFailure<Parsed extends ParsedRequest>(error: unknown, call
   // The client may have disconnected. If the provider charges for the whole answer, the answer is read to its end
   // anyway.
   const outcome = call.clientSignal.aborted
-    ? ({ status: "cancelled", httpStatus: 499 } as const)
+    ? cancelledOutcome(call)
     : ({ status: "failed", httpStatus, errorCode: known.code } as const);
   const { usage } = open.end({ ...outcome, use: failure?.use, keyUnused: !mayHaveCharged });
   // If the provider's rate limit is reached, the headers state our own limits. Our own refusals already have these

@@ -1,5 +1,5 @@
 import type { Gateway } from "../calls/gateway.ts";
-import type { AdmittedCall } from "../calls/surface.ts";
+import type { PendingCall } from "../calls/surface.ts";
 import { runLimitHeaders } from "../database/rate-limits.ts";
 import { openaiErrors, toGatewayError } from "../http/errors.ts";
 import { startTimeLimit } from "../http/time-limit.ts";
@@ -18,7 +18,7 @@ const blankLine = "\n";
  */
 export function beginInTime<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Parsed>,
+  call: PendingCall<Parsed>,
   answering: Promise<Response>,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
@@ -32,7 +32,7 @@ export function beginInTime<Parsed extends ParsedRequest>(
 
 function earlyResponse<Parsed extends ParsedRequest>(
   gateway: Gateway,
-  call: AdmittedCall<Parsed>,
+  call: PendingCall<Parsed>,
   answering: Promise<Response>,
 ): Response {
   const { request, surface, open, requestId } = call;
@@ -44,7 +44,7 @@ function earlyResponse<Parsed extends ParsedRequest>(
   });
   const keepalive = request.stream ? createKeepalive(call) : () => blankLine;
   const body = waitingBody(answered, { keepalive, keepaliveMs: gateway.limits.keepaliveMs });
-  return new Response(body, { headers: { ...bodyHeaders(request), ...runLimitHeaders(open.run) } });
+  return new Response(body, { headers: { ...bodyHeaders(request), ...(open.run && runLimitHeaders(open.run)) } });
 }
 
 /** Returns a body that consists of keepalives until the answer is there, and then of the answer's body. */

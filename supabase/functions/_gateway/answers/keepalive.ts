@@ -1,4 +1,4 @@
-import type { AdmittedCall } from "../calls/surface.ts";
+import type { PendingCall } from "../calls/surface.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 
 /**
@@ -8,7 +8,7 @@ import type { ParsedRequest } from "../requests/parsed-request.ts";
 const keepaliveComment = ": keepalive\n";
 
 /** Returns the function that writes what keeps a silent stream of the call alive, in the format of its surface. */
-export function createKeepalive<Parsed extends ParsedRequest>(call: AdmittedCall<Parsed>): () => string {
+export function createKeepalive<Parsed extends ParsedRequest>(call: PendingCall<Parsed>): () => string {
   return () => call.surface.keepalive?.(call) ?? keepaliveComment;
 }
 

@@ -1,6 +1,9 @@
-/** Returns the scalar values of `platform` as `x-platform-*` headers, for answers that aren't JSON. */
+/**
+ * Returns the scalar values of `platform` as `x-platform-*` headers, for answers that aren't JSON. `runLimitHeaders` has
+ * those of the envelope.
+ */
 export function platformHeaders(platform: Record<string, unknown>): Record<string, string> {
-  const { steps, usage, ...single } = platform;
+  const { steps, usage, envelope, ...single } = platform;
   const values = { ...single, ...(usage as Record<string, unknown>) };
   return Object.fromEntries(
     Object.entries(values).map(([name, value]) => [

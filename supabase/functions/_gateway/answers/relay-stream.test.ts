@@ -2,6 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { createChatReader } from "../chat/events.ts";
+import { GatewayError } from "../http/errors.ts";
 import { createCooldowns } from "../providers/cooldowns.ts";
 import { kinds } from "../providers/kinds/registry.ts";
 import { type TimeLimits, timeLimitsOf } from "../providers/limits.ts";
@@ -100,6 +101,7 @@ async function relay(
       estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
       deadline: performance.now() + (changes.totalMs ?? limits.totalMs),
       now: () => performance.now(),
+      takeCall: () => Promise.reject(new Error("took a call from a provider without limits")),
     },
     async (accepted) => accepted,
   );
@@ -522,5 +524,68 @@ describe("Relayed streams", () => {
     leaving.abort();
     await expect.poll(() => ends.length, { timeout: 4_000 }).toBe(1);
     expect(ends).toMatchObject([{ status: "cancelled", use: { basis: "guess" } }]);
+  });
+});
+
+describe("A stream whose envelope's owner stops it", () => {
+  const stopped = new GatewayError("envelope_exhausted", { message: "The envelope was stopped by its owner." });
+  const slow = (response: ServerResponse) => {
+    response.write(content("a"));
+    const timer = setInterval(() => response.write(content("b")), 20);
+    response.on("close", () => clearInterval(timer));
+  };
+
+  test.for([
+    ["ends the provider's call", false, "guess"],
+    ["reads a call to its end that is charged in full", true, "final"],
+  ] as const)("gets an error event at once, and %s", async ([, drains, basis]) => {
+    let finish = () => {};
+    let isAborted = false;
+    const write = (response: ServerResponse) => {
+      slow(response);
+      finish = () => response.end(`${usage}data: [DONE]\n\n`);
+      response.on("close", () => {
+        isAborted = !response.writableEnded;
+      });
+    };
+    const stop = new AbortController();
+    const { stream, ends, kept } = await relay(write, { clientLeft: stop.signal, drains });
+    const reader = stream.getReader();
+    await reader.read();
+    stop.abort(stopped);
+    const decoder = new TextDecoder();
+    let rest = "";
+    for (let next = await reader.read(); !next.done; next = await reader.read()) rest += decoder.decode(next.value);
+    const last = rest.trim().split("\n\n").at(-1)?.replace("data: ", "");
+    expect(JSON.parse(last ?? "")).toMatchObject({ error: { code: "envelope_exhausted", message: stopped.message } });
+    expect(ends).toHaveLength(drains ? 0 : 1);
+    if (drains) finish();
+    await Promise.all(kept);
+    expect(ends).toMatchObject([
+      { status: "cancelled", httpStatus: 200, errorCode: "envelope_exhausted", use: { basis } },
+    ]);
+    await expect.poll(() => isAborted).toBe(!drains);
+  });
+
+  test("gets the event if it reads later, and none once it has ended or its client has left", async () => {
+    const stop = new AbortController();
+    const { stream, ends } = await relay(slow, { clientLeft: stop.signal });
+    stop.abort(stopped);
+    expect(ends).toHaveLength(1);
+    expect(await text(stream)).toContain("stopped by its owner");
+
+    const late = new AbortController();
+    const ended = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`), {
+      clientLeft: late.signal,
+    });
+    const answer = await text(ended.stream);
+    late.abort(stopped);
+    expect([answer.includes("stopped"), ended.ends.map(({ status }) => status)]).toEqual([false, ["succeeded"]]);
+
+    const left = new AbortController();
+    const cancelled = await relay(slow, { clientLeft: left.signal });
+    await cancelled.stream.cancel();
+    left.abort(stopped);
+    expect(cancelled.ends).toMatchObject([{ status: "cancelled", httpStatus: 499 }]);
   });
 });

@@ -1,4 +1,5 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
+import { getStopError } from "../calls/held-calls.ts";
 import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
 import { startTimeLimit, type TimeLimit } from "../http/time-limit.ts";
 import type { TimeLimits } from "../providers/limits.ts";
@@ -21,7 +22,10 @@ type StepState = "open" | "done" | "failed";
  * call has ended, and a next one may begin. `over`: the run has ended.
  */
 type Phase = "idle" | "reading" | "between" | "over";
-/** `left`: has disconnected. `cancelled`: has cancelled the stream, which can't be closed any more. */
+/**
+ * `left`: has disconnected. `cancelled`: has cancelled the stream, or got its last event because the call was stopped, so
+ * that the stream can't be closed any more.
+ */
 type Client = "connected" | "left" | "cancelled";
 
 export type RelayOptions = {
@@ -152,10 +156,24 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   function fail(controller: Controller, error: GatewayError, { use, failure }: Partial<ProviderFailure> = {}): void {
     end({ status: "failed", httpStatus: 200, errorCode: error.code, use }, failure);
     step.answer.cancel();
+    closeWith(controller, error);
+  }
+
+  function closeWith(controller: Controller, error: GatewayError): void {
     const { errors = openaiErrors, requestId } = options;
     const event = step.reader.failure?.(error, requestId) ?? errors.event(error, requestId);
     controller.enqueue(encoder.encode(event));
     controller.close();
+  }
+
+  /** Ends the call when its client leaves, or when the owner of its envelope stops it. */
+  function onAbort(controller: Controller): void {
+    const stopped = getStopError(options.clientLeft);
+    if (!stopped) leave("left");
+    else if (!isOver() && !hasLeft()) {
+      closeWith(controller, stopped);
+      leave("cancelled");
+    }
   }
 
   async function pull(controller: Controller): Promise<void> {
@@ -220,7 +238,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
 
   function endCancelled(use?: CallUse): void {
     if (isOver()) return;
-    end({ status: "cancelled", httpStatus: 499, use });
+    const stopped = getStopError(options.clientLeft);
+    end({ status: "cancelled", httpStatus: stopped ? 200 : 499, errorCode: stopped?.code, use });
     step.answer.cancel();
   }
 
@@ -229,7 +248,8 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     const watched = step;
     watched.answer.ended().addEventListener("abort", () => {
       if (phase !== "idle" || step !== watched) return;
-      if (hasLeft() || options.clientLeft.aborted) endCancelled();
+      if (!hasLeft() && getStopError(options.clientLeft)) onAbort(controller);
+      else if (hasLeft() || options.clientLeft.aborted) endCancelled();
       else fail(controller, new GatewayError("provider_timeout"));
     });
   }
@@ -237,7 +257,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        options.clientLeft.addEventListener("abort", () => leave("left"), { once: true });
+        options.clientLeft.addEventListener("abort", () => onAbort(controller), { once: true });
         watch(controller);
         silence = keepAlive(controller);
       },

@@ -2,6 +2,8 @@ import type { createRunStarter } from "../admission/begin-runs.ts";
 import type { CallerReader } from "../admission/labels.ts";
 import type { RefusedCalls } from "../admission/refused-calls.ts";
 import type { GatewayDatabase } from "../database/database.ts";
+import type { EnvelopeWatch } from "../envelopes/envelope-watch.ts";
+import type { WaitingCalls } from "../envelopes/waiting-calls.ts";
 import type { BodyReader } from "../http/body.ts";
 import type { Cooldowns } from "../providers/cooldowns.ts";
 import type { TimeLimits } from "../providers/limits.ts";
@@ -18,6 +20,11 @@ export type Gateway = RunServices &
      */
     beginRun: ReturnType<typeof createRunStarter>;
     refusedCalls: RefusedCalls;
+    watchEnvelope: EnvelopeWatch["watch"];
+    /** Aborts when the process stops. Waiting then ends. */
+    stopping: AbortSignal;
+    /** Waits until an envelope may have room for a call that it refused. */
+    waitForEnvelope: WaitingCalls;
     /** The routes that this process has set aside after failures. */
     cooldowns: Cooldowns;
     limits: TimeLimits;

@@ -36,21 +36,27 @@ export type Surface<Request extends ParsedRequest> = {
   /**
    * Returns what keeps a silent stream alive: an event that this API's clients count as activity. Defaults to a comment.
    */
-  keepalive?: (call: AdmittedCall<Request>) => string;
+  keepalive?: (call: PendingCall<Request>) => string;
   /** Returns the event that ends a stream with an error, if it depends on the keepalives before. */
-  failure?: (error: GatewayError, call: AdmittedCall<Request>) => string;
+  failure?: (error: GatewayError, call: PendingCall<Request>) => string;
   /** Whether a response can't begin before its answer is complete, because it is neither a stream nor JSON. */
   beginsWithAnswer?: true;
   /** Returns a stored answer as a stream. Absent if the endpoint doesn't stream. */
   replayStream?: (answer: unknown, request: Request) => string;
 };
 
+/** A call whose response may begin before its answer. It has a run unless it still waits for its envelope. */
+export type PendingCall<Request extends ParsedRequest = ParsedRequest> = Pick<
+  AdmittedCall<Request>,
+  "surface" | "request" | "requestId" | "model"
+> & { open: Pick<OpenRun, "hasResponseBegun"> & Partial<Pick<OpenRun, "run">> };
+
 /** An admitted call, with its request and its run. */
 export type AdmittedCall<Request extends ParsedRequest = ParsedRequest> = {
   surface: Surface<Request>;
   request: Request;
   requestId: string;
-  /** Aborts when the client disconnects. */
+  /** Aborts when the client disconnects, or with an error for the client when the owner of its envelope stops it. */
   clientSignal: AbortSignal;
   /** The model's name in the catalogue. */
   model: string;

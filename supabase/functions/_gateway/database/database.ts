@@ -3,12 +3,16 @@ import type { AiCredentialKind } from "../../_shared/ai-key.ts";
 import type { Claims } from "../../_shared/claims.ts";
 import type { Tariff } from "../../_shared/money.ts";
 import type { SizeFields } from "../../_shared/refusal-message.ts";
+import type { EnvelopeRequest } from "../envelopes/envelope-header.ts";
+import type { RunEnvelope } from "../envelopes/envelope-room.ts";
+import { type EnvelopeSnapshot, envelopeSnapshot } from "../envelopes/envelope-watch.ts";
 import { GatewayError } from "../http/errors.ts";
 import { createBatchQueue } from "./batch-queue.ts";
 import { createBeginQueue } from "./begin-queue.ts";
 import { createConnections, databaseWaitMs, isAccountUnreadable } from "./connections.ts";
 import type { limitReport } from "./rate-limits.ts";
 import { isRefusal, refusalError, requireAnswer } from "./refusals.ts";
+import { createTakeQueue } from "./take-queue.ts";
 
 /** A route of a run, with its prices at the time the run began. */
 export type RunRoute = Tariff & {
@@ -18,6 +22,8 @@ export type RunRoute = Tariff & {
   trusts_stated_cost?: boolean;
   /** The route's own time limits, in seconds. */
   time_limits?: { first_byte?: number; idle?: number; total?: number };
+  /** Whether calls are taken from the limits of the provider. */
+  limited?: boolean;
 };
 
 /** An open run, as returned by `ai.begin_runs`. */
@@ -44,6 +50,8 @@ export type Run = {
   key_name?: string | null;
   /** Whether the key refuses calls with fields that would not reach the provider. */
   strict?: boolean;
+  /** The envelope that holds the run. */
+  envelope?: RunEnvelope | null;
 };
 const extendedRun = z.object({ reserved_usd: z.string(), reserved_credits: z.string() });
 const modelListing = z.object({ listing: z.string(), endpoints: z.array(z.array(z.string())) });
@@ -56,6 +64,7 @@ const storedRecord = z.object({
   param: z.string().optional(),
   message: z.string().optional(),
 });
+const envelopeSnapshots = z.array(envelopeSnapshot);
 const storedRecords = z.object({ results: z.array(storedRecord) });
 
 /** The answer of an earlier call with the same idempotency key, as JSON. */
@@ -64,7 +73,6 @@ export type StoredAnswer = { storedAnswer: string };
 /** The result for one imported record: its outcome, or the reason why it was refused. */
 export type StoredRecord = z.infer<typeof storedRecord>;
 
-/** The purpose of a model in the catalogue. */
 export type ModelKind = "chat" | "embedding" | "speech";
 
 /**
@@ -94,6 +102,7 @@ export type RunRequest = Caller & {
    * was never answered.
    */
   run_id_suffix?: string;
+  envelope?: EnvelopeRequest;
   idempotency_key?: string;
   fingerprint?: string;
   kind: ModelKind;
@@ -250,6 +259,8 @@ export function createDatabase(options: { url: string; connections?: number; wai
       const answer = await extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
       return extendedRun.parse(requireAnswer(answer, step.size_fields));
     },
+    /** Takes a call from the limits of its provider. */
+    takeProviderCall: createTakeQueue({ call, waitMs }),
     /** Stores the content of a run, if its workspace captures content. */
     async storeRunContent(content: RunContent): Promise<void> {
       await call("ai.store_run_content", content);
@@ -259,6 +270,16 @@ export function createDatabase(options: { url: string; connections?: number; wai
     },
     async heartbeatRuns(counts: readonly object[]): Promise<void> {
       await call("ai.heartbeat_runs", counts);
+    },
+    /** Returns the envelopes of calls that wait or run in this process. Leaves out those that don't exist any more. */
+    async readEnvelopes(ids: readonly string[]): Promise<EnvelopeSnapshot[]> {
+      return envelopeSnapshots.parse(JSON.parse(await call("ai.read_envelopes", ids)));
+    },
+    /** Returns an envelope of the caller, as JSON text. @throws GatewayError `envelope_not_found` for any other */
+    async readOwnEnvelope(request: Caller & { envelope_id: string }): Promise<string> {
+      const text = await callAs("ai.read_own_envelope", request);
+      requireAnswer(JSON.parse(text));
+      return text;
     },
     /** Records refused calls. @returns whether they were recorded; false while another process records its own */
     async recordRefusedCalls(callers: readonly RefusedCalls[]): Promise<boolean> {

@@ -108,6 +108,28 @@ describe("Rate limit headers of an answer", () => {
   });
 });
 
+describe("Limits of a model", () => {
+  const counts = [10, 3, 10_000, 1_600, 20, 19, 50_000, 45_000];
+  test.for([
+    [[5, 5, null, null], "5", "0", "50000", "5000"],
+    [[50, 5, 4_000, 3_999], "20", "1", "4000", "1"],
+    [[2, 1, 9_000, 4_000], "20", "1", "50000", "5000"],
+    [null, "20", "1", "50000", "5000"],
+    [undefined, "20", "1", "50000", "5000"],
+  ] as const)("the headers state the tightest limit with the model's %j", ([model, ...expected]) => {
+    const limits = { minute, counts, model: model && [...model] };
+    const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 });
+    const names = ["limit-requests", "remaining-requests", "limit-tokens", "remaining-tokens"];
+    expect(names.map((name) => headers[`x-ratelimit-${name}`])).toEqual(expected);
+  });
+
+  test("the model's tokens count the run's usage once it is known", () => {
+    const limits = { minute, counts: [null, null, null, null, ...none], model: [null, null, 4_000, 1_600] };
+    const headers = runLimitHeaders({ limits, created_at: at, reserved_tokens: 600 }, { input_tokens: 100 });
+    expect(headers["x-ratelimit-remaining-tokens"]).toBe("2900");
+  });
+});
+
 test.for([
   { counts: [null, null, 10_000, 5_001, ...none], reserved_tokens: 100, near: true },
   { counts: [null, null, 10_000, 5_000, ...none], reserved_tokens: 100, near: false },

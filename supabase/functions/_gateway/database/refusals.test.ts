@@ -1,4 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
+import { anthropicErrors } from "../http/anthropic-errors.ts";
+import { linkErrors } from "../http/errors.ts";
 import { refusalError } from "./refusals.ts";
 
 const chat = { input: "messages", output: "max_completion_tokens" };
@@ -97,6 +99,68 @@ describe("Headers of a refusal", () => {
       expect(headersOf(code)).toEqual(applying);
     },
   );
+});
+
+test("a refusal of concurrent calls says to retry when its limit does, not with the window", () => {
+  const error = refusalError({
+    refused: "rate_limit_exceeded",
+    frees: true,
+    limits: { minute: "2026-11-26T07:31:00+00:00", counts: [9, 1, null, null, null, null, null, null] },
+    at: "2026-11-26T07:31:16+00:00",
+    limit: { kind: "concurrent", scope: "key", name: "x", limit: 5, used: 5, reset_seconds: 1 },
+  });
+  expect([error.status, error.headers["retry-after"], error.headers["x-should-retry"]]).toEqual([429, "1", undefined]);
+  expect(error.message).toBe("The key “x” has 5 calls in progress, its limit. Try again in 1 second.");
+});
+
+describe("a call that its envelope refuses", () => {
+  const limit = {
+    kind: "envelope",
+    id: "e1",
+    label: "codex:1",
+    state: "open",
+    limit_usd: 5,
+    spent_usd: 5,
+    reserved_usd: 0,
+    remaining_usd: 0,
+    workspace_id: "w1",
+  };
+  const refused = (more: object) => refusalError({ refused: "envelope_exhausted", need: { usd: 0.4 }, limit, ...more });
+  afterEach(() => linkErrors(undefined));
+
+  test("gets the address of its page, and no retry", () => {
+    linkErrors("https://hub.test");
+    const error = refused({});
+    const url = "https://hub.test/workspaces/w1/ai/envelopes/e1";
+    expect(error.message).toBe(
+      `The task “codex:1” has used $5.00 of its limit of $5.00. Raise the limit at ${url}, then send the request again.`,
+    );
+    expect([error.status, error.headers["x-should-retry"], error.headers["retry-after"]]).toEqual([
+      402,
+      "false",
+      undefined,
+    ]);
+    expect(error.options.details).toMatchObject({ limit: { ...limit, url } });
+  });
+
+  test("may be retried while only calls in progress hold the rest", () => {
+    expect(refused({ frees: true }).headers).toEqual({});
+  });
+
+  test.for(["body", "event"] as const)("is a billing error in the %s of Anthropic's API", (form) => {
+    const text = JSON.stringify(anthropicErrors[form](refused({}), "r"));
+    expect(text).toMatch(/billing_error.*envelope_exhausted/);
+  });
+});
+
+test("a header with other amounts is refused with those that the envelope has", () => {
+  const error = refusalError({
+    refused: "invalid_request",
+    param: "X-Platform-Envelope",
+    envelope: { id: "e1", usd: "5", calls: null, ttl_seconds: 3_600 },
+  });
+  expect([error.status, error.options.param]).toEqual([400, "X-Platform-Envelope"]);
+  expect(error.message).toContain("Send X-Platform-Envelope: usd=5; ttl=3600, even if it was raised since");
 });
 
 test("names the header and the value to send if a call's label differs from its key's label", () => {

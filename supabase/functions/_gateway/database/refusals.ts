@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { describeRefusal, type SizeFields } from "../../_shared/refusal-message.ts";
-import { GatewayError, isErrorCode, specificMessage } from "../http/errors.ts";
+import { GatewayError, isErrorCode, linkToPage, specificMessage } from "../http/errors.ts";
 import { limitReport, type RateLimits, rateLimitHeaders, readRateLimits } from "./rate-limits.ts";
 
 /**
@@ -42,14 +42,14 @@ export function isRefusal(value: unknown): boolean {
 export function refusalError(value: unknown, sizeFields?: SizeFields): GatewayError {
   const { refused: code, param, limits, at, frees, token_limit, model_output_limit, ...rest } = refusal.parse(value);
   if (!isErrorCode(code)) return new GatewayError("internal_error", { cause: new Error(`unknown refusal ${code}`) });
-  const details = limitToFields(rest, sizeFields);
+  const details = addEnvelopePage(limitToFields(rest, sizeFields));
   const rate = limits && at !== undefined ? readRateLimits(limits, at) : {};
   return new GatewayError(code, {
     message: specificMessage(code, param) ?? describeRefusal({ code, details, sizeFields }),
     param: code === "invalid_request" && rest.limit ? fieldAtFault(details, sizeFields) : param,
     details,
     isTransient: frees,
-    headers: refusalHeaders(code, rate),
+    headers: refusalHeaders(code, rate, rest.limit),
   });
 }
 
@@ -67,8 +67,19 @@ function fieldAtFault({ fitting_output_limit: fits }: Details, sizeFields: SizeF
   return fits == null ? sizeFields.input : (sizeFields.output ?? sizeFields.input);
 }
 
-function refusalHeaders(code: string, rate: RateLimits): Record<string, string> {
-  // Credits and budgets don't reset with the next window.
-  const wait = code === "rate_limit_exceeded" ? rate.resetSeconds : undefined;
-  return { ...rateLimitHeaders(rate), ...(wait ? { "retry-after": String(wait) } : {}) };
+/** Adds the page on which the owner of an envelope raises or ends it, if the web server's origin is known. */
+function addEnvelopePage(details: Details): Details {
+  const { limit } = details;
+  if (limit?.kind !== "envelope") return details;
+  const url = linkToPage(`/workspaces/${limit.workspace_id}/ai/envelopes/${limit.id}`);
+  return url === undefined ? details : { ...details, limit: { ...limit, url } };
+}
+
+/** Returns the headers of a refusal. Only a rate limit and concurrent calls state when to retry. */
+function refusalHeaders(code: string, rate: RateLimits, limit: Details["limit"]): Record<string, string> {
+  const headers = rateLimitHeaders(rate);
+  if (code !== "rate_limit_exceeded") return headers;
+  // A concurrent call may end long before the rate limits' window.
+  const wait = limit?.kind === "concurrent" ? limit.reset_seconds : rate.resetSeconds;
+  return wait ? { ...headers, "retry-after": String(wait) } : headers;
 }

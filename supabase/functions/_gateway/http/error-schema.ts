@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { refusalDetails } from "../../_shared/refusal-message.ts";
+import { refusalDetails } from "../../_shared/refusal-details.ts";
 import { type ErrorCode, errorCodes } from "./errors.ts";
 
 const members = z.object({

@@ -21,6 +21,8 @@ const canSucceed: Record<ErrorCode, boolean> = {
   // Until somebody adds credits, or the month ends.
   insufficient_credits: false,
   budget_exceeded: false,
+  envelope_exhausted: false,
+  envelope_not_found: false,
   insufficient_scope: false,
   app_not_allowed: false,
   workspace_mismatch: false,

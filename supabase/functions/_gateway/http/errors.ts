@@ -127,17 +127,22 @@ export type ErrorShape = {
   idHeader?: string;
 };
 
-/** The web server's page about errors. All gateways of a process have the same one. */
-let documentation: string | undefined;
+/** The web server's origin. All gateways of a process have the same one. */
+let webServer: string | undefined;
 
 /** Sets the web server's origin, whose page about errors every error links to. Without it, errors have no link. */
 export function linkErrors(webOrigin: string | undefined): void {
-  documentation = webOrigin && `${webOrigin}/docs/errors`;
+  webServer = webOrigin;
+}
+
+/** Returns the address of a page of the web server; undefined if its origin is not known. */
+export function linkToPage(path: string): string | undefined {
+  return webServer && `${webServer}${path}`;
 }
 
 /** Returns the member of an error with the address of its code, in Stripe's name, or none. */
 export function linkToCode(code: ErrorCode): { doc_url?: string } {
-  return documentation === undefined ? {} : { doc_url: `${documentation}#${code}` };
+  return webServer ? { doc_url: `${webServer}/docs/errors#${code}` } : {};
 }
 
 /** Returns OpenAI's error object with our request id. */

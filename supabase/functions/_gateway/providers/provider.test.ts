@@ -8,7 +8,7 @@ import { kinds } from "./kinds/registry.ts";
 import { chooseRequestLimits, timeLimitsOf } from "./limits.ts";
 import { callProvider, type ProviderCall } from "./provider.ts";
 import type { ProviderAnswer } from "./provider-answer.ts";
-import { ClientLeft } from "./provider-failure.ts";
+import { ClientLeft, type ProviderFailure } from "./provider-failure.ts";
 import { noteReached } from "./reachable.ts";
 
 const closers: (() => void)[] = [];
@@ -62,6 +62,7 @@ function callOf(baseUrls: string[], changes: Partial<ProviderCall> = {}): Provid
     name: "model",
     clientLeft: new AbortController().signal,
     limits,
+    takeCall: () => Promise.reject(new Error("took a call from a provider without limits")),
     estimate: ({ position: route }) => ({ route, usage: { input_tokens: 9, output_tokens: 0 }, basis: "guess" }),
     deadline: performance.now() + (changes.limits ?? limits).totalMs,
     now: () => performance.now(),
@@ -293,6 +294,131 @@ describe("calls to a provider", () => {
       await expect(readAll(callOf([slow.baseUrl], { clientLeft: leaving.signal }))).rejects.toBeInstanceOf(ClientLeft);
       await slow.left;
     }
+  });
+});
+
+describe("calls to limited providers", () => {
+  /** Answers takes with the waits for each provider, in order. 0 takes the call. */
+  function takeIn(waits: Record<string, (number | null)[]>) {
+    const takes: { provider: string; wait_ms: number }[] = [];
+    const takeCall: ProviderCall["takeCall"] = async (take) => {
+      takes.push(take);
+      const wait_ms = waits[take.provider]?.shift() ?? null;
+      return { taken: wait_ms !== null && wait_ms <= take.wait_ms, wait_ms };
+    };
+    return { takes, takeCall };
+  }
+  function limitedCall(baseUrls: string[], changes: Partial<ProviderCall> = {}): ProviderCall {
+    const call = callOf(baseUrls, { limits: { ...limits, totalMs: 10_000 }, ...changes });
+    return { ...call, routes: call.routes.map((route) => ({ ...route, limited: true })) };
+  }
+  const skippedRoute = (route: number) => expect.objectContaining({ route, failure: "skipped" });
+
+  test("takes the call once before it is sent", async () => {
+    const { baseUrl, asked } = await provider(text("yes"));
+    const { takes, takeCall } = takeIn({ p0: [0] });
+    expect(await readAll(limitedCall([baseUrl], { takeCall }))).toBe("yes");
+    expect([takes.length, asked.length]).toEqual([1, 1]);
+  });
+
+  test("takes nothing for counting tokens, which has limits of its own", async () => {
+    const { baseUrl } = await provider(text("yes"));
+    expect(await readAll(limitedCall([baseUrl], { endpoint: "count_tokens" }))).toBe("yes");
+  });
+
+  test("uses the next route if a provider has no room, without waiting", async () => {
+    const [full, next] = [await provider(text("no")), await provider(text("yes"))];
+    const { takes, takeCall } = takeIn({ p0: [20], p1: [0] });
+    const call = limitedCall([full.baseUrl, next.baseUrl], { takeCall });
+    expect(await readAll(call)).toBe("yes");
+    expect([full.asked.length, takes.map(({ wait_ms }) => wait_ms)]).toEqual([0, [0, 0]]);
+    expect(call.open.attempts).toEqual([skippedRoute(1)]);
+    expect(call.cooldowns.stateOf("p0 m0 chat")).toBe("open");
+  });
+
+  test("waits for room at the only route, and at the one that has room soonest if there are several", async () => {
+    const { baseUrl } = await provider(text("yes"));
+    const only = takeIn({ p0: [60] });
+    const startedAt = performance.now();
+    expect(await readAll(limitedCall([baseUrl], only))).toBe("yes");
+    expect(performance.now() - startedAt).toBeGreaterThanOrEqual(60);
+    const later = await provider(text("no"));
+    const both = takeIn({ p0: [2_000], p1: [30, 30] });
+    expect(await readAll(limitedCall([later.baseUrl, baseUrl], both))).toBe("yes");
+    expect(later.asked).toEqual([]);
+    expect(both.takes.map(({ provider, wait_ms }) => [provider, wait_ms])).toEqual([
+      ["p0", 0],
+      ["p1", 0],
+      ["p1", 5_000],
+    ]);
+  });
+
+  test("waits for room after another route has failed", async () => {
+    const [full, broken] = [await provider(text("yes")), await provider(text("no", 500))];
+    const { takeCall } = takeIn({ p0: [30, 30], p1: [0] });
+    expect(await readAll(limitedCall([full.baseUrl, broken.baseUrl], { takeCall }))).toBe("yes");
+  });
+
+  test("a call reports the failure of its last route rather than the room that it waited for", async () => {
+    const { baseUrl } = await provider(text("no", 500));
+    const call = limitedCall([baseUrl, baseUrl], takeIn({ p0: [30, 30], p1: [0] }));
+    await expect(readAll(call)).rejects.toMatchObject({ code: "provider_error" });
+  });
+
+  test("a call that another route may have charged stays charged if there is no room left", async () => {
+    const [full, cut] = [await provider(text("no")), await provider((_, response) => response.writeHead(200).end())];
+    const call = limitedCall([full.baseUrl, cut.baseUrl], takeIn({ p0: [30, 9_000], p1: [0] }));
+    await expect(readAll(call)).rejects.toMatchObject({ code: "rate_limit_exceeded", mayHaveCharged: true });
+  });
+
+  test.for<[string, (number | null)[], number | undefined]>([
+    ["more than five seconds", [5_001], 6],
+    ["longer than the call may", [200], 1],
+    ["forever, because the call exceeds the limit", [null], undefined],
+  ])("fails with rate_limit_exceeded if room takes %s", async ([, waits, retryAfterSeconds]) => {
+    const { baseUrl, asked } = await provider(text("no"));
+    const { takeCall } = takeIn({ p0: waits });
+    const call = limitedCall([baseUrl], { takeCall, deadline: performance.now() + (waits[0] === 200 ? 100 : 10_000) });
+    const failure = await readAll(call).catch((error: ProviderFailure) => error);
+    expect(failure).toMatchObject({ code: "rate_limit_exceeded", mayHaveCharged: false, retryAfterSeconds });
+    const details = { limit: { kind: "provider", ...(retryAfterSeconds ? { reset_seconds: retryAfterSeconds } : {}) } };
+    expect((failure as ProviderFailure).toGatewayError()).toMatchObject({ options: { details } });
+    expect([asked, call.open.attempts]).toEqual([[], [skippedRoute(1)]]);
+  });
+
+  test("a client that leaves while its call waits for room ends the wait, and nothing is sent", async () => {
+    const { baseUrl, asked } = await provider(text("no"));
+    const leaving = new AbortController();
+    const { takeCall } = takeIn({ p0: [4_000] });
+    setTimeout(() => leaving.abort(), 20);
+    const startedAt = performance.now();
+    const reading = readAll(limitedCall([baseUrl], { takeCall, clientLeft: leaving.signal }));
+    await expect(reading).rejects.toBeInstanceOf(ClientLeft);
+    expect(performance.now() - startedAt).toBeLessThan(2_000);
+    expect(asked).toEqual([]);
+  });
+
+  test("a call without room lets another call probe a route after its cooldown", async () => {
+    const { baseUrl } = await provider(text("no"));
+    let now = 0;
+    const cooldowns = createCooldowns({ now: () => now });
+    cooldowns.noteFailure("p0 m0 chat", {
+      failure: "rate_limited",
+      startedAt: 0,
+      retryAfterSeconds: 1,
+      undecided: false,
+    });
+    now = 2_000;
+    const { takeCall } = takeIn({ p0: [9_000] });
+    await expect(readAll(limitedCall([baseUrl], { takeCall, cooldowns }))).rejects.toThrow();
+    expect(cooldowns.stateOf("p0 m0 chat")).toBe("open");
+  });
+
+  test("a call fails if its provider's limits can't be read", async () => {
+    const { baseUrl, asked } = await provider(text("no"));
+    const takeCall = () => Promise.reject(new Error("database"));
+    await expect(readAll(limitedCall([baseUrl], { takeCall }))).rejects.toThrow("database");
+    expect(asked).toEqual([]);
   });
 });
 

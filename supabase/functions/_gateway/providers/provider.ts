@@ -1,5 +1,6 @@
 import type { Attempt, AttemptFailure } from "../../_shared/attempt.ts";
 import type { RunRoute } from "../database/database.ts";
+import type { ProviderTake, TakenCall } from "../database/take-queue.ts";
 import type { Body } from "../http/body.ts";
 import { GatewayError } from "../http/errors.ts";
 import type { CallUse } from "../usage/usage.ts";
@@ -12,6 +13,7 @@ import { NotConnected } from "./not-connected.ts";
 import { createModelAddress } from "./provider-address.ts";
 import { createAnswerReader, type ProviderAnswer, readErrorAnswer } from "./provider-answer.ts";
 import { ClientLeft, ProviderFailure } from "./provider-failure.ts";
+import { createProviderRoom } from "./provider-room.ts";
 import type { Provider } from "./provider-settings.ts";
 import { ensureReachable, noteFailed, noteReached, wasJustReached } from "./reachable.ts";
 
@@ -43,6 +45,8 @@ export type ProviderCall = {
   /** The time by which the whole call must end, on the clock of `now`. */
   deadline: number;
   now: () => number;
+  /** Takes the call from the limits of a provider. Called only for routes of limited providers. */
+  takeCall: (take: Pick<ProviderTake, "provider" | "wait_ms">) => Promise<TakenCall>;
   /** Returns the estimated usage of a request that was sent to a route and exceeded a time limit. */
   estimate: (route: RunRoute) => CallUse;
   /** Called when the request is sent to a route, whose provider may charge from then on. */
@@ -55,7 +59,8 @@ export type ProviderCall = {
 
 /**
  * Calls the routes of a run in order until `accept` takes an answer. Tries the next route after a failure, unless the
- * request itself caused it. Routes in cooldown come last. Adds failed attempts to the run's steps.
+ * request itself caused it. Routes in cooldown come last, and those of a limited provider without room after them. Adds
+ * failed attempts to the run's steps.
  * @param accept reads an answer far enough to validate it. @throws ProviderFailure to try the next route
  * @throws ProviderFailure the most helpful failure, which says whether any attempt may have been charged
  * @throws ClientLeft
@@ -66,17 +71,22 @@ export async function callProvider<Accepted>(
 ): Promise<Accepted> {
   const { now, cooldowns } = call;
   const skipped: Attempt[] = [];
-  const routes = orderRoutes(call, skipped);
+  const room = createProviderRoom(call);
+  const routes = orderRoutes(call, { skipped, room });
   let reported: ProviderFailure | undefined;
   let attempts = 0;
   for (let turn = routes.next(); !turn.done; ) {
-    if (call.body && !(await call.body.resume(call.clientLeft))) {
+    const hasMemory = !call.body || (await call.body.resume(call.clientLeft));
+    if (!hasMemory || (turn.value.limited && !(await room.take(turn.value)))) {
       // The call may have been the one that probes the route.
       const unsent = { failure: "cancelled", startedAt: now(), undecided: true } as const;
       cooldowns.noteFailure(keyOf(call, turn.value), unsent);
       // The run has the usage of earlier failures already.
       if (reported?.mayHaveCharged) reported = reported.afterCharge(undefined);
-      break;
+      if (!hasMemory) break;
+      noteSkipped(skipped, turn.value);
+      turn = routes.next();
+      continue;
     }
     attempts += 1;
     call.open.attempts.push(...skipped.splice(0));
@@ -118,6 +128,8 @@ export async function callProvider<Accepted>(
     }
   }
   call.open.attempts.push(...skipped);
+  const full = room.failure();
+  if (full) reported = reported ? chooseMoreUseful(full, reported) : full;
   throw reported ?? new GatewayError("service_unavailable");
 }
 
@@ -133,10 +145,13 @@ function createBodyReleaser(
 }
 
 /**
- * Yields the routes to call: first those that work, then those that are set aside. Leaves out hanging routes if any
- * route works.
+ * Yields the routes to call: first those that work, then those that are set aside, and then the one whose provider has
+ * room again soonest. Leaves out hanging routes if any route works.
  */
-function* orderRoutes(call: ProviderCall, skipped: Attempt[]): Generator<RunRoute, undefined> {
+function* orderRoutes(
+  call: ProviderCall,
+  { skipped, room }: { skipped: Attempt[]; room: Pick<ReturnType<typeof createProviderRoom>, "nextRoom"> },
+): Generator<RunRoute, undefined> {
   const setAside: { route: RunRoute; hangs: boolean }[] = [];
   let hasOpenRoute = false;
   for (const route of call.routes) {
@@ -146,13 +161,20 @@ function* orderRoutes(call: ProviderCall, skipped: Attempt[]): Generator<RunRout
       yield route;
     } else {
       setAside.push({ route, hangs: state === "hanging" });
-      skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
+      noteSkipped(skipped, route);
     }
   }
   // If every route is set aside, none of them counts as skipped.
   if (!hasOpenRoute) skipped.length = 0;
   // A call must not wait for a hanging route after another route has been tried.
   for (const { route, hangs } of setAside) if (!hasOpenRoute || !hangs) yield route;
+  const next = call.routes.length > 1 ? room.nextRoom() : undefined;
+  if (next) yield next;
+}
+
+function noteSkipped(skipped: Attempt[], route: RunRoute): void {
+  if (skipped.some((attempt) => attempt.route === route.position)) return;
+  skipped.push({ ...factsOf(route), failure: "skipped", latency_ms: 0 });
 }
 
 const factsOf = ({ position, provider, model }: RunRoute) => ({ route: position, provider, model });

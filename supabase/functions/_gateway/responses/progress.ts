@@ -1,4 +1,4 @@
-import type { AdmittedCall } from "../calls/surface.ts";
+import type { PendingCall } from "../calls/surface.ts";
 import type { Responses } from "./request.ts";
 
 /** What a streamed response has told its client so far. */
@@ -28,7 +28,7 @@ export function getResponseIdentity({ response }: ResponseProgress): { id?: unkn
  * has not seen it, since OpenAI's SDKs require it first. Codex ends a stream without an event for 300 s, and comments
  * are not events (https://github.com/openai/codex, codex-api/src/sse/responses.rs).
  */
-export function progressEvents({ request: { progress }, model, requestId }: AdmittedCall<Responses>): string {
+export function progressEvents({ request: { progress }, model, requestId }: PendingCall<Responses>): string {
   const begins = !progress.response;
   if (begins) progress.isOurs = true;
   progress.response ??= {

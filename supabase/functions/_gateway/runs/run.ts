@@ -4,6 +4,7 @@ import type { TokenCounts } from "../../_shared/money.ts";
 import { jsonNumber } from "../../_shared/raw-json.ts";
 import type { GatewayDatabase, Run } from "../database/database.ts";
 import { isNearTokenLimit } from "../database/rate-limits.ts";
+import { envelopeMember, releaseUnused } from "../envelopes/envelope-room.ts";
 import type { Provider } from "../providers/provider-settings.ts";
 import { ignoredNames, type ParsedRequest } from "../requests/parsed-request.ts";
 import type { OutputTexts } from "../structured/answer-schema.ts";
@@ -149,6 +150,7 @@ export function openRun(
       if (end.use) recordCharge(charges, end.use, attempts);
       const source = chooseUsageSource(calls, { ...end, attempts, charges });
       const cost = computeRunCost(run, calls);
+      releaseUnused(run, cost.cost_usd);
       const provider = providerOf(calls.at(-1));
       const outcome: Outcome = {
         created_at: run.created_at,
@@ -277,6 +279,7 @@ function platformMetadata(
       ...totalCounts(end.calls),
     },
     usage_source: end.source,
+    ...envelopeMember(run),
     ...(end.schemaValid === undefined ? {} : { schema_valid: end.schemaValid }),
     ...(end.ignored.length === 0 ? {} : { ignored: end.ignored }),
     latency_ms: end.latencyMs,

@@ -61,7 +61,7 @@ export function createGatewayMetrics(): GatewayMetrics {
   });
   const attempts = new Counter({
     name: "gatehouse_gateway_provider_attempts_total",
-    help: "Requests to providers by outcome: answered, a class of failure, or skipped during a cooldown.",
+    help: "Requests to providers by outcome: answered, a class of failure, or skipped during a cooldown or without room in the provider's limits.",
     labelNames: ["provider", "outcome"],
     registers,
   });

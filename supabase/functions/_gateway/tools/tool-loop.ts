@@ -14,6 +14,7 @@ import type { StreamStep } from "../answers/stream-step.ts";
 import { addPlatform, readWholeAnswer } from "../answers/whole-answer.ts";
 import type { Gateway } from "../calls/gateway.ts";
 import type { AdmittedCall } from "../calls/surface.ts";
+import { changeReservation } from "../envelopes/envelope-room.ts";
 import { ClientLeft } from "../providers/provider-failure.ts";
 import type { ParsedRequest } from "../requests/parsed-request.ts";
 import { estimateTokens } from "../usage/estimate.ts";
@@ -143,7 +144,7 @@ function createLoop<Parsed extends ParsedRequest>(
       size_fields: request.sizeFields,
       used_tokens: input_tokens + output_tokens,
     });
-    Object.assign(run, reserved);
+    changeReservation(run, reserved);
   }
 
   return { current, advance, isFirst, isLast };

@@ -44,7 +44,7 @@ test("policy, budgets and credits are edited and displayed", async ({ page, memb
     .getByRole("link", { name: /^Set budget of/ })
     .first()
     .click();
-  await page.getByLabel(/^Monthly budget of/).fill("12.5");
+  await page.getByLabel(/^Budget of/).fill("12.5");
   await page.getByRole("button", { name: "Save budget" }).click();
   await expect(page.getByRole("main")).toContainText("Budget saved: $12.50 per month for");
   await query("update ai.budgets set spent_usd = 10.25 where workspace_id = $1", [workspaceId]);

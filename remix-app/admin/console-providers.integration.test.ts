@@ -227,3 +227,53 @@ test("the console shows which route failed and why, and that calls to a model wi
   await query("update ai.model_routes set enabled = false where model_id = $1", [model]);
   expect((await admin.browser.get(`/admin/models?q=${model.slice(5)}`)).words).toContain("No route");
 });
+
+test("an admin limits a provider, sees what is available of the limits, and removes them again", async () => {
+  const provider = `limited_${randomUUID().slice(0, 8)}`;
+  const path = `/admin/providers/${provider}`;
+  expect((await admin.browser.get(path)).status).toBe(404);
+  await query("insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 3, $2, 'm')", [
+    model,
+    provider,
+  ]);
+  expect((await admin.browser.get(path)).words).toContain("Requests available No limit");
+  const seen = async () => /name="seen" value="(\w+)"/.exec((await admin.browser.get(path)).text)?.[1] ?? "";
+  const change = { reason: "Their tier 2", confirmation: provider, requestsPerMinute: "5000", tokensPerMinute: "" };
+  const save = async (more: Record<string, string> = {}) =>
+    admin.browser.post(path, { ...change, seen: await seen(), ...more });
+
+  for (const [more, words] of [
+    [{ requestsPerMinute: "0" }, "Enter a whole number from 1"],
+    [{ tokensPerMinute: "100000000001" }, "Enter a whole number from 1 to 100,000,000,000"],
+    [{ confirmation: "openai" }, "That isn’t the provider’s ID"],
+  ] as const) {
+    const refused = await save(more);
+    expect([refused.status, refused.words]).toEqual([400, expect.stringContaining(words)]);
+  }
+  const first = await seen();
+  expect((await save()).location).toBe("/admin/providers?done#limits");
+  const late = await save({ seen: first });
+  expect([late.status, late.words]).toEqual([409, expect.stringContaining("changed it on")]);
+  expect((await admin.browser.get("/admin/providers")).words).toContain(
+    `${provider} Requests per minute 5,000 Tokens per minute No limit Requests available now 500 of 500`,
+  );
+  await query("update ai.provider_limits set requests_full_at = now() + interval '2 seconds' where provider_id = $1", [
+    provider,
+  ]);
+  expect((await admin.browser.get(path)).words).toMatch(/Requests available 3\d\d of 500/);
+
+  expect((await save({ requestsPerMinute: "" })).status).toBe(303);
+  expect(await query("select from ai.provider_limits where provider_id = $1", [provider])).toEqual([]);
+  const entries = await query(
+    "select before, after from private.admin_audit_log where target = $1 and action = 'provider.limit' order by created_at",
+    [`provider ${provider}`],
+  );
+  const none = { requests_per_minute: null, tokens_per_minute: null };
+  expect(entries).toEqual([
+    { before: none, after: { ...none, requests_per_minute: 5_000 } },
+    { before: { ...none, requests_per_minute: 5_000 }, after: none },
+  ]);
+  const stranger = await enter(owner);
+  expect((await stranger.get(path)).status).toBe(403);
+  expect((await stranger.post(path, change)).status).toBe(403);
+});

@@ -117,6 +117,7 @@ const actionLabels: Record<string, string> = {
   "model.cancel_price": "Canceled a price",
   "credits.grant": "Granted credits",
   "credits.withdraw": "Withdrew credits",
+  "provider.limit": "Changed a provider’s limits",
   "plan.add": "Added a plan",
   "plan.edit": "Edited a plan",
   "plan.move_workspace": "Moved a workspace to another plan",

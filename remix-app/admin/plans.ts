@@ -30,7 +30,8 @@ export type Plan = z.infer<typeof planSchema>;
 /** Labels of a plan's payer. */
 export const payerLabels = { member: "Each member", workspace: "The workspace" } as const;
 
-const createCountSchema = (max: number) =>
+/** Accepts a whole number from 1 to `max`, or an empty text for no limit. */
+export const createCountSchema = (max: number) =>
   z
     .string()
     .trim()

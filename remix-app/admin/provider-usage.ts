@@ -33,7 +33,7 @@ export const skipped = z.array(
     lastAt: z.string(),
   }),
 );
-/** A route that was skipped in some runs because it was cooling down. */
+/** A route that was skipped in some runs because it was cooling down or its provider's limits had no room. */
 export type SkippedRoute = z.infer<typeof skipped>[number];
 
 export const usageSchema = z.array(

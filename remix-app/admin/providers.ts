@@ -5,6 +5,7 @@ import { rangeDays } from "../studio/range.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { parseModelCursor } from "./models.ts";
+import { providerLimitSchema } from "./provider-limits.ts";
 import { health, skipped, usageSchema } from "./provider-usage.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
@@ -37,13 +38,14 @@ const providersPage = z.object({
   failing: failingModelsSchema,
   health,
   skipped,
+  limits: z.array(providerLimitSchema),
   usage: usageSchema,
 });
 
 /**
  * Returns a page of the enabled models with their routes, the models with the most failed requests in the last hour,
- * each provider's recent answers and failures, the routes that runs of the last 15 minutes skipped, and each provider's
- * usage in a range of whole UTC days, highest cost first.
+ * each provider's recent answers and failures, the routes that runs of the last 15 minutes skipped, the providers'
+ * limits, and each provider's usage in a range of whole UTC days, highest cost first.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function readProviders(

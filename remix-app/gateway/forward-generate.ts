@@ -13,6 +13,7 @@ const forwardedHeaders = [
   "x-platform-workspace-id",
   "x-platform-operation",
   "x-platform-entity-id",
+  "x-platform-envelope",
 ];
 
 /**

@@ -4,6 +4,8 @@ const purposes: readonly [RegExp, string][] = [
   [/^\/workspaces\/[^/]+\/ai\/keys\/[^/]+\/edit$/, "edit an API key"],
   [/^\/workspaces\/[^/]+\/ai\/keys\/[^/]+\/rotate$/, "replace an API key"],
   [/^\/workspaces\/[^/]+\/ai\/keys\/agents$/, "change coding agents"],
+  [/^\/workspaces\/[^/]+\/ai\/envelopes$/, "set a task limit"],
+  [/^\/workspaces\/[^/]+\/ai\/envelopes\/[^/]+$/, "raise a task limit"],
   [/^\/workspaces\/[^/]+\/settings$/, "change this workspace"],
   [/^\/settings\/profile\/email$/, "change your email"],
   [/^\/settings\/security\/password$|^\/reset-password$/, "change your password"],

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { enterApproved } from "../../scripts/test/approved-browser.ts";
@@ -150,6 +151,7 @@ describe.each([
     audio: { path: "audio/speech", body: { input: "Hello" } },
     chat: { path: "chat/completions", body: { model: "demo-chat", messages: [{ role: "user", content: "Hi" }] } },
     embeddings: { path: "embeddings", body: { model: "demo-embedding", input: "Hi" } },
+    envelopes: { path: `envelopes/${randomUUID()}` },
     generate: { path: "generate", body: { prompt: "Hi" } },
     key: { path: "key" },
     models: { path: "models" },

@@ -85,13 +85,13 @@ const sweepIntervalMs = 60_000;
 const maxAlerts = 100;
 
 /**
- * Emails the people who manage a budget when spending reaches 50, 80 or 100% of the budget, or when the budget refuses
- * calls although it is not fully spent.
+ * Emails the people who manage a budget when spending reaches one of its thresholds, or when it refuses calls although it
+ * is not fully spent. Emails the owner of an envelope when it refuses a call.
  */
 export function warnOfBudgets(env: Env): ScheduledTask {
   return createAlertTask<BudgetAlert>(env, {
     name: "warn-of-budgets",
-    sweep: ["sweep_budget_alerts", { most: maxAlerts }],
+    sweep: ["sweep_budget_alerts", { most: maxAlerts, all_periods: true }],
     queue: "queue_budget_alert_mails",
     mailOf: budgetAlertMail,
   });

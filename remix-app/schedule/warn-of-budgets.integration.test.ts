@@ -100,6 +100,25 @@ test("a budget with too little left for a call sends one email, with the amount 
   expect(mails[0]?.text).toContain("Left: $0.000000000001");
 });
 
+test("concurrent sweepers send one email to the owner of an envelope that refused a call, with a link to raise it", async () => {
+  const [opened] = await db.query<{ answer: { id: string } }>(
+    "select ai.open_envelope($1, $2, '', '{\"usd\": \"5\"}', $3, $2, $3) as answer",
+    [tenant.workspaceId, tenant.keyId, admin.id],
+  );
+  const id = opened?.answer.id;
+  await db.query("update ai.budgets set spent_usd = 4.9, refused_at = now() where subject_id = $1", [id]);
+  await callAtOnce(() => warnOfBudgets(env).run(soon()));
+  await warn();
+  await resend();
+  await expect.poll(kept).toEqual([]);
+  const mails = await mailsTo(admin.email);
+  expect(mails).toHaveLength(1);
+  expect(mails[0]?.subject).toBe("A task is waiting for a decision: its limit of $5.00 is used up");
+  expect(mails[0]?.text).toContain(
+    `${new URL(env.BASE_URL).origin}/workspaces/${tenant.workspaceId}/ai/envelopes/${id}`,
+  );
+});
+
 test("a budget warning waits while the mail server is down, and is sent once afterwards", async () => {
   await db.query("select ai.set_budget('workspace', $1, $1, 10)", [tenant.workspaceId]);
   await spend("5");

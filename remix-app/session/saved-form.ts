@@ -15,15 +15,21 @@ const savedForm = z.object({ until: z.number(), typed: z.record(z.string(), z.st
 
 /**
  * Stores a form in a cookie if the sender's step-up expired before the form arrived. The form's page restores the
- * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long. Reads the body.
+ * fields after the next step-up. Only for forms without secrets. Does not store a form that is too long.
+ * @param form the form, if its body has been read
  * @param page the path of the form's page with its query, which may name the account that the form changes
  */
 export async function saveForm(
   context: SigningContext & FormContext,
-  { request, userId, page }: { request: Request; userId: string; page: string },
+  {
+    request,
+    userId,
+    page,
+    form: read,
+  }: { request: Request; userId: string; page: string; form?: FormData | undefined },
 ): Promise<void> {
   if (!isForm(request)) return;
-  const form = await readForm(request, context).catch(() => null);
+  const form = read ?? (await readForm(request, context).catch(() => null));
   if (!form) return;
   const typed = Object.fromEntries(form);
   const text = Buffer.from(

@@ -128,7 +128,7 @@ export async function requireUser(
 /**
  * Returns the user of this request if their last proof of identity is recent enough for a sensitive change.
  * @param options.keepsForm set for a form without secrets: stores the typed values, so that `takeForm` can restore them
- * after the step-up
+ * after the step-up. The form itself if its body has been read
  * @throws Response if the proof is older than ten minutes: a redirect to the step-up page that keeps the destination;
  * for APIs and bearer callers 403 STEP_UP_REQUIRED
  * @throws Response like {@link requireUser}
@@ -136,13 +136,14 @@ export async function requireUser(
 export async function requireFreshUser(
   context: AppLoadContext,
   request: Request,
-  { keepsForm = false, ...admission }: { keepsForm?: boolean } & Admission = {},
+  { keepsForm = false, ...admission }: { keepsForm?: boolean | FormData } & Admission = {},
 ): Promise<User> {
   const user = await requireUser(context, request, admission);
   if (isFresh(user)) return user;
   if (isPageRequest(context, request)) {
     const destination = getDestination(request, context);
-    if (keepsForm) await saveForm(context, { request, userId: user.id, page: destination });
+    const form = keepsForm instanceof FormData ? keepsForm : undefined;
+    if (keepsForm) await saveForm(context, { request, userId: user.id, page: destination, form });
     throw redirect(addReturnUrl("/step-up", destination));
   }
   throw stepUpRequired(context);

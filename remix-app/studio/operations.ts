@@ -4,8 +4,11 @@ import { enteredInvoice, invoiceReceipt } from "#shared/provider-records.ts";
 import { pageQuery } from "../http/list-page.ts";
 import type { ProblemCode } from "../http/problem.ts";
 import { agentOperations } from "./agents/agent-operations.ts";
-import { budgetChange, budgetPage } from "./budgets/budgets.ts";
+import { budgetChange } from "./budgets/budget-change.ts";
+import { budgetPage } from "./budgets/budget-schema.ts";
+import { budgetQuery } from "./budgets/budgets.ts";
 import { costPage, invoicePage, reconciliationPage } from "./costs/provider-import-schema.ts";
+import { envelopeOperations } from "./envelopes/envelope-operations.ts";
 import { issuedKey, keyChangeSchema, keyPage, keySummary, newKeySchema, rotationSchema } from "./keys/key-schema.ts";
 import { aiPolicy, policyChange } from "./policy/ai-policy.ts";
 import { windowQuery } from "./range.ts";
@@ -100,7 +103,7 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${basePath}/policy`,
     summary: "Change the AI policy",
     description:
-      "Changes only the given fields; null removes a limit. Requires the manage_ai_policy permission. A list that adds an unknown model is refused by that model's name; unknown names that are already in the policy are kept. allowedRegions limits calls to providers in these regions.",
+      "Changes only the given fields; null removes a limit. Requires the manage_ai_policy permission. A list that adds an unknown model is refused by that model's name; unknown names that are already in the policy are kept. allowedRegions limits calls to providers in these regions. modelLimits replaces all limits by model.",
     body: { schema: policyChange, example: { monthlyBudgetUsd: 500, contentCapture: false } },
     answers: [{ status: 200, description: "The changed policy.", schema: aiPolicy }],
     problems: ["INVALID_REQUEST", ...commonProblems],
@@ -112,8 +115,8 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${basePath}/budgets`,
     summary: "List budgets",
     description:
-      "Budgets of the workspace, its apps, keys, members and entity labels, with their spending in this UTC month. limitUsd is null without a budget. For a label, name is the label. enforced is false for a label that no active key has: its budget only warns. Budgets of keys require the manage_ai_keys or manage_ai_policy permission.",
-    query: pageQuery,
+      "Budgets of the workspace, its apps, keys, members and entity labels, with their spending in the current window. Lists monthly budgets; with period=all, all budgets, several for a subject, and limits of concurrent calls. Without a budget, limitUsd and maxCalls are null. For a label, name is the label. enforced is false for a label that no active key has: its budget only warns. Budgets of keys require the manage_ai_keys or manage_ai_policy permission.",
+    query: budgetQuery,
     answers: [{ status: 200, description: "A page of budgets.", schema: budgetPage }],
     problems: ["INVALID_REQUEST", ...commonProblems],
   },
@@ -124,14 +127,22 @@ export const studioOperations: readonly Operation<ProblemCode>[] = [
     path: `${basePath}/budgets`,
     summary: "Set a budget",
     description:
-      "A monthlyBudgetUsd of null removes the budget. previousBudgetUsd is the limit that you last read, or null for none; if it has changed since, nothing is set and the response is 409. Requires the manage_ai_policy permission, or manage_ai_keys for a key.",
+      "Send limitUsd and previousLimitUsd, or for the period concurrent maxCalls and previousMaxCalls. A limit of null removes the budget. The previous value is the one that you last read, or null for none; if it has changed since, nothing is set and the response is 409. Concurrent calls can be limited for the workspace, a member or a key. Requires the manage_ai_policy permission, or manage_ai_keys for a key.",
     body: {
       schema: budgetChange,
-      example: { scope: "label", label: "customer:7", monthlyBudgetUsd: 50, previousBudgetUsd: null },
+      example: {
+        scope: "label",
+        label: "customer:7",
+        period: "day",
+        limitUsd: 5,
+        previousLimitUsd: null,
+        timeZone: "Europe/Berlin",
+      },
     },
     answers: [{ status: 204, description: "The budget is set." }],
     problems: ["INVALID_REQUEST", "CONFLICT", ...commonProblems],
   },
+  ...envelopeOperations,
   {
     ...memberFields,
     id: "getWorkspaceUsage",

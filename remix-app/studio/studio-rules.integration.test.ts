@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createPerson, deletePerson, enter, type Person, type SignedInBrowser } from "../../scripts/test/people.ts";
+import { readStack } from "../../scripts/test/stack.ts";
 import { join } from "../../supabase/tests/database.ts";
 import {
   addKey,
@@ -11,9 +12,11 @@ import {
   type Tenant,
 } from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
+import { openPlainTab } from "../testing/plain-tab.ts";
 import { modelField } from "./model-choice/model-options.ts";
 
 type Visitor = Person & { browser: SignedInBrowser };
+const { base } = readStack();
 const { db, close } = openPool(2);
 let tenant: Tenant;
 let [admin, member, stranger] = [{} as Visitor, {} as Visitor, {} as Visitor];
@@ -111,7 +114,7 @@ describe("the budgets page", () => {
     expect(await limits()).toContainEqual({ scope: "key", limit: "0.5" });
   });
 
-  test("the budgets page lists 50 budgets at a time, and its CSV file contains every budget that the member may see", async () => {
+  test("the budgets page lists 40 budgets at a time, and its CSV file contains every budget that the member may see", async () => {
     const crowded = await createTenant(db, { credits: "1" });
     await join(db, { workspaceId: crowded.workspaceId, userId: admin.id, role: "admin" });
     await join(db, { workspaceId: crowded.workspaceId, userId: member.id, role: "member" });
@@ -119,10 +122,10 @@ describe("the budgets page", () => {
     const lines = async (visitor: Visitor) => (await visitor.browser.get(`${path}.csv`)).text.trim().split("\r\n");
     const shown = (text: string) =>
       [...text.matchAll(/id="((?:workspace|app|key|member)\.[^"]+)"/g)].map(([, id]) => id);
-    // The workspace, its first key, three members and 45 more keys have one budget each, 50 in total.
-    for (let n = 0; n < 45; n++) await addKey(db, crowded);
+    // The workspace, its first key, three members and 35 more keys have one budget each, 40 in total.
+    for (let n = 0; n < 35; n++) await addKey(db, crowded);
     const whole = await admin.browser.get(path);
-    expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([50, false]);
+    expect([shown(whole.text).length, whole.words.includes("More budgets")]).toEqual([40, false]);
     expect(whole.words).toContain("No external app is linked to this workspace.");
 
     await addKey(db, crowded);
@@ -130,7 +133,7 @@ describe("the budgets page", () => {
     const next = /href="[^"]*(\?cursor=[^"]+)"/.exec(first.text)?.[1] ?? "";
     const second = await admin.browser.get(`${path}${next}`);
     const [last = ""] = shown(second.text);
-    expect(new Set([...shown(first.text), last]).size).toBe(51);
+    expect(new Set([...shown(first.text), last]).size).toBe(41);
     expect(second.words).not.toContain("No external app is linked");
     expect([first, second].map(({ text }) => text.includes('id="label."'))).toEqual([false, true]);
     const [scope, subjectId] = last.split(".");
@@ -143,8 +146,8 @@ describe("the budgets page", () => {
 
     const file = await lines(admin);
     expect(file[0]).toMatch(/^scope,name,id,live,limit_usd,spent_usd,reserved_usd,remaining_usd,/);
-    expect(file).toHaveLength(52);
-    expect(file).toContainEqual(expect.stringContaining(`${subjectId},true,7.25,0,0,7.25,0,false,,,true`));
+    expect(file).toHaveLength(42);
+    expect(file).toContainEqual(expect.stringContaining(`${subjectId},true,7.25,0,0,7.25,0,false,,,true,month,UTC,`));
     expect(await lines(member)).toHaveLength(5);
     expect((await admin.browser.get(`${path}?cursor=odd`)).status).toBe(400);
   });
@@ -172,9 +175,61 @@ describe("the budgets page", () => {
     expect([late.status, hidden(late.text, "readUsd")]).toEqual([409, "5"]);
     expect((await post({ label: "customer:7", limitUsd: "6", readUsd: "5" })).status).toBe(303);
     const { text } = await admin.browser.get(`${at("budgets")}.csv`);
-    expect(text).toMatch(/^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false\r$/m);
+    expect(text).toMatch(
+      /^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false,month,UTC,[^,]+,[^,]+,50 80 100,,\r$/m,
+    );
     expect((await post({ label: "customer:7", intent: "remove", readUsd: "6" })).status).toBe(303);
     expect((await admin.browser.get(at("budgets"))).words).toContain("No entity label has a budget yet.");
+  });
+
+  test("without JavaScript, a daily budget in a time zone and a limit of concurrent calls are added, changed and removed", async () => {
+    const tab = openPlainTab(base, admin.browser);
+    const key = `key.${tenant.keyId}`;
+    await tab.open(`${at("budgets")}?change=${key}/new`);
+    tab.fill(/^Budget of/, "10");
+    tab.fill("Period", "day");
+    tab.fill("Time zone", "Berlin");
+    tab.fill("Warn at, in percent", "75, 200");
+    await tab.press("Save budget");
+    expect(tab.status()).toBe(400);
+    expect(tab.alert()).toContain("Enter an IANA time zone, such as Europe/Berlin or UTC");
+    expect(tab.alert()).toContain("Enter up to five percentages from 1 to 100");
+    tab.fill("Time zone", "europe/berlin");
+    tab.fill("Warn at, in percent", "75 and 100%");
+    await tab.press("Save budget");
+    expect(tab.words()).toMatch(/Budget saved: \$10\.00 per day for .+\./);
+    expect(tab.words()).toMatch(
+      /\$0\.00 of \$10\.00 today · 0% spent · \$10\.00 left · resets 00:00 Europe\/Berlin \(in \d+ (h|min)\)/,
+    );
+    await tab.open(`${at("budgets")}?change=${key}/day`);
+    tab.fill(/^Daily budget of/, "12");
+    await tab.press("Save budget");
+    expect(
+      await db.query(
+        `select trim_scale(limit_usd)::text as limit, time_zone, thresholds from ai.budgets
+         where workspace_id = $1 and period = 'day'`,
+        [tenant.workspaceId],
+      ),
+    ).toEqual([{ limit: "12", time_zone: "Europe/Berlin", thresholds: [75, 100] }]);
+
+    await tab.open(`${at("budgets")}?change=${key}/concurrent`);
+    tab.fill(/^Concurrent calls of/, "many");
+    await tab.press("Save limit");
+    expect(tab.alert()).toContain("Enter a number of calls");
+    tab.fill(/^Concurrent calls of/, "4");
+    await tab.press("Save limit");
+    expect(tab.words()).toContain("0 of 4 concurrent calls in progress");
+    const { text } = await admin.browser.get(`${at("budgets")}.csv`);
+    expect(text).toMatch(/^key,[^\r]+,day,Europe\/Berlin,[^,]+,[^,]+,75 100,,\r$/m);
+    expect(text).toMatch(/^key,[^\r]+,concurrent,UTC,,,50 80 100,4,0\r$/m);
+    for (const [period, button, words] of [
+      ["day", "Remove budget", "no longer has a daily budget."],
+      ["concurrent", "Remove limit", "no longer has a limit of concurrent calls."],
+    ] as const) {
+      await tab.open(`${at("budgets")}?change=${key}/${period}`);
+      await tab.press(button);
+      expect(tab.words()).toContain(words);
+    }
   });
 
   test("the keys page sets a label when a key is created, and rejects a malformed label", async () => {

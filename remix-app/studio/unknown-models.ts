@@ -4,7 +4,7 @@ import { problem } from "../http/problem.ts";
 /** The database's refusal of a model list that names models outside the catalogue. */
 export const unknownModels = z.object({
   outcome: z.literal("unknown_models"),
-  param: z.enum(["allowedModels", "deniedModels"]),
+  param: z.enum(["allowedModels", "deniedModels", "modelLimits"]),
   models: z.array(z.string()).min(1),
 });
 

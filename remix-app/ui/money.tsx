@@ -25,6 +25,13 @@ export function Credits({ amount, decimals }: { amount: string | null; decimals?
 
 function renderAmount({ short, exact }: { short: string | null; exact: string | null }) {
   if (short === null || exact === null) return noAmount("Not shown");
+  if (short === exact) {
+    return (
+      <span className="amount" title={exact}>
+        {short}
+      </span>
+    );
+  }
   return (
     <>
       <span aria-hidden="true" className="amount" title={exact}>

@@ -83,3 +83,20 @@ test("an activity entry names the provider and the file of imported costs", () =
   expect(formatLogEntry({ ...imported, details })).toBe("Ada imported gcp costs from “january.csv”");
   expect(formatLogEntry(imported)).toBe("Ada imported provider costs: gcp january.csv");
 });
+
+test("an activity entry about a task limit says what changed", () => {
+  const limits = { limitUsd: "5", calls: 200, endsAt: "2026-12-01T12:00:00.000Z" };
+  const changed = (after: object) =>
+    formatLogEntry({
+      ...line,
+      action: "envelope.changed",
+      details: { before: limits, after: { ...limits, ...after } },
+    });
+  expect(changed({ limitUsd: "10" })).toBe("Ada changed the task limit of “Nightly”: spending from $5.00 to $10.00");
+  expect(changed({ calls: null, endsAt: "2026-12-02T12:00:00.000Z" })).toBe(
+    "Ada changed the task limit of “Nightly”: requests from 200 to unlimited, end from 1 Dec 2026, 12:00 UTC to 2 Dec 2026, 12:00 UTC",
+  );
+  expect(formatLogEntry({ ...line, action: "envelope.opened", details: { after: limits } })).toBe(
+    "Ada set a task limit of $5.00 for “Nightly”",
+  );
+});

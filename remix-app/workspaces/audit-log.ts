@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { formatDateTime } from "../http/date-text.ts";
 import type { User } from "../session/user.ts";
+import { formatCount, formatExactUsd } from "../ui/format-amount.ts";
 import { workspaceProblem } from "./failures.ts";
 import { roleLabel } from "./roles.ts";
 import { planLabel } from "./workspace-facts.ts";
@@ -78,6 +80,9 @@ const verbPhrases: Record<string, string> = {
   "run_content.read": "viewed the prompts and answers of run {}",
   "ai_policy.changed": "changed {}",
   "budget.changed": "changed the budget of “{}”",
+  "envelope.opened": "set a task limit for “{}”",
+  "envelope.changed": "changed the task limit of “{}”",
+  "envelope.ended": "stopped the task “{}”",
 };
 
 const keySettings: Record<string, string> = {
@@ -95,6 +100,9 @@ const workspaceFields = z.object({ name: z.string(), plan: z.string() });
 const workspaceChange = z.object({ before: workspaceFields, after: workspaceFields });
 const roleChange = z.object({ after: z.string() });
 const costImport = z.object({ provider: z.string(), file: z.string() });
+
+const taskLimits = z.object({ limitUsd: z.string(), calls: z.number().nullable(), endsAt: z.string() });
+const taskLimitChange = z.object({ before: taskLimits.optional(), after: taskLimits });
 
 type ShownEntry = Omit<LogEntry, "id" | "at"> & {
   /** The actor's name; null if they have left the workspace, or the system acted. */
@@ -131,6 +139,20 @@ function verbPhrase({ action, subject, details }: ShownEntry): string {
   }
   const costs = costImport.safeParse(details).data;
   if (action === "provider_costs.imported" && costs) return `imported ${costs.provider} costs from “${costs.file}”`;
+  const limits = taskLimitChange.safeParse(details).data;
+  if (action.startsWith("envelope.") && limits) return describeTaskLimits(subject ?? "", limits);
   const phrase = verbPhrases[action] ?? `${action.replaceAll(/[._]/g, " ")} {}`;
   return phrase.replace("{}", () => subject ?? "").trim();
+}
+
+function describeTaskLimits(subject: string, { before, after }: z.infer<typeof taskLimitChange>): string {
+  const calls = ({ calls }: typeof after) => (calls === null ? "unlimited" : formatCount(calls));
+  if (!before) return `set a task limit of ${formatExactUsd(after.limitUsd)} for “${subject}”`;
+  const changed: [string, string, string][] = [
+    ["spending", formatExactUsd(before.limitUsd), formatExactUsd(after.limitUsd)],
+    ["requests", calls(before), calls(after)],
+    ["end", formatDateTime(before.endsAt), formatDateTime(after.endsAt)],
+  ];
+  const parts = changed.flatMap(([name, from, to]) => (from === to ? [] : [`${name} from ${from} to ${to}`]));
+  return `changed the task limit of “${subject}”${parts.length > 0 ? `: ${parts.join(", ")}` : ""}`;
 }

@@ -1,5 +1,6 @@
 import { type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
+import { ProviderLimitTable } from "../../admin/provider-limit-table.tsx";
 import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
 import { readProviders } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -27,15 +28,17 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   const url = new URL(request.url);
   const now = new Date();
   const range = readRange(url, { now });
-  if (runs) return { term, range, now: now.toISOString(), runs, state: null };
+  const done = url.searchParams.has("done");
+  if (runs) return { term, range, now: now.toISOString(), done, runs, state: null };
   const state = await readProviders(context, { cursor: url.searchParams.get("cursor"), range });
-  return { term, range, now: now.toISOString(), runs: null, state };
+  return { term, range, now: now.toISOString(), done, runs: null, state };
 }
 
 export default function ConsoleProvidersPage() {
-  const { term, range, runs, state } = useLoaderData<typeof loader>();
+  const { term, range, done, runs, state } = useLoaderData<typeof loader>();
   return (
     <Page title="Providers" lead="Which providers serve each model, what they charge, and recent failures.">
+      {done ? <Notice tone="good">Limits saved.</Notice> : null}
       <SearchCard title="Find a run" label="Run ID or request ID" term={term} />
       {runs ? (
         <Card title={`Runs that match “${term}”`}>
@@ -56,6 +59,7 @@ function ProvidersState({
   failing,
   health,
   skipped,
+  limits,
   usage,
   range,
 }: NonNullable<Loaded["state"]> & Pick<Loaded, "range">) {
@@ -76,8 +80,15 @@ function ProvidersState({
         <HealthTable health={health} />
       </Card>
       <Card
+        id="limits"
+        title="Limits"
+        lead="What each provider gets from all workspaces together. The gateway stays within the limits in any 60 seconds. Open a provider to change them."
+      >
+        <ProviderLimitTable limits={limits} />
+      </Card>
+      <Card
         title="Skipped routes"
-        lead="A route that keeps failing is skipped for up to five minutes. This lists the routes that runs skipped in the last 15 minutes. Runs in progress aren’t included."
+        lead="A route is skipped for up to five minutes if it keeps failing, and while its provider’s limit has no room. This lists the routes that runs skipped in the last 15 minutes. Runs in progress aren’t included."
       >
         <SkippedTable routes={skipped} />
       </Card>

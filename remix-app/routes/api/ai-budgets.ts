@@ -1,10 +1,10 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
-import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
-import { budgetChange, changeBudget, readBudgets } from "../../studio/budgets/budgets.ts";
+import { budgetChange, changeBudget, valuesOf } from "../../studio/budgets/budget-change.ts";
+import { readBudgetQuery, readBudgets } from "../../studio/budgets/budgets.ts";
 import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
@@ -14,13 +14,14 @@ export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
 
 /**
  * `GET /api/v1/workspaces/{wsId}/ai/budgets`: returns a page of budgets. Subjects without a budget are listed with a
- * null limit.
+ * null limit. Only `period=all` lists budgets of other periods than a month, so that older clients, which don't know
+ * periods, take none of them for a monthly one.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
-  return Response.json(
-    convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...readPageQuery(request, context) })),
-  );
+  const { period, ...page } = readBudgetQuery(request, context);
+  const allPeriods = period === "all";
+  return Response.json(convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...page, allPeriods })));
 }
 
 /** `PATCH` on the same URL: sets or removes one budget, unless it has changed since the member read it. */
@@ -28,9 +29,14 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission });
   const { requestId } = context;
   const body = await readJson(request, { schema: budgetChange, requestId, parse: parseBudgets });
-  const { monthlyBudgetUsd: limitUsd, previousBudgetUsd: readUsd, ...of } = body;
-  const changed = await changeBudget(context, { ...member, of, limitUsd, readUsd });
-  if (changed.outcome !== "changed_meanwhile") return new Response(null, { status: 204 });
-  const detail = "The budget has changed since you read it. Read it and set it again.";
-  throw problem("CONFLICT", { requestId, detail });
+  const answer = await changeBudget(context, { member, of: body, values: valuesOf(body) });
+  if (answer.outcome === "changed_meanwhile") {
+    const detail = "The budget has changed since you read it. Read it and set it again.";
+    throw problem("CONFLICT", { requestId, detail });
+  }
+  if (answer.outcome === "invalid") {
+    const { param, message: detail } = answer;
+    throw problem("INVALID_REQUEST", { requestId, detail, members: { param } });
+  }
+  return new Response(null, { status: 204 });
 }

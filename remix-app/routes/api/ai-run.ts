@@ -1,5 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
-import { readRun, runDetailBody } from "../../studio/runs/runs.ts";
+import { runDetailBody } from "../../studio/runs/run-body.ts";
+import { readRun } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs/{id}`: returns one run with its steps and requests to providers. */

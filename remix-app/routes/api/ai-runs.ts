@@ -1,8 +1,9 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { readPageQuery } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
+import { formatRun } from "../../studio/runs/run-body.ts";
 import { runQuery } from "../../studio/runs/run-schema.ts";
-import { formatRun, listRuns } from "../../studio/runs/runs.ts";
+import { listRuns } from "../../studio/runs/runs.ts";
 import { requirePermission } from "../../workspaces/permission.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: lists runs by range and filters, newest or largest first. */

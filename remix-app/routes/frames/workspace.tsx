@@ -30,6 +30,7 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
     sections: [
       { path: "/ai", label: "Usage", needs: "use_ai_studio" },
       { path: "/ai/budgets", label: "Budgets", needs: "use_ai_studio" },
+      { path: "/ai/envelopes", label: "Task limits", needs: "use_ai_studio" },
       { path: "/ai/credits", label: "Credits", needs: "use_ai_studio" },
       { path: "/ai/costs", inCostBook: true, label: "Provider costs", needs: "use_ai_studio" },
       { path: "/ai/invoices", inCostBook: true, label: "Invoices", needs: "use_ai_studio" },

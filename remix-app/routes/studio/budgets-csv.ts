@@ -11,7 +11,8 @@ const budgetsPerRead = 500;
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const pages = eachPage(async (cursor) => {
-    const { budgets: records, nextCursor } = await readBudgets(context, { ...member, limit: budgetsPerRead, cursor });
+    const page = { limit: budgetsPerRead, cursor, allPeriods: true };
+    const { budgets: records, nextCursor } = await readBudgets(context, { ...member, ...page });
     return { records, nextCursor };
   });
   return createCsvResponse(budgetColumns, { name: rangeFileName("budgets", null), pages });

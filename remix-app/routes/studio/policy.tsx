@@ -6,6 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { maxPickerFields, pickerView } from "../../studio/model-choice/model-choices.ts";
 import { modelRows } from "../../studio/model-choice/model-options.ts";
 import { type AiPolicy, changeReadPolicy, readPolicyPage } from "../../studio/policy/ai-policy.ts";
+import { maxModelLimitFields, modelLimitFields } from "../../studio/policy/model-limit-fields.tsx";
 import { PolicyCards } from "../../studio/policy/policy-cards.tsx";
 import { policyFields, readPolicyForm } from "../../studio/policy/policy-form.ts";
 import { policyDifferences, policyWords } from "../../studio/policy/policy-words.ts";
@@ -25,7 +26,7 @@ const readAtSchema = z.iso.datetime({ offset: true }).nullable();
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
   const { policy, options } = await readPolicyPage(context, member);
-  const { models: _, ...frame } = options;
+  const { models: catalogue, ...frame } = options;
   const { choices, ...fields } = policyFields(policy);
   return {
     workspace,
@@ -33,6 +34,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     frame,
     policy,
     models: pickerView(modelRows(options, namesOf(policy)), choices),
+    modelIds: catalogue.filter(({ granted }) => granted).map(({ id }) => id),
     fields,
     saved: new URL(request.url).searchParams.has("saved"),
   };
@@ -40,7 +42,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { workspace, member } = await requirePermission(context, { request, params, permission: "manage_ai_policy" });
-  const form = await readForm(request, context, { maxFields: maxPickerFields });
+  const form = await readForm(request, context, { maxFields: maxPickerFields + maxModelLimitFields });
   const { fields: read, rules, errors } = readPolicyForm(form);
   const { policy, options } = await readPolicyPage(context, member);
   const { choices, ...fields } = read;
@@ -52,7 +54,9 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   if (errors) return data({ ...typed, errors, readAt }, { status: Object.keys(errors).length > 0 ? 400 : 200 });
   const changed = await changeReadPolicy(context, { ...member, changes: rules, readAt });
   if (changed.outcome === "unknown_models") {
-    const unknown: Record<string, string> = { models: unknownModelsText(changed) };
+    const place = fields.modelLimits.findIndex(({ model }) => changed.models.includes(model));
+    const field = changed.param === "modelLimits" ? modelLimitFields(place).model : "models";
+    const unknown: Record<string, string> = { [field]: unknownModelsText(changed) };
     return data({ ...typed, errors: unknown, readAt }, { status: 400 });
   }
   if (changed.outcome === "changed") throw redirect(`/workspaces/${workspace.id}/ai/policy?saved=yes`, 303);
@@ -66,7 +70,7 @@ function namesOf({ allowedModels, deniedModels }: Pick<AiPolicy, "allowedModels"
 }
 
 export default function PolicyPage() {
-  const { workspace, manages, frame, models, policy, fields, saved } = useLoaderData<typeof loader>();
+  const { workspace, manages, frame, models, modelIds, policy, fields, saved } = useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   return (
     <StudioPage
@@ -106,6 +110,7 @@ export default function PolicyPage() {
           action={`/workspaces/${workspace.id}/ai/policy`}
           frame={frame}
           models={answer?.models ?? models}
+          modelIds={modelIds}
           fields={answer?.fields ?? fields}
           errors={answer?.errors ?? {}}
           readAt={answer ? answer.readAt : policy.updatedAt}

@@ -4,6 +4,7 @@ import { readForm } from "../../http/form.ts";
 import { PricingCard } from "../../studio/runs/pricing-card.tsx";
 import { RefusedCallView } from "../../studio/runs/refused-call-page.tsx";
 import { RepeatCard } from "../../studio/runs/repeat-card.tsx";
+import { hideKeyBudgets, RunBudgetsCard } from "../../studio/runs/run-budgets-card.tsx";
 import {
   AttemptsCard,
   ErrorNotice,
@@ -30,6 +31,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const { requestId, env } = context;
   const { filter, sort } = readRunQuery(new URL(request.url), { requestId, now: new Date() });
   const shown = await readRunPage(context, { ...member, runId: params.runId ?? "", filter, sort });
+  const { permissions } = workspace;
+  const keysVisible = permissions.includes("manage_ai_keys") || permissions.includes("manage_ai_policy");
+  if (shown.kind === "run" && !keysVisible) shown.budgets = hideKeyBudgets(shown.budgets);
   return { workspace, gatewayUrl: `${env.AI_URL}/v1`, shown };
 }
 
@@ -81,6 +85,7 @@ export default function RunPage() {
       <RunFactsCard detail={detail}>
         <SimilarRuns run={run} runsPath={runsPath} />
       </RunFactsCard>
+      <RunBudgetsCard budgets={detail.budgets} workspacePath={workspacePath} />
       <AttemptsCard detail={detail} />
       <StepsCard detail={detail} />
       <RepeatCard

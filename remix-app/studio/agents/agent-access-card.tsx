@@ -23,7 +23,15 @@ export function AgentAccessCard({ workspaceId, members }: { workspaceId: string;
     <Card
       id="agents"
       title="Coding agents"
-      lead="Members who can’t manage API keys need approval to connect coding agents. An agent’s key expires after 8 hours and is renewed until its connection ends. Its requests are charged like any other key’s. Approval lasts until you withdraw it."
+      lead={
+        <>
+          Members who can’t manage API keys need approval to connect coding agents. An agent’s key expires after 8 hours
+          and is renewed until its connection ends. Its requests are charged like any other key’s. Approval lasts until
+          you withdraw it. To limit what an agent spends, connect it with{" "}
+          <code className="font-mono sm:whitespace-nowrap">gatehouse connect claude --limit 5</code>. Its limit is
+          linked in the list of keys.
+        </>
+      }
     >
       <DataTable
         caption="Members who connect coding agents"

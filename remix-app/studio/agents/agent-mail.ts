@@ -8,7 +8,7 @@ import { agentNames, type NewConnection } from "./agent-schema.ts";
  * people who may see them.
  */
 export function agentRequestMail(
-  { workspaceId, tool, host }: { workspaceId: string } & NewConnection,
+  { workspaceId, tool, host }: { workspaceId: string } & Pick<NewConnection, "tool" | "host">,
   { origin, product }: Pick<MailSite, "origin" | "product">,
 ): Omit<Mail, "to"> {
   return {

@@ -25,10 +25,10 @@ export const agentOperations: readonly Operation<ProblemCode>[] = [
     method: "POST",
     path: basePath,
     summary: "Connect a coding agent",
-    description: `${scopeNote} A member without the manage_ai_keys permission requests access instead, which a member with it approves on the API keys page.`,
-    body: { schema: newConnection, example: { tool: "claude", host: "ann-laptop" } },
+    description: `${scopeNote} A member without the manage_ai_keys permission requests access instead, which a member with it approves on the API keys page. With an envelope, all calls of the agent share a limit. A repeated call keeps an open envelope with the same amounts. 409 if the open one has other amounts or is used up: only its owner can raise or end it, in a browser.`,
+    body: { schema: newConnection, example: { tool: "claude", host: "ann-laptop", envelope: { limitUsd: 5 } } },
     answers: [{ status: 200, description: "The connection, or that access is requested.", schema: connectResult }],
-    problems: ["INVALID_REQUEST", ...commonProblems],
+    problems: ["INVALID_REQUEST", "CONFLICT", ...commonProblems],
   },
   {
     ...loginFields,

@@ -7,6 +7,7 @@ import { openidBearerToken } from "../../http/authorization.ts";
 import { problem } from "../../http/problem.ts";
 import { mailSite } from "../../mail/mail-body.ts";
 import { type AppCaller, callAsApp, workspaceIdOrUnknown } from "../../satellites/app-caller.ts";
+import { amountText, countOf, formatUsd } from "../../ui/format-amount.ts";
 import { agentRequestMail } from "./agent-mail.ts";
 import {
   type AgentKey,
@@ -40,6 +41,17 @@ const refusals = {
       "There are too many active keys. Wait a few minutes, or revoke unused keys on the workspace’s API keys page.",
   },
 } as const;
+const refusedLimit = z.discriminatedUnion("reason", [
+  z.object({
+    reason: z.enum(["differs", "used_up"]),
+    id: z.uuid(),
+    usd: amountText,
+    calls: z.number().nullable(),
+  }),
+  z.object({ reason: z.literal("too_many") }),
+]);
+type RefusedLimit = z.infer<typeof refusedLimit>;
+const connectAnswer = z.union([connectResult, z.object({ state: z.literal("limit_refused"), limit: refusedLimit })]);
 const issueAnswer = z.union([
   z.object({ outcome: z.literal("issued"), expiresAt: exactUtcText }),
   z.object({ outcome: z.enum(["revoked", "not_allowed", "not_approved", "too_many"]) }),
@@ -71,15 +83,39 @@ export function listAgents(context: AppLoadContext, { caller, workspaceId }: Age
 }
 
 /**
- * Connects an agent, or requests approval if the member may not connect one. Idempotent. @throws Response as callAsApp
+ * Connects an agent, or requests approval if the member may not connect one. Idempotent.
+ * @throws Response 409 CONFLICT if the agent has an open envelope that is used up or has other amounts; otherwise as
+ * callAsApp
  */
-export function connectAgent(
+export async function connectAgent(
   context: AppLoadContext,
-  { caller, workspaceId, tool, host }: AgentRequest & NewConnection,
+  { caller, workspaceId, tool, host, envelope }: AgentRequest & NewConnection,
 ): Promise<ConnectResult> {
-  const email = agentRequestMail({ workspaceId, tool, host }, mailSite(context.env));
-  const args = { workspace_id: workspaceId, tool, host, email };
-  return callAsApp(context, { caller, name: "connect_agent", args, schema: connectResult });
+  const site = mailSite(context.env);
+  const email = agentRequestMail({ workspaceId, tool, host }, site);
+  const args = {
+    workspace_id: workspaceId,
+    tool,
+    host,
+    email,
+    ...(envelope && { envelope: { usd: envelope.limitUsd, calls: envelope.maxCalls } }),
+  };
+  const answer = await callAsApp(context, { caller, name: "connect_agent", args, schema: connectAnswer });
+  if (answer.state !== "limit_refused") return answer;
+  const detail = limitRefusalText(answer.limit, `${site.origin}/workspaces/${workspaceId}/ai/envelopes`);
+  throw problem("CONFLICT", { requestId: context.requestId, detail });
+}
+
+/** Says why a connection does not get the requested limit. Only people can change or end an open one. */
+function limitRefusalText(limit: RefusedLimit, page: string): string {
+  if (limit.reason === "too_many") return `This agent has too many open task limits. Stop some of them first: ${page}`;
+  const { id, usd, calls, reason } = limit;
+  const amounts = `${formatUsd(usd)}${calls === null ? "" : ` and ${countOf(calls, "call")}`}`;
+  const state =
+    reason === "used_up"
+      ? `This agent’s task limit of ${amounts} is used up.`
+      : `This agent already has an open task limit, which was set to ${amounts}.`;
+  return `${state} Its owner can raise or stop it: ${page}/${id}`;
 }
 
 /**

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
+import { formatDateTime } from "../../http/date-text.ts";
 import { type BudgetAlert, budgetAlertMail } from "./budget-alert-mail.ts";
 
-const alert: BudgetAlert = {
+const alert = {
   scope: "workspace",
+  period: "month",
+  timeZone: "UTC",
   subjectId: "w",
   subject: "Acme",
   workspaceId: "w",
@@ -16,9 +19,10 @@ const alert: BudgetAlert = {
   spentUsd: "8.080000000001",
   reservedUsd: "0.5",
   leftUsd: "1.519999999999",
-};
-const mail = (changes: Partial<BudgetAlert>) =>
-  budgetAlertMail({ ...alert, ...changes }, { origin: "https://example.test", product: "Gatehouse" });
+} satisfies BudgetAlert;
+const site = { origin: "https://example.test", product: "Gatehouse" };
+const mail = (changes: Partial<Exclude<BudgetAlert, { scope: "envelope" }>>) =>
+  budgetAlertMail({ ...alert, ...changes }, site);
 
 test("a budget alert names the budget, the exact spend, the consequence and where to change it", () => {
   expect(mail({})).toEqual({
@@ -68,6 +72,66 @@ A request is refused with 402 budget_exceeded if its maximum cost exceeds what�
 You’re getting this email because you own the workspace, or your role manages its AI policy.`,
   });
   expect(mail({ threshold: 100, refusing: true, reservedUsd: "0" }).text).not.toContain("Held");
+});
+
+test.for([
+  ["day", "2026-11-30", "2026-11-30T23:00:00.000Z", "daily", "$10.10 today, 30 Nov 2026 (Europe/Berlin)"],
+  ["week", "2026-11-30", "2026-12-06T23:00:00.000Z", "weekly", "$10.10 this week, from 30 Nov 2026 (Europe/Berlin)"],
+  ["month", "2026-11-01", "2026-11-30T23:00:00.000Z", "monthly", "$10.10 for November 2026 (Europe/Berlin)"],
+  ["total", "-infinity", null, "total", "$10.10 in total"],
+] as const)("the alert for a budget of period %s names its window", ([period, month, endsAt, name, words]) => {
+  const { subject, text } = mail({ period, month, endsAt, timeZone: "Europe/Berlin", threshold: 65 });
+  expect(subject).toBe(`The ${name} budget of a workspace is 65% used`);
+  expect(text).toContain(`At least 65% of the ${name} budget of the workspace Acme is used.`);
+  expect(text).toContain(`Budget: ${words}\n`);
+  const reset = endsAt === null ? "" : `the budget resets on ${formatDateTime(endsAt)} or `;
+  expect(text).toContain(`if its maximum cost exceeds what’s left, until ${reset}someone raises it.`);
+});
+
+test("the alert for an envelope says which task is waiting, at which limit, and where to raise it", () => {
+  const envelope = {
+    ...alert,
+    scope: "envelope",
+    subjectId: "e",
+    subject: "ticket-4711",
+    owner: "Nightly",
+    period: "total",
+    threshold: 100,
+    refusing: true,
+    limitUsd: "5",
+    spentUsd: "4.9",
+    reservedUsd: "0",
+    leftUsd: "0.1",
+    maxCalls: 200,
+    calls: 61,
+  } as const;
+  expect(budgetAlertMail(envelope, site)).toEqual({
+    subject: "A task is waiting for a decision: its limit of $5.00 is used up",
+    text: `A task of “Nightly” is waiting for a decision: its limit of $5.00 is used up.
+
+Workspace: Acme
+Label: ticket-4711
+Limit: $5.00, 200 requests
+Spent: $4.90
+Left: $0.10
+Requests: 61
+
+Raise the limit or stop the task:
+https://example.test/workspaces/w/ai/envelopes/e
+
+Requests that no longer fit are refused with 402 envelope_exhausted until you raise the limit.
+
+--${" "}
+You’re getting this email because the task is yours or uses your key, or because you manage the workspace’s keys or AI policy.`,
+  });
+  const hidden = { spentUsd: null, reservedUsd: null, leftUsd: null };
+  const { subject, text } = budgetAlertMail(
+    { ...envelope, ...hidden, subject: "Nightly", calls: 200, owner: "A\nhttps://evil.example" },
+    site,
+  );
+  expect(subject).toBe("A task is waiting for a decision: its limit of 200 requests is used up");
+  expect(text).toContain("A task of “A https:\u200A/\u200A/evil.\u200Aexample” is waiting");
+  expect(text).not.toMatch(/Spent|Left/);
 });
 
 test("the alert for a member’s budget names the member", () => {

@@ -7,10 +7,12 @@ import { readUsdAmount } from "#shared/usd-amount.ts";
  * @throws SyntaxError
  */
 export function parseBudgets(text: string): unknown {
-  return parseExactJson(text, (name) => name === "monthlyBudgetUsd" || name === "previousBudgetUsd");
+  return parseExactJson(text, (name) => exactMembers.has(name));
 }
 
-/** Converts a monthly budget to an exact decimal. The input is a form field or a value from {@link parseBudgets}. */
+const exactMembers = new Set(["monthlyBudgetUsd", "previousBudgetUsd", "limitUsd", "previousLimitUsd"]);
+
+/** Converts a budget to an exact decimal. The input is a form field or a value from {@link parseBudgets}. */
 export const budgetAmount = z.instanceof(JsonNumber).transform(({ text }, context) => {
   const exact = readUsdAmount(text);
   if (exact !== null) return exact;

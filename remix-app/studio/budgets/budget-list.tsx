@@ -1,33 +1,22 @@
-import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, ButtonLink } from "../../ui/button.tsx";
+import { Fragment } from "react";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
-import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field } from "../../ui/field.tsx";
 import { searchWith } from "../range.ts";
+import { BudgetForm, budgetFormId, canLimitCalls } from "./budget-form.tsx";
 import { BudgetMeter } from "./budget-meter.tsx";
-import type { Budget, BudgetScope, BudgetSubject } from "./budgets.ts";
-
-/** Returns the key that identifies a budget in the page's URL. */
-export function budgetKey(of: BudgetSubject): string {
-  return of.scope === "label" ? `label.${of.label}` : `${of.scope}.${of.subjectId}`;
-}
-
-/** Returns the subject of a listed budget. For a label, the name is the label. */
-export function subjectOf({ scope, subjectId, name }: Budget): BudgetSubject {
-  return scope === "label" ? { scope, label: name ?? "" } : { scope, subjectId };
-}
-
-/** The key of the form that adds a budget for a new label. */
-export const newLabelKey = "label.";
-
-/** An open budget form, with the submitted values if they were rejected. */
-export interface OpenBudget {
-  key: string;
-  typed: string | null;
-  error: string | null;
-  /** Set only in the form for a new label. */
-  label?: { typed: string; error: string | null; currentUsd: string | null };
-}
+import type { Budget, BudgetScope } from "./budget-schema.ts";
+import { periodWords } from "./budget-words.ts";
+import {
+  amountPeriods,
+  type BudgetedSubject,
+  budgetKey,
+  freePeriods,
+  groupBudgets,
+  newLabelKey,
+  type OpenBudget,
+  proposePeriod,
+  readBudgetKey,
+} from "./open-budget.ts";
 
 const scopeSections: { scope: BudgetScope; title: string; lead: string; empty: string }[] = [
   {
@@ -85,7 +74,8 @@ export function BudgetList({
   keysVisible: boolean;
   open: OpenBudget | null;
 }) {
-  const ofScope = (wantedScope: BudgetScope) => budgets.filter(({ scope }) => scope === wantedScope);
+  const subjects = groupBudgets(budgets);
+  const ofScope = (wantedScope: BudgetScope) => subjects.filter(({ of }) => of.scope === wantedScope);
   return scopeSections
     .filter(
       ({ scope }) =>
@@ -97,38 +87,15 @@ export function BudgetList({
         <Card key={scope} title={title} lead={lead}>
           {own.length === 0 ? <p className="text-muted">{empty}</p> : null}
           <ul>
-            {own.map((budget) => {
-              const key = budgetKey(subjectOf(budget));
-              const isOpen = mayChange[scope] && open?.key === key;
-              const action = budget.limitUsd === null ? "Set budget" : "Change budget";
-              const name = budget.name ?? "Unnamed";
-              return (
-                <li
-                  key={key}
-                  id={key}
-                  className="scroll-mt-6 space-y-3 border-line py-4 first:pt-0 last:pb-0 not-first:border-t"
-                >
-                  <div className="flex flex-col items-start justify-between gap-3 sm:flex-row sm:gap-8">
-                    <div className="w-full min-w-0 space-y-1 sm:w-auto sm:grow">
-                      <p className="break-words font-medium">
-                        {name} {budget.live ? null : <span className="text-muted">(no longer has access)</span>}
-                      </p>
-                      <BudgetMeter budget={budget} />
-                    </div>
-                    {mayChange[scope] && !isOpen ? (
-                      <ButtonLink
-                        href={`${searchWith("", { cursor, change: key })}#${key}`}
-                        aria-label={`${action} of ${name}`}
-                        className="shrink-0"
-                      >
-                        {action}
-                      </ButtonLink>
-                    ) : null}
-                  </div>
-                  {isOpen && open ? <BudgetForm budget={budget} open={open} page={searchWith("", { cursor })} /> : null}
-                </li>
-              );
-            })}
+            {own.map((subject) => (
+              <SubjectBudgets
+                key={subject.key}
+                subject={subject}
+                mayChange={mayChange[scope]}
+                open={open && readBudgetKey(open.key).subject === subject.key ? open : null}
+                cursor={cursor}
+              />
+            ))}
           </ul>
           {scope === "label" && last && mayChange.label ? <NewLabelBudget open={open} cursor={cursor} /> : null}
         </Card>
@@ -136,88 +103,115 @@ export function BudgetList({
     });
 }
 
+interface SubjectBudgetsProps {
+  subject: BudgetedSubject;
+  mayChange: boolean;
+  /** The open form, if it is one of this subject's. */
+  open: OpenBudget | null;
+  cursor: string;
+}
+
+/** Shows a subject's budgets and links to change them, or the open form. */
+function SubjectBudgets({ subject, mayChange, open, cursor }: SubjectBudgetsProps) {
+  const { key, of, row, budgets } = subject;
+  const name = row.name ?? "Unnamed";
+  const hrefOf = (change: string) => `${searchWith("", { cursor, change })}#${budgetFormId}`;
+  const openPeriod = mayChange && open ? readBudgetKey(open.key).period : null;
+  const isOpen = ({ period }: Budget) => period === openPeriod;
+  const form = { of, name: row.name, enforced: row.enforced, page: searchWith("", { cursor }) };
+  const free = freePeriods(budgets);
+  const canAddCalls = canLimitCalls(of) && !budgets.some(({ period }) => period === "concurrent");
+  // The period of the open form if it adds a budget.
+  const added = openPeriod === "new" ? (proposePeriod(free) ?? "concurrent") : openPeriod;
+  const isAdding = added !== null && !budgets.some(({ period }) => period === added);
+  return (
+    <li id={key} className="scroll-mt-6 space-y-4 border-line py-4 first:pt-0 last:pb-0 not-first:border-t">
+      {(budgets.length === 0 ? [null] : budgets).map((budget, index) => (
+        <Fragment key={budget?.period ?? "none"}>
+          <div className="flex flex-col items-start justify-between gap-3 sm:flex-row sm:gap-8">
+            <div className="w-full min-w-0 space-y-1 sm:w-auto sm:grow">
+              {index === 0 ? (
+                <p className="break-words font-medium">
+                  {name}
+                  {row.live ? null : <span className="text-muted"> (no longer has access)</span>}
+                </p>
+              ) : null}
+              {budget ? <BudgetMeter budget={budget} /> : <p className="text-muted">No budget.</p>}
+            </div>
+            {mayChange && (budget ? !isOpen(budget) : !isAdding) ? (
+              <ChangeLink budget={budget} name={name} href={hrefOf(budgetKey(of, budget?.period))} />
+            ) : null}
+          </div>
+          {budget && open && isOpen(budget) ? (
+            <BudgetForm {...form} budget={budget} period={budget.period} open={open} />
+          ) : null}
+        </Fragment>
+      ))}
+      {open && isAdding ? (
+        <BudgetForm
+          {...form}
+          budget={null}
+          period={added}
+          choices={added === "concurrent" ? [] : free}
+          timeZone={budgets.find(({ timeZone }) => timeZone !== "UTC")?.timeZone ?? "UTC"}
+          concurrentHref={canAddCalls && added !== "concurrent" ? hrefOf(budgetKey(of, "concurrent")) : null}
+          open={open}
+        />
+      ) : null}
+      {mayChange && !isAdding && budgets.length > 0 && (free.length > 0 || canAddCalls) ? (
+        <p className="text-small">
+          <AddLink name={name} href={hrefOf(budgetKey(of, free.length > 0 ? "new" : "concurrent"))}>
+            {free.length > 0 ? "Add budget" : "Limit concurrent calls"}
+          </AddLink>
+        </p>
+      ) : null}
+    </li>
+  );
+}
+
+function AddLink({ name, href, children }: { name: string; href: string; children: string }) {
+  return (
+    <a className="link inline-block py-1" href={href} aria-label={`${children} of ${name}`}>
+      {children}
+    </a>
+  );
+}
+
+function ChangeLink({ budget, name, href }: { budget: Budget | null; name: string; href: string }) {
+  const isCalls = budget?.period === "concurrent";
+  const label = budget === null ? "Set budget" : isCalls ? "Change limit" : "Change budget";
+  const period = budget === null || budget.period === "month" ? "" : `, ${periodWords[budget.period].current}`;
+  return (
+    <ButtonLink href={href} aria-label={`${label} of ${name}${period}`} className="shrink-0 sm:min-w-36">
+      {label}
+    </ButtonLink>
+  );
+}
+
 function NewLabelBudget({ open, cursor }: { open: OpenBudget | null; cursor: string }) {
   if (open?.key !== newLabelKey) {
     return (
       <ButtonLink
         id={newLabelKey}
-        href={`${searchWith("", { cursor, change: newLabelKey })}#${newLabelKey}`}
+        href={`${searchWith("", { cursor, change: newLabelKey })}#${budgetFormId}`}
         className="mt-4"
       >
         Add label budget
       </ButtonLink>
     );
   }
-  const { typed, error, label } = open;
-  const page = searchWith("", { cursor });
   return (
-    <AccountForm action={page} noValidate id={newLabelKey} className="mt-4 max-w-108 scroll-mt-6 space-y-4">
-      <ErrorSummary id="budget-error" fields={{ label: label?.error, limitUsd: error }} />
-      <input type="hidden" name="scope" value="label" />
-      <input type="hidden" name="readUsd" value={label?.currentUsd ?? ""} />
-      <Field
-        name="label"
-        label="Entity label"
-        hint="Up to 128 letters, digits, dots, underscores, colons and hyphens, such as customer:7."
-        autoComplete="off"
-        defaultValue={label?.typed ?? ""}
-        error={label?.error}
+    <div className="mt-4" id={newLabelKey}>
+      <BudgetForm
+        of={null}
+        name={null}
+        enforced={false}
+        budget={null}
+        period="month"
+        choices={amountPeriods}
+        open={open}
+        page={searchWith("", { cursor })}
       />
-      <Field
-        name="limitUsd"
-        label="Monthly budget, in dollars"
-        inputMode="decimal"
-        autoComplete="off"
-        defaultValue={typed ?? ""}
-        error={error}
-      />
-      <div className="flex flex-wrap gap-3">
-        <Button name="intent" value="save">
-          Save budget
-        </Button>
-        <ButtonLink href={page}>Cancel</ButtonLink>
-      </div>
-    </AccountForm>
-  );
-}
-
-/** @param props.page the list page's query string */
-function BudgetForm({ budget, open: { typed, error }, page }: { budget: Budget; open: OpenBudget; page: string }) {
-  const { scope, subjectId, limitUsd, name, enforced } = budget;
-  return (
-    <AccountForm action={page} noValidate className="max-w-108 space-y-4">
-      <ErrorSummary id="budget-error" fields={{ limitUsd: error }} />
-      <input type="hidden" name="scope" value={scope} />
-      {scope === "label" ? (
-        <input type="hidden" name="label" value={name ?? ""} />
-      ) : (
-        <input type="hidden" name="subjectId" value={subjectId} />
-      )}
-      <input type="hidden" name="readUsd" value={limitUsd ?? ""} />
-      <Field
-        name="limitUsd"
-        label={`Monthly budget of ${name ?? "this"}, in dollars`}
-        hint={
-          enforced
-            ? "Applies from the next request. Enter 0 to refuse every request."
-            : "We’ll warn by email. No API key has this label, so no request is refused."
-        }
-        inputMode="decimal"
-        autoComplete="off"
-        defaultValue={typed ?? limitUsd ?? ""}
-        error={error}
-      />
-      <div className="flex flex-wrap gap-3">
-        <Button name="intent" value="save">
-          Save budget
-        </Button>
-        {limitUsd === null ? null : (
-          <Button name="intent" value="remove" variant="danger">
-            Remove budget
-          </Button>
-        )}
-        <ButtonLink href={page}>Cancel</ButtonLink>
-      </div>
-    </AccountForm>
+    </div>
   );
 }

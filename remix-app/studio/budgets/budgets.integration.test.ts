@@ -51,6 +51,88 @@ describe("budgets in the API", () => {
     expect((await set(admin, ofMember)).status).toBe(204);
   });
 
+  test("a subject has a budget for each period, which only period=all lists, and older clients see none of the others", async () => {
+    const of = { scope: "member", subjectId: member.id };
+    const day = {
+      ...of,
+      period: "day",
+      limitUsd: 2.5,
+      previousLimitUsd: null,
+      timeZone: "europe/berlin",
+      thresholds: [90, 50],
+    };
+    expect((await set(admin, day)).status).toBe(204);
+    expect((await set(admin, { ...of, period: "total", limitUsd: 100, previousLimitUsd: null })).status).toBe(204);
+    expect((await set(admin, { ...of, period: "concurrent", maxCalls: 3, previousMaxCalls: null })).status).toBe(204);
+    expect((await set(admin, { ...of, limitUsd: 20.000000000001, previousLimitUsd: 1 })).status).toBe(204);
+
+    const ofMember = async (query: string) => {
+      const { body } = await send(`${path()}?${query}`, { method: "GET", headers: bearer(admin.accessToken) });
+      return (body as unknown as { budgets: { subjectId: string }[] }).budgets.filter(
+        ({ subjectId }) => subjectId === member.id,
+      );
+    };
+    expect(await ofMember("limit=100")).toMatchObject([
+      { period: "month", limitUsd: 20.000000000001, timeZone: "UTC" },
+    ]);
+    const listed = await ofMember("limit=100&period=all");
+    expect(listed).toMatchObject([
+      { period: "day", limitUsd: 2.5, timeZone: "Europe/Berlin", thresholds: [50, 90], maxCalls: null, calls: null },
+      { period: "month", limitUsd: 20.000000000001, thresholds: [50, 80, 100] },
+      { period: "total", limitUsd: 100, startsAt: null, endsAt: null },
+      { period: "concurrent", limitUsd: null, maxCalls: 3, calls: 0, startsAt: null, endsAt: null },
+    ]);
+    expect(listed[0]).toMatchObject({ startsAt: expect.stringMatching(/T2[23]:00:00\.000Z$/) });
+    for (const change of [
+      { ...day, limitUsd: null, previousLimitUsd: 2.5 },
+      { ...of, period: "total", limitUsd: null, previousLimitUsd: 100 },
+      { ...of, period: "concurrent", maxCalls: null, previousMaxCalls: 3 },
+    ]) {
+      expect((await set(admin, change)).status).toBe(204);
+    }
+    expect(await ofMember("limit=100&period=all")).toHaveLength(1);
+    expect((await send(`${path()}?period=day`, { method: "GET", headers: bearer(admin.accessToken) })).status).toBe(
+      400,
+    );
+  });
+
+  test("pages of all budgets continue within a subject", async () => {
+    const of = { scope: "workspace", subjectId: tenant.workspaceId, previousLimitUsd: null };
+    for (const period of ["day", "week", "month"]) await set(admin, { ...of, period, limitUsd: 1 });
+    const periods: string[] = [];
+    for (let cursor = ""; periods.length < 3; ) {
+      const { body } = await send(`${path()}?period=all&limit=1${cursor}`, {
+        method: "GET",
+        headers: bearer(admin.accessToken),
+      });
+      const page = body as unknown as { budgets: { period: string }[]; nextCursor: string };
+      periods.push(...page.budgets.map(({ period }) => period));
+      cursor = `&cursor=${page.nextCursor}`;
+    }
+    expect(periods).toEqual(["day", "week", "month"]);
+  });
+
+  test.each([
+    [{ period: "year" }, "period"],
+    [{ limitUsd: undefined }, "limitUsd"],
+    [{ previousLimitUsd: undefined }, "previousLimitUsd"],
+    [{ monthlyBudgetUsd: 1, previousBudgetUsd: null }, "period"],
+    [{ monthlyBudgetUsd: 1, previousBudgetUsd: null, period: "month" }, "limitUsd"],
+    [{ timeZone: "Berlin" }, "timeZone"],
+    [{ timeZone: "+01:00" }, "timeZone"],
+    [{ period: "total", timeZone: "UTC" }, "timeZone"],
+    [{ thresholds: [0] }, "thresholds.0"],
+    [{ thresholds: [101] }, "thresholds.0"],
+    [{ thresholds: [1, 2, 3, 4, 5, 6] }, "thresholds"],
+    [{ maxCalls: 5 }, "maxCalls"],
+    [{ period: "concurrent" }, "maxCalls"],
+    [{ period: "concurrent", limitUsd: undefined, previousLimitUsd: undefined, maxCalls: -1 }, "maxCalls"],
+    [{ scope: "app", period: "concurrent" }, "scope"],
+  ])("the budgets API names the field of a change with %j", async (changes, param) => {
+    const day = { scope: "member", subjectId: member.id, period: "day", limitUsd: 1, previousLimitUsd: null };
+    expect(await set(admin, { ...day, ...changes })).toMatchObject({ status: 400, body: { param } });
+  });
+
   test.each([
     { label: "a b" },
     { label: undefined },

@@ -1,17 +1,11 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
-import { JsonNumber } from "#shared/exact-json.ts";
-import { labelPattern } from "#shared/labels.ts";
 import type { CsvColumn } from "../../http/csv.ts";
-import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
+import { buildPage, pageQuery, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { amountText } from "../../ui/format-amount.ts";
 import type { WorkspacePermission } from "../../workspaces/permission.ts";
 import { callAsMember, type StudioMember } from "../studio-reader.ts";
-import { budgetAmount } from "./budget-amount.ts";
-
-export const budgetScope = z.enum(["workspace", "app", "key", "member", "label"]);
-export type BudgetScope = z.infer<typeof budgetScope>;
+import { type Budget, type BudgetScope, budgetScope, budgetsAnswer } from "./budget-schema.ts";
 
 export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   workspace: "manage_ai_policy",
@@ -21,89 +15,61 @@ export const budgetPermissions: Record<BudgetScope, WorkspacePermission> = {
   label: "manage_ai_policy",
 };
 
-const amountSchema = amountText.nullable();
-const budget = z.object({
-  scope: budgetScope,
-  subjectId: z.uuid(),
-  name: z.string().nullable(),
-  /** Whether the budget's subject can still make requests. */
-  live: z.boolean(),
-  /**
-   * Whether calls can be refused because of this budget. A label's budget only warns unless a live key carries the
-   * label.
-   */
-  enforced: z.boolean(),
-  /** Null if the subject has no budget. */
-  limitUsd: amountSchema,
-  spentUsd: amountSchema,
-  reservedUsd: amountSchema,
-  remainingUsd: amountSchema,
-  /** Percent of the limit, rounded down to an integer. A string, because it may be large. */
-  spentPercent: z.string().regex(/^\d+$/).nullable(),
-  /**
-   * Whether requests are refused because the budget is used up or too little is left. Never true if spending is hidden.
-   */
-  usedUp: z.boolean(),
-  warned: z.object({ threshold: z.number(), at: z.string() }).nullable(),
+/** The query of the list in the API. */
+export const budgetQuery = pageQuery.extend({
+  period: z
+    .enum(["month", "all"])
+    .default("month")
+    .describe("month lists only monthly budgets, and subjects without one. all lists every budget."),
 });
 
-/** A monthly budget, or a subject that could have one. Amounts are exact strings in USD, null if hidden. */
-export type Budget = z.infer<typeof budget>;
+/** Parses the query of the list. @throws Response 400 INVALID_REQUEST */
+export function readBudgetQuery(request: Request, { requestId }: { requestId: string }): z.infer<typeof budgetQuery> {
+  const query = budgetQuery.safeParse(Object.fromEntries(new URL(request.url).searchParams));
+  if (query.success) return query.data;
+  throw problem("INVALID_REQUEST", {
+    requestId,
+    detail: "limit must be a number from 1 to 100, cursor the nextCursor of an earlier page, and period month or all.",
+  });
+}
 
-/** A page of budgets, as returned by the API. */
-export const budgetPage = z.object({
-  endsAt: z.string(),
-  costVisible: z.boolean(),
-  keysVisible: z.boolean(),
-  budgets: z.array(budget),
-  nextCursor: z.string().nullable(),
-});
-
-const notAllowedAnswer = z.object({ outcome: z.literal("not_allowed") });
-export const budgetsAnswer = z.union([
-  z.object({
-    outcome: z.literal("read"),
-    endsAt: z.string(),
-    costVisible: z.boolean(),
-    keysVisible: z.boolean(),
-    budgets: z.array(budget.extend({ position: z.array(z.string()) })),
-  }),
-  notAllowedAnswer,
-]);
-const changeAnswer = z.union([
-  z.object({ outcome: z.enum(["changed", "unchanged", "not_found"]) }),
-  z.object({ outcome: z.literal("changed_meanwhile"), limitUsd: amountSchema }),
-  notAllowedAnswer,
-]);
-
-const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 3 });
+const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 4 }) ?? readKeyCursor(cursor, { length: 3 });
 
 /**
- * Returns a page of a workspace's budgets with their usage in the current UTC month. The order is stable: budgets are
- * sorted by scope, then labels by their text and other subjects by when they were created. Budgets of keys require
- * manage_ai_keys or manage_ai_policy.
+ * Returns a page of a workspace's budgets with their usage in the current windows. The order is stable: budgets are
+ * sorted by scope, then labels by their text and other subjects by when they were created, then by period. Budgets of
+ * keys require manage_ai_keys or manage_ai_policy.
+ * @param options.allPeriods whether to return every budget of a subject, instead of only its monthly budget
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function readBudgets(
   context: AppLoadContext,
-  { limit, cursor, ...member }: StudioMember & { limit: number; cursor?: string | undefined },
+  {
+    limit,
+    cursor,
+    allPeriods,
+    ...member
+  }: StudioMember & { limit: number; cursor?: string | undefined; allPeriods: boolean },
 ) {
   const after = parseCursor(cursor, { read: readPosition, requestId: context.requestId });
-  const args = { after, page_size: limit + 1, scopes: budgetScope.options };
+  const args = { after, page_size: limit + 1, scopes: budgetScope.options, all_periods: allPeriods };
   const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: budgetsAnswer });
   return budgetPageOf(context, { answer, limit });
 }
 
 /** Returns the page of budgets in an answer. @throws Response 403 FORBIDDEN */
 export function budgetPageOf(
-  context: AppLoadContext,
+  { requestId }: AppLoadContext,
   { answer, limit }: { answer: z.output<typeof budgetsAnswer>; limit: number },
 ) {
-  const { outcome: _, budgets: found, ...page } = requireAllowed(context, answer);
+  if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId, detail: notAllowedDetail });
+  const { outcome: _, budgets: found, ...page } = answer;
   const { records, nextCursor } = buildPage(found, { limit, cursorOf: ({ position }) => writeKeyCursor(position) });
   const budgets: Budget[] = records.map(({ position: __, ...budget }) => budget);
   return { ...page, budgets, nextCursor };
 }
+
+export const notAllowedDetail = "Your role in this workspace doesn’t allow this.";
 
 /** The columns of the budgets' CSV file. Amounts are exact. */
 export const budgetColumns: readonly CsvColumn<Budget>[] = [
@@ -120,72 +86,11 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "warned_percent", value: ({ warned }) => warned?.threshold },
   { name: "warned_at", value: ({ warned }) => warned?.at },
   { name: "enforced", value: ({ enforced }) => String(enforced) },
+  { name: "period", value: ({ period }) => period },
+  { name: "time_zone", value: ({ timeZone }) => timeZone },
+  { name: "starts_at", value: ({ startsAt }) => startsAt },
+  { name: "ends_at", value: ({ endsAt }) => endsAt },
+  { name: "warn_at_percent", value: ({ thresholds }) => thresholds.join(" ") },
+  { name: "max_calls", value: ({ maxCalls }) => maxCalls },
+  { name: "calls", value: ({ calls }) => calls },
 ];
-
-const trimToNull = (text: unknown) => (typeof text === "string" && text.trim() !== "" ? text.trim() : null);
-const limitFieldSchema = z.preprocess(trimToNull, amountSchema);
-
-const subjectSchema = z.object({ scope: budgetScope.exclude(["label"]), subjectId: z.uuid() });
-/** The database derives a label's id from its text. */
-const labelSchema = z.object({ scope: z.literal("label"), label: z.string().trim() });
-
-const limitsSchema = z.strictObject({
-  monthlyBudgetUsd: budgetAmount.nullable(),
-  previousBudgetUsd: budgetAmount.nullable(),
-});
-
-/** The request body that sets one budget, as parsed by `parseBudgets`. */
-export const budgetChange = z.discriminatedUnion("scope", [
-  subjectSchema.extend(limitsSchema.shape).strict(),
-  labelSchema.extend({ label: z.string().regex(labelPattern), ...limitsSchema.shape }).strict(),
-]);
-
-/** The fields of one budget's form. */
-export const budgetForm = z.intersection(
-  z.discriminatedUnion("scope", [subjectSchema, labelSchema]),
-  z.object({
-    /** The limit when the form was rendered, or empty if there was none. */
-    readUsd: limitFieldSchema,
-    intent: z.enum(["save", "remove"]),
-    limitUsd: z.string().default(""),
-  }),
-);
-
-/** Returns the exact amount, or null if the text is not an amount. */
-export function readBudgetAmount(typed: string): string | null {
-  const parsed = budgetAmount.safeParse(new JsonNumber(typed.trim().replace(/^\$\s*/, "")));
-  return parsed.success ? parsed.data : null;
-}
-
-export type BudgetSubject = z.infer<typeof subjectSchema> | z.infer<typeof labelSchema>;
-
-/**
- * Sets or removes one budget, unless it has changed since the member saw it.
- * @throws Response 403 FORBIDDEN, 404 NOT_FOUND, 503 UNAVAILABLE
- */
-export async function changeBudget(
-  context: AppLoadContext,
-  change: StudioMember & { of: BudgetSubject; readUsd: string | null; limitUsd: string | null },
-): Promise<{ outcome: "changed" | "unchanged" } | { outcome: "changed_meanwhile"; limitUsd: string | null }> {
-  const { of, limitUsd: limit_usd, readUsd: read_limit_usd, ...member } = change;
-  const subject = of.scope === "label" ? { subject: null, label: of.label } : { subject: of.subjectId };
-  const args = { scope: of.scope, ...subject, limit_usd, read_limit_usd };
-  const answer = requireAllowed(
-    context,
-    await callAsMember(context, { member, name: "change_budget", args, schema: changeAnswer }),
-  );
-  if (answer.outcome === "changed_meanwhile") return answer;
-  const { outcome } = answer;
-  if (outcome !== "not_found") return { outcome };
-  throw problem("NOT_FOUND", { requestId: context.requestId });
-}
-
-function requireAllowed<Answer extends { outcome: string }>(
-  { requestId }: AppLoadContext,
-  answer: Answer,
-): Exclude<Answer, { outcome: "not_allowed" }> {
-  if (answer.outcome === "not_allowed") {
-    throw problem("FORBIDDEN", { requestId, detail: "Your role in this workspace doesn’t allow this." });
-  }
-  return answer as Exclude<Answer, { outcome: "not_allowed" }>;
-}

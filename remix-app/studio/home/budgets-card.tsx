@@ -1,6 +1,6 @@
 import { Card } from "../../ui/card.tsx";
 import { BudgetMeter } from "../budgets/budget-meter.tsx";
-import type { Budget } from "../budgets/budgets.ts";
+import type { Budget } from "../budgets/budget-schema.ts";
 
 const scopes: Record<Budget["scope"], string> = {
   workspace: "Workspace",
@@ -15,7 +15,7 @@ export function BudgetsCard({ budgets, base }: { budgets: readonly Budget[]; bas
   return (
     <Card
       title="Budgets"
-      lead="Spent this month (UTC), closest to the limit first."
+      lead="Closest to the limit first."
       action={
         <a href={`${base}/ai/budgets`} className="link">
           All budgets
@@ -23,11 +23,11 @@ export function BudgetsCard({ budgets, base }: { budgets: readonly Budget[]; bas
       }
     >
       {budgets.length === 0 ? (
-        <p className="text-muted">No budgets yet. Set a monthly limit for the workspace, an API key, app or member.</p>
+        <p className="text-muted">No budgets yet. Set a limit for the workspace, an API key, app or member.</p>
       ) : (
         <ul className="space-y-4">
           {budgets.map((budget) => (
-            <li key={`${budget.scope} ${budget.subjectId}`} className="space-y-1">
+            <li key={`${budget.scope} ${budget.subjectId} ${budget.period}`} className="space-y-1">
               <p className="wrap-anywhere font-medium">
                 <bdi>{budget.name ?? "Unnamed"}</bdi>{" "}
                 <span className="font-normal text-muted text-small">· {scopes[budget.scope]}</span>

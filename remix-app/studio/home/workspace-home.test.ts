@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Budget } from "../budgets/budgets.ts";
+import type { Budget } from "../budgets/budget-schema.ts";
 import { nearestToLimit } from "./workspace-home.ts";
 
 const budget = (name: string, fields: Partial<Budget>): Budget => ({
@@ -8,6 +8,11 @@ const budget = (name: string, fields: Partial<Budget>): Budget => ({
   name,
   live: true,
   enforced: true,
+  period: "month",
+  timeZone: "UTC",
+  startsAt: "2026-11-01T00:00:00Z",
+  endsAt: "2026-12-01T00:00:00Z",
+  thresholds: [50, 80, 100],
   limitUsd: "10",
   spentUsd: "1",
   reservedUsd: "0",
@@ -15,6 +20,8 @@ const budget = (name: string, fields: Partial<Budget>): Budget => ({
   spentPercent: "10",
   usedUp: false,
   warned: null,
+  maxCalls: null,
+  calls: null,
   ...fields,
 });
 
@@ -26,8 +33,10 @@ test("budgets are ordered by the share spent, used-up ones first", () => {
     budget("most", { spentPercent: "99" }),
     budget("used up", { spentPercent: "90", usedUp: true }),
     budget("a long number", { spentPercent: "100" }),
+    budget("a day", { period: "day", spentPercent: "50" }),
+    budget("concurrent calls", { period: "concurrent", limitUsd: null, spentPercent: null, maxCalls: 10, calls: 6 }),
   ];
-  expect(namesOf(budgets)).toEqual(["used up", "a long number", "most", "a tenth"]);
+  expect(namesOf(budgets)).toEqual(["used up", "a long number", "most", "concurrent calls"]);
 });
 
 test("the workspace's home page omits budgets without a limit, and budgets of subjects that can no longer make requests", () => {

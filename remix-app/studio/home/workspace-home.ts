@@ -1,7 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
-import { type Budget, budgetPageOf, budgetScope, budgetsAnswer } from "../budgets/budgets.ts";
+import { type Budget, budgetScope, budgetsAnswer } from "../budgets/budget-schema.ts";
+import { budgetPageOf } from "../budgets/budgets.ts";
+import { isBudgetSet } from "../budgets/open-budget.ts";
 import { approvalAnswer } from "../keys/approval.ts";
 import { listedKeys } from "../keys/keys.ts";
 import { type Range, readRange } from "../range.ts";
@@ -63,6 +65,7 @@ export async function readWorkspaceHome(
       max_rows: getMaxRows(by),
       max_budgets: budgetsRead,
       budget_scopes: budgetScope.options,
+      all_periods: true,
     },
     schema: homeAnswer,
   });
@@ -82,11 +85,15 @@ function keySetupOf({ keys, approval }: Pick<z.output<typeof homeAnswer>, "keys"
   return { approval: approval.request ? states[approval.request.state] : "none", hasKey };
 }
 
-/** Returns the live budgets with the largest share spent, used-up ones first. */
+/** Returns the live budgets and limits with the largest share used, used-up ones first. */
 export function nearestToLimit(budgets: readonly Budget[]): Budget[] {
-  const share = ({ usedUp, spentPercent }: Budget) => (usedUp ? Number.POSITIVE_INFINITY : Number(spentPercent ?? 0));
   return budgets
-    .filter(({ limitUsd, live }) => limitUsd !== null && live)
-    .toSorted((a, b) => share(b) - share(a) || 0)
+    .filter((budget) => isBudgetSet(budget) && budget.live)
+    .toSorted((a, b) => percentUsed(b) - percentUsed(a) || 0)
     .slice(0, budgetsShown);
+}
+
+function percentUsed({ usedUp, spentPercent, maxCalls, calls }: Budget): number {
+  if (maxCalls !== null) return maxCalls === 0 ? Number.POSITIVE_INFINITY : ((calls ?? 0) * 100) / maxCalls;
+  return usedUp ? Number.POSITIVE_INFINITY : Number(spentPercent ?? 0);
 }

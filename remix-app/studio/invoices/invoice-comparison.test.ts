@@ -24,7 +24,8 @@ const amounts = (invoice: Parameters<typeof InvoiceComparison>[0]["invoice"], ch
   const page = renderToStaticMarkup(
     createElement(InvoiceComparison, { invoice, comparison: { ...comparison, otherInvoices: 0, ...changes } }),
   );
-  const rows = page.matchAll(/<dt>(.*?)<\/dt><dd.*?<span aria-hidden="true"[^>]*>(.*?)<\/span>/g);
+  // The first amount of a row is the displayed one, before the exact one for screen readers.
+  const rows = page.matchAll(/<dt>(.*?)<\/dt><dd.*?>(−?\$[\d,.]+)</g);
   return Object.fromEntries([...rows].map(([, term, amount]) => [term, amount]));
 };
 

@@ -70,10 +70,33 @@ test.each([
   ["expired", "unavailable", "Sign-in can’t be checked", true],
   ["revoked", "over", "Revoked", false],
 ] as const)("a coding agent that is %s with the status %s is shown as %s", (state, status, words, revocable) => {
-  const agent = { tool: "claude", host: "laptop", status, endsAt: null } as const;
+  const agent = { tool: "claude", host: "laptop", status, endsAt: null, envelope: null } as const;
   const shown = show({ ...key, state, agent });
   expect(shown).toContain(`>${words}</span>`);
   expect(shown.includes("Revoke ")).toBe(revocable);
   expect(shown).not.toContain("Rotate");
   expect(shown).not.toContain("/edit");
+});
+
+test("the key list links to the task limit of a coding agent, without an amount if the workspace hides costs", () => {
+  const envelope = {
+    id: "00000000-0000-4000-8000-000000000002",
+    state: "open",
+    limitUsd: "5",
+    spentUsd: "1.25",
+    reservedUsd: "0",
+    maxCalls: 200,
+    calls: 12,
+    endsAt: at,
+  } as const;
+  const agent = { tool: "claude", host: "ann-laptop", status: "good", endsAt: at, envelope } as const;
+  const active: KeySummary = { ...key, state: "active", revokedAt: null, agent };
+  expect(show(active)).toMatch(
+    /href="\/envelopes\/00000000-0000-4000-8000-000000000002"[^>]*>Task limit: \$1\.25 of \$5\.00 spent</,
+  );
+  const hidden = { ...envelope, limitUsd: null, spentUsd: null, reservedUsd: null };
+  expect(show({ ...active, agent: { ...agent, envelope: hidden } })).toContain(">Task limit<");
+  const ended = { ...envelope, state: "ended" } as const;
+  expect(show({ ...active, agent: { ...agent, envelope: ended } })).toContain("spent (stopped)<");
+  expect(show({ ...active, agent: { ...agent, envelope: null } })).not.toContain("Task limit");
 });

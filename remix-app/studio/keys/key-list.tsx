@@ -6,6 +6,7 @@ import { DotSeparated } from "../../ui/facts.tsx";
 import { formatUsd } from "../../ui/format-amount.ts";
 import { RelativeTime } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
+import type { AgentEnvelope } from "../agents/agent-schema.ts";
 import type { CurrentKey, KeySummary } from "./key-schema.ts";
 
 const states = { active: "Active", replaced: "Replaced", expired: "Expired", revoked: "Revoked" } as const;
@@ -105,6 +106,7 @@ function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"
           </>
         ) : null}
       </span>
+      {key.agent?.envelope && isLive(key) ? <EnvelopeLink data={key.agent.envelope} path={path} /> : null}
       {isLive(key) ? (
         <span className="mt-2 flex flex-wrap gap-2 font-normal">
           {key.state === "active" && key.agent === null ? (
@@ -122,6 +124,19 @@ function KeyName({ data: key, mayRotate, path, page }: Omit<KeyListProps, "keys"
       ) : null}
       {key.replaced.length > 0 ? <ReplacedKeys keys={key.replaced} {...{ path, page }} /> : null}
     </>
+  );
+}
+
+/** Links to the page where the owner of a coding agent's task limit raises or stops it. */
+function EnvelopeLink({ data, path }: { data: AgentEnvelope; path: string }) {
+  const { id, state, limitUsd, spentUsd } = data;
+  const amounts =
+    limitUsd === null || spentUsd === null ? "" : `: ${formatUsd(spentUsd)} of ${formatUsd(limitUsd)} spent`;
+  const end = { open: "", ended: " (stopped)", expired: " (expired)" }[state];
+  return (
+    <a href={`${path.replace(/keys$/, "envelopes")}/${id}`} className="link block w-fit py-1 font-normal text-small">
+      {`Task limit${amounts}${end}`}
+    </a>
   );
 }
 

@@ -4,7 +4,7 @@ import { labelPattern } from "#shared/labels.ts";
 import { exactUtcText } from "#shared/utc-time.ts";
 import { isReadable } from "../../http/readable.ts";
 import { amountText } from "../../ui/format-amount.ts";
-import { agentTool } from "../agents/agent-schema.ts";
+import { agentEnvelope, agentTool } from "../agents/agent-schema.ts";
 import { budgetAmount } from "../budgets/budget-amount.ts";
 
 const rateLimitSchema = z.number().int().min(1).max(1_000_000_000);
@@ -91,7 +91,7 @@ export const keySummary = z.object({
   spentThisMonthUsd: amountText.nullable(),
   /**
    * The coding agent that renews the key, what the gateway answers to it, and when its login ends. `over`: its sign-in or
-   * its member's access has ended.
+   * its member's access has ended. `envelope` is the latest one that holds all of its calls.
    */
   agent: z
     .object({
@@ -99,6 +99,7 @@ export const keySummary = z.object({
       host: z.string(),
       status: z.enum(["good", "over", "mfa_required", "unavailable"]),
       endsAt: nullableTimeSchema,
+      envelope: agentEnvelope.nullable(),
     })
     .nullable(),
   externalApp: z.object({ id: z.uuid(), name: z.string(), enabled: z.boolean() }).nullable(),

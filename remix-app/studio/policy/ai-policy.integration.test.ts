@@ -51,11 +51,31 @@ describe("a workspace's AI policy API", () => {
     ["a retention of 366 days", { contentRetentionDays: 366 }],
     ["a limit of 0 requests per minute", { requestsPerMinute: 0 }],
     ["an empty list of regions", { allowedRegions: [] }],
+    ["a limit of a model without an amount", { modelLimits: [{ model: "demo-chat" }] }],
+    [
+      "two limits of the same model",
+      { modelLimits: [1, 2].map((requestsPerMinute) => ({ model: "demo-chat", requestsPerMinute })) },
+    ],
+    [
+      "limits of 101 models",
+      { modelLimits: Array.from({ length: 101 }, (_, n) => ({ model: `m${n}`, requestsPerMinute: 1 })) },
+    ],
     ["a region that is not in the list", { allowedRegions: ["eu-west-1"] }],
     ["a negative budget", { monthlyBudgetUsd: -1 }],
     ["a string instead of a boolean", { contentCapture: "true" }],
   ])("the AI policy rejects %s", async (_, body) => {
     expect(await change(admin, body)).toMatchObject({ status: 400, body: { code: "INVALID_REQUEST" } });
+  });
+
+  test("limits by model are read as they were set, and a limit of an unknown model is refused with its name", async () => {
+    const modelLimits = [{ model: "demo-chat", requestsPerMinute: 1_000_000, tokensPerMinute: null }];
+    expect(await change(admin, { modelLimits })).toMatchObject({ status: 200, body: { modelLimits } });
+    expect(await change(admin, { modelLimits: [{ model: "DEMO-CHAT", tokensPerMinute: 1 }] })).toMatchObject({
+      status: 400,
+      body: { param: "modelLimits", detail: "modelLimits: The model “DEMO-CHAT” doesn’t exist." },
+    });
+    expect(await read(member)).toMatchObject({ body: { modelLimits } });
+    expect(await change(admin, { modelLimits: [] })).toMatchObject({ body: { modelLimits: [] } });
   });
 
   test.each(["allowedModels", "deniedModels"])(

@@ -11,7 +11,30 @@ import { type UnknownModels, unknownModels, unknownModelsProblem } from "../unkn
 
 const rateLimitSchema = z.number().int().min(1).max(1_000_000_000);
 const monthlyBudgetUsd = budgetAmount.nullable();
-const modelListSchema = z.array(z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/)).max(100);
+const modelIdSchema = z.string().regex(/^[A-Za-z0-9._:/-]{1,128}$/);
+const modelListSchema = z.array(modelIdSchema).max(100);
+
+/** Limits by model. A model has at most one entry, with at least one limit. */
+const modelLimitsSchema = z
+  .array(
+    z
+      .strictObject({
+        model: modelIdSchema,
+        requestsPerMinute: rateLimitSchema.nullish(),
+        tokensPerMinute: rateLimitSchema.nullish(),
+      })
+      .refine(({ requestsPerMinute, tokensPerMinute }) => (requestsPerMinute ?? tokensPerMinute) != null, {
+        message: "names no limit",
+        path: ["requestsPerMinute"],
+      }),
+  )
+  .max(100)
+  .check(({ value, issues }) => {
+    for (const [place, { model }] of value.entries()) {
+      if (value.findIndex((each) => each.model === model) === place) continue;
+      issues.push({ code: "custom", message: "repeats a model", path: [place, "model"], input: model });
+    }
+  });
 
 /** A change of a workspace's AI policy. Only the given fields change; null removes a limit. */
 export const policyChange = z
@@ -22,6 +45,8 @@ export const policyChange = z
     allowedRegions: z.array(z.enum(regions)).min(1).max(regions.length).nullable(),
     requestsPerMinute: rateLimitSchema.nullable(),
     tokensPerMinute: rateLimitSchema.nullable(),
+    /** All limits by model, which replace the policy's. */
+    modelLimits: modelLimitsSchema,
     monthlyBudgetUsd,
     appBudgets: z.array(z.strictObject({ appId: z.uuid(), monthlyBudgetUsd })).max(100),
     providerCostVisible: z.boolean(),
@@ -43,6 +68,14 @@ export const aiPolicy = z.object({
   allowedRegions: z.array(z.string()).nullable(),
   requestsPerMinute: z.number().nullable(),
   tokensPerMinute: z.number().nullable(),
+  /** Limits of single models, in addition to those of the workspace. */
+  modelLimits: z.array(
+    z.object({
+      model: z.string(),
+      requestsPerMinute: z.number().nullable(),
+      tokensPerMinute: z.number().nullable(),
+    }),
+  ),
   budget: z.object(budget).nullable(),
   appBudgets: z.array(z.object({ appId: z.uuid(), app: z.string(), ...budget })),
   providerCostVisible: z.boolean(),

@@ -6,6 +6,7 @@ import { CheckBox, Field } from "../../ui/field.tsx";
 import type { PickerView } from "../model-choice/model-choices.ts";
 import type { ModelOptions } from "../model-choice/model-options.ts";
 import { DefaultSubmit, ModelPicker } from "../model-choice/model-picker.tsx";
+import { ModelLimitFields } from "./model-limit-fields.tsx";
 import type { PolicyFields } from "./policy-form.ts";
 import { tokenLimitHint } from "./policy-words.ts";
 import { RegionFields } from "./region-fields.tsx";
@@ -15,6 +16,7 @@ export function PolicyCards({
   action,
   frame,
   models,
+  modelIds,
   fields,
   errors,
   readAt,
@@ -22,6 +24,8 @@ export function PolicyCards({
   action: string;
   frame: Omit<ModelOptions, "models">;
   models: PickerView;
+  /** The models that a limit may name. */
+  modelIds: readonly string[];
   fields: Omit<PolicyFields, "choices">;
   errors: Record<string, string>;
   /** When the policy that the form shows was last changed. */
@@ -81,6 +85,14 @@ export function PolicyCards({
             autoComplete="off"
             defaultValue={fields.tokensPerMinute}
             error={errors.tokensPerMinute}
+          />
+        </div>
+        <div className="mt-6">
+          <ModelLimitFields
+            rows={fields.modelLimits}
+            models={modelIds}
+            errors={errors}
+            formAction={`${action}#modelLimits`}
           />
         </div>
       </Card>

@@ -8,17 +8,37 @@ const rules = {
   allowedRegions: ["eu" as const],
   requestsPerMinute: null,
   tokensPerMinute: 5_000,
+  modelLimits: [
+    { model: "a/chat-1.5", requestsPerMinute: 60, tokensPerMinute: null },
+    { model: "b", requestsPerMinute: null, tokensPerMinute: 1_000_000_000 },
+  ],
   contentRetentionDays: 30,
   contentCapture: false,
   providerCostVisible: true,
 };
 
 function read(changes: Record<string, string> = {}) {
-  const { choices, regions, contentCapture: _, providerCostVisible: __, ...texts } = policyFields(rules);
+  const { choices, regions, modelLimits, contentCapture: _, providerCostVisible: __, ...texts } = policyFields(rules);
   const form = new FormData();
   const marks = Object.fromEntries(choices.deny.map((id) => [modelField("deny", id), id]));
   const regionMarks = Object.fromEntries(regions.selected.map((region) => [`region_${region}`, "on"]));
-  const sent = { ...texts, models: choices.mode, ...marks, regions: String(regions.mode), ...regionMarks, ...changes };
+  const rows: Record<string, string> = Object.assign(
+    {},
+    ...modelLimits.map(({ model, requests, tokens }, place) => ({
+      [`limitModel_${place}`]: model,
+      [`limitRequests_${place}`]: requests,
+      [`limitTokens_${place}`]: tokens,
+    })),
+  );
+  const sent = {
+    ...texts,
+    ...rows,
+    models: choices.mode,
+    ...marks,
+    regions: String(regions.mode),
+    ...regionMarks,
+    ...changes,
+  };
   for (const [name, value] of Object.entries(sent)) {
     if (value !== "off") form.set(name, value);
   }
@@ -46,6 +66,36 @@ test("the policy's model lists consist of the selected models, and an empty limi
 test("the policy's regions are the selected ones, and any region removes the restriction", () => {
   expect(read({ region_ch: "on" }).rules).toMatchObject({ allowedRegions: ["eu", "ch"] });
   expect(read({ regions: "all", region_ch: "on" }).rules).toMatchObject({ allowedRegions: null });
+});
+
+test("the policy's limits by model are the rows of the form, without the empty ones", () => {
+  const { rules: changed } = read({
+    limitModel_0: "",
+    limitRequests_0: " ",
+    limitModel_3: " c ",
+    limitRequests_3: "1",
+    limitTokens_3: "2",
+  });
+  expect(changed?.modelLimits).toEqual([
+    { model: "b", requestsPerMinute: null, tokensPerMinute: 1_000_000_000 },
+    { model: "c", requestsPerMinute: 1, tokensPerMinute: 2 },
+  ]);
+});
+
+test("adding rows for limits by model does not save the policy form's typed values", () => {
+  const { rules: changed, errors, fields } = read({ intent: "rows", limitModel_2: "c" });
+  expect([changed, errors, fields.modelLimits.length]).toEqual([null, {}, 3]);
+});
+
+test.each([
+  ["limitModel_1", { limitModel_1: "a/chat-1.5" }],
+  ["limitModel_1", { limitModel_1: "" }],
+  ["limitModel_1", { limitModel_1: "two words" }],
+  ["limitRequests_0", { limitRequests_0: "" }],
+  ["limitRequests_0", { limitRequests_0: "0" }],
+  ["limitTokens_1", { limitTokens_1: "1000000001" }],
+])("the policy form reports an invalid limit of a model at %s: %j", (field, changes) => {
+  expect(Object.keys(read(changes).errors ?? {})).toEqual([field]);
 });
 
 test("searching models does not save the policy form's typed values", () => {

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { choicesOf, type ModelChoices, readModelChoices } from "../model-choice/model-choices.ts";
 import { type AiPolicy, policyChange } from "./ai-policy.ts";
+import { type ModelLimitRow, modelLimitFields, readModelLimitRows } from "./model-limit-fields.tsx";
 import { type RegionChoice, readRegionChoice } from "./region-fields.tsx";
 
 /** The values of the policy's form: as typed, or from the current policy. */
@@ -9,6 +10,7 @@ export interface PolicyFields {
   regions: RegionChoice;
   requestsPerMinute: string;
   tokensPerMinute: string;
+  modelLimits: readonly ModelLimitRow[];
   contentRetentionDays: string;
   contentCapture: boolean;
   providerCostVisible: boolean;
@@ -22,6 +24,7 @@ export type PolicyRules = Pick<
   | "allowedRegions"
   | "requestsPerMinute"
   | "tokensPerMinute"
+  | "modelLimits"
   | "contentRetentionDays"
   | "contentCapture"
   | "providerCostVisible"
@@ -32,18 +35,31 @@ export function policyFields(policy: PolicyRules): PolicyFields {
   return {
     choices: choicesOf({ allowed: policy.allowedModels, denied: policy.deniedModels }),
     regions: { mode: policy.allowedRegions === null ? "all" : "selected", selected: policy.allowedRegions ?? [] },
-    requestsPerMinute: policy.requestsPerMinute === null ? "" : String(policy.requestsPerMinute),
-    tokensPerMinute: policy.tokensPerMinute === null ? "" : String(policy.tokensPerMinute),
+    requestsPerMinute: textOf(policy.requestsPerMinute),
+    tokensPerMinute: textOf(policy.tokensPerMinute),
+    modelLimits: policy.modelLimits.map(({ model, requestsPerMinute, tokensPerMinute }) => ({
+      model,
+      requests: textOf(requestsPerMinute),
+      tokens: textOf(tokensPerMinute),
+    })),
     contentRetentionDays: String(policy.contentRetentionDays),
     contentCapture: policy.contentCapture,
     providerCostVisible: policy.providerCostVisible,
   };
 }
 
+const textOf = (limit: number | null) => (limit === null ? "" : String(limit));
+
+const limitMessages = {
+  model: "Enter the ID of a model that has no other row",
+  requests: "Enter at least one limit, as a whole number of at least 1",
+  tokens: "Enter a whole number of at least 1, or leave it empty",
+} as const;
 const messages: Record<string, string> = {
   allowedRegions: "Select at least one region, or choose any region",
   requestsPerMinute: "Enter requests per minute as a whole number of at least 1, or leave it empty",
   tokensPerMinute: "Enter tokens per minute as a whole number of at least 1, or leave it empty",
+  modelLimits: "Limit at most 100 models",
   contentRetentionDays: "Enter a number of days from 1 to 365",
   models: "Select at most 100 models and deny at most 100",
 };
@@ -71,17 +87,23 @@ export function readPolicyForm(form: FormData): PolicyFormResult {
     regions: readRegionChoice(form),
     requestsPerMinute: text("requestsPerMinute"),
     tokensPerMinute: text("tokensPerMinute"),
+    modelLimits: readModelLimitRows(form),
     contentRetentionDays: text("contentRetentionDays"),
     contentCapture: form.has("contentCapture"),
     providerCostVisible: form.has("providerCostVisible"),
   };
-  if (shows) return { fields, rules: null, errors: {} };
+  if (shows || text("intent") === "rows") return { fields, rules: null, errors: {} };
   const submitted = {
     allowedModels: choices.mode === "all" ? null : [...choices.allow],
     deniedModels: [...choices.deny],
     allowedRegions: fields.regions.mode === "all" ? null : [...fields.regions.selected],
     requestsPerMinute: numberOf(fields.requestsPerMinute),
     tokensPerMinute: numberOf(fields.tokensPerMinute),
+    modelLimits: fields.modelLimits.map(({ model, requests, tokens }) => ({
+      model,
+      requestsPerMinute: numberOf(requests),
+      tokensPerMinute: numberOf(tokens),
+    })),
     contentRetentionDays: numberOf(fields.contentRetentionDays),
     contentCapture: fields.contentCapture,
     providerCostVisible: fields.providerCostVisible,
@@ -114,9 +136,18 @@ function numberOf(text: string): number | null {
 function faultsOf(issues: readonly z.core.$ZodIssue[]): Record<string, string> {
   return Object.fromEntries(
     issues.map(({ path, message }) => {
-      const field = String(path[0]);
-      const name = field.endsWith("Models") ? "models" : field;
+      const [field, place, member] = path;
+      if (field === "modelLimits" && typeof place === "number") return faultOfRow(place, member);
+      const name = String(field).endsWith("Models") ? "models" : String(field);
       return [fieldIds[name] ?? name, messages[name] ?? message];
     }),
   );
+}
+
+function faultOfRow(place: number, member: unknown): [string, string] {
+  const fields = modelLimitFields(place);
+  if (member === "model") return [fields.model, limitMessages.model];
+  return member === "tokensPerMinute"
+    ? [fields.tokens, limitMessages.tokens]
+    : [fields.requests, limitMessages.requests];
 }

@@ -7,7 +7,7 @@ export const tokenLimitHint =
 
 /** Describes a policy, one line per setting, for people who cannot change it and for comparing two versions. */
 export function policyWords(rules: PolicyRules): { label: string; text: string }[] {
-  const { allowedModels, deniedModels, allowedRegions, requestsPerMinute, tokensPerMinute } = rules;
+  const { allowedModels, deniedModels, allowedRegions, requestsPerMinute, tokensPerMinute, modelLimits } = rules;
   return [
     { label: "Allowed models", text: allowedModels === null ? "All models in your plan" : formatModels(allowedModels) },
     { label: "Denied models", text: formatModels(deniedModels) },
@@ -17,6 +17,7 @@ export function policyWords(rules: PolicyRules): { label: string; text: string }
     },
     { label: "Requests per minute", text: formatRateLimit(requestsPerMinute) },
     { label: "Tokens per minute", text: formatRateLimit(tokensPerMinute) },
+    { label: "Limits by model", text: modelLimits.map(formatModelLimit).join("; ") || "None" },
     { label: "Prompts and answers", text: rules.contentCapture ? "Kept" : "Not kept" },
     { label: "Days kept", text: String(rules.contentRetentionDays) },
     {
@@ -32,6 +33,14 @@ function formatModels(models: readonly string[]): string {
 
 function formatRateLimit(limit: number | null): string {
   return limit === null ? "Plan limit" : limit.toLocaleString("en");
+}
+
+function formatModelLimit({ model, requestsPerMinute, tokensPerMinute }: PolicyRules["modelLimits"][number]): string {
+  const limits = [
+    requestsPerMinute === null ? "" : `${requestsPerMinute.toLocaleString("en")} requests`,
+    tokensPerMinute === null ? "" : `${tokensPerMinute.toLocaleString("en")} tokens`,
+  ];
+  return `${model}: ${limits.filter(Boolean).join(", ")} per minute`;
 }
 
 /** Describes the settings that differ between two policies. */

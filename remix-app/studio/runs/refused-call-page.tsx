@@ -1,4 +1,4 @@
-import { refusalDetails } from "#shared/refusal-message.ts";
+import { refusalDetails } from "#shared/refusal-details.ts";
 import { formatExactDateTime } from "../../http/date-text.ts";
 import { Card } from "../../ui/card.tsx";
 import { FactList } from "../../ui/facts.tsx";
@@ -71,13 +71,14 @@ function limitFacts(details: unknown): [string, string | null | undefined][] {
   const count = (amount: number | undefined, unit = "tokens") =>
     amount === undefined ? null : `${formatCount(amount)} ${unit}`;
   const facts: [string, string | null][] = [];
-  if (limit.kind === "budget") {
+  if (limit.kind === "budget" || limit.kind === "envelope") {
     facts.push(
       ["Limit", usd(limit.limit_usd)],
       ["Spent", usd(limit.spent_usd)],
       ["Held by calls in progress", usd(limit.reserved_usd)],
       ["Left", usd(limit.remaining_usd)],
     );
+    if (limit.kind === "envelope") facts.push(["Limit of calls", count(limit.max_calls ?? undefined, "calls")]);
   } else if (limit.kind === "balance") {
     facts.push(
       ["Balance", credits(limit.balance_credits)],
@@ -86,6 +87,8 @@ function limitFacts(details: unknown): [string, string | null | undefined][] {
     );
   } else if (limit.kind === "rate") {
     facts.push(["Limit per minute", count(limit.limit, limit.unit)], ["Left", count(limit.remaining, limit.unit)]);
+  } else if (limit.kind === "concurrent") {
+    facts.push(["Limit", count(limit.limit, "calls in progress")]);
   } else if (limit.kind !== "provider") {
     facts.push(["Limit", count(limit.limit)]);
   }

@@ -27,6 +27,12 @@ test.each([
     "/workspaces/1/ai/keys",
   ],
   ["budget_exceeded", true, "A budget doesn’t cover what this request may cost.", "/workspaces/1/ai/budgets"],
+  [
+    "envelope_exhausted",
+    false,
+    "The task’s limit was used up, or the task was stopped, while the run was in progress.",
+    "/workspaces/1/ai/envelopes",
+  ],
   ["a_later_code", true, "The request failed.", "/docs/errors#a_later_code"],
 ])("advises on %s, refused before a run began: %s", (code, refused, sentence, href) => {
   expect(adviseOnError(code, { ...reader, refused })).toMatchObject({ sentence, action: { href } });

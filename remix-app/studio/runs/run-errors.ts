@@ -1,5 +1,5 @@
 /** Where an error's action leads: a page of the workspace, or the error's entry in the documentation. */
-type Target = "api-keys" | "budgets" | "credits" | "members" | "playground" | "policy" | "errors";
+type Target = "api-keys" | "budgets" | "credits" | "envelopes" | "members" | "playground" | "policy" | "errors";
 
 interface ErrorHelp {
   /** What happened, for a run with this error. */
@@ -58,6 +58,12 @@ const errorHelp: Readonly<Record<string, ErrorHelp>> = {
     action: "Open budgets",
     target: "budgets",
   },
+  envelope_exhausted: {
+    sentence: "The task’s limit was used up, or the task was stopped, while the run was in progress.",
+    action: "Open task limits",
+    target: "envelopes",
+    refused: { sentence: "The call doesn’t fit its task limit, or the task has ended." },
+  },
   insufficient_scope: {
     sentence: "The credential may not make this request.",
     action: "Which scope, permission or address is missing",
@@ -85,6 +91,10 @@ const errorHelp: Readonly<Record<string, ErrorHelp>> = {
     sentence: "The model isn’t available at this endpoint.",
     action: "See the models of each endpoint",
     target: "playground",
+  },
+  envelope_not_found: {
+    sentence: "The task limit (envelope) doesn’t exist, or belongs to another caller.",
+    ...readMore,
   },
   not_found: { sentence: "The gateway has no such endpoint.", ...readMore },
   request_in_progress: { sentence: "A request with this idempotency key was still running.", ...readMore },

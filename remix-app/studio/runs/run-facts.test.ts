@@ -17,6 +17,8 @@ function factsOf(changes: object): Record<string, string> {
     attempts: [],
     ledger: [],
     answeredBy: routes[0],
+    envelopeId: null,
+    budgets: [],
   });
   return Object.fromEntries(runFacts(detail));
 }

@@ -93,7 +93,7 @@ const failureTexts = {
   content_filter: "blocked by the content filter",
   invalid_answer: "answer couldn’t be read",
   cancelled: "client disconnected",
-  skipped: "skipped: in cooldown after failures",
+  skipped: "skipped: in cooldown after failures, or no room in the provider’s limits",
 } as const satisfies Record<NonNullable<RunAttempt["failure"]>, string>;
 
 /** Describes the result of a request to a provider: "401 – key rejected". */

@@ -4,6 +4,7 @@ import { labelPattern } from "#shared/labels.ts";
 import { exactUtcText, offsetTime } from "#shared/utc-time.ts";
 import { pageQuery } from "../../http/list-page.ts";
 import { amountText as amount } from "../../ui/format-amount.ts";
+import { budgetPeriod, budgetScope } from "../budgets/budget-schema.ts";
 import { pricingFacts, runPricing } from "./pricing-schema.ts";
 
 const count = z.number().int();
@@ -80,7 +81,10 @@ export const runStep = z.object({
   latencyMs: count,
 });
 
-/** A request to a provider. `skipped` means that it was not sent, because the route was cooling down after failures. */
+/**
+ * A request to a provider. `skipped` means that it was not sent, because the route was cooling down after
+ * failures or its provider's limits had no room.
+ */
 export const runAttempt = z.object({
   /** The route's position among the model's routes. */
   route: count,
@@ -115,6 +119,21 @@ export const runLedgerEntry = z.object({
   createdAt: exactUtcText,
 });
 
+/** A budget that counts a run, with its current limit. */
+export const runBudget = z.object({
+  scope: z.enum([...budgetScope.options, "envelope"]),
+  period: budgetPeriod,
+  subjectId: z.uuid().nullable(),
+  name: z.string().nullable(),
+  /** Whether the subject still has the budget. */
+  isSet: z.boolean(),
+  /** Null if provider cost is hidden, and for concurrent calls. */
+  limitUsd: amount.nullable(),
+  maxCalls: count.nullable(),
+});
+
+export type RunBudget = z.infer<typeof runBudget>;
+
 /** A page of runs, as returned by the API. */
 export const runPage = z.object({ runs: z.array(apiRun), nextCursor: z.string().nullable() });
 /** One run, as returned by the API. attempts and unitPrices are null if the workspace hides provider costs. */
@@ -123,6 +142,10 @@ export const runWithSteps = apiRun.extend({
   attempts: z.array(runAttempt).nullable(),
   unitPrices: z.array(runUnitPrice).nullable(),
   ledger: z.array(runLedgerEntry),
+  envelopeId: z.uuid().nullable().describe("The envelope that holds the run, if any."),
+  budgets: z
+    .array(runBudget.pick({ scope: true, period: true, subjectId: true, name: true }))
+    .describe("The budgets that count the run."),
 });
 
 const day = z.iso.date().refine((text) => !text.startsWith("0000"));

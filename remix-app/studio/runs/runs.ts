@@ -1,14 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { computeUnitPrice, findTierPrices, type Tariff } from "#shared/money.ts";
-import { jsonNumber } from "#shared/raw-json.ts";
 import { buildPage, parseCursor, position, readCursor, writeCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
-import { convertAmountsToJsonNumbers, formatCount } from "../../ui/format-amount.ts";
+import { formatCount } from "../../ui/format-amount.ts";
 import { callAsMember, readStudio, type StudioMember } from "../studio-reader.ts";
 import { type ContentText, readContent, readRequestBody, type StoredContent } from "./content-texts.ts";
 import { pricingOf } from "./pricing.ts";
-import type { RunPricing } from "./pricing-schema.ts";
 import { type RefusedCall, refusedCall } from "./refused-call.ts";
 import { runRow } from "./run-file.ts";
 import {
@@ -18,6 +16,7 @@ import {
   type RunSummary,
   type RunUnitPrice,
   runAttempt,
+  runBudget,
   runLedgerEntry,
   runSort,
   runStep,
@@ -48,6 +47,8 @@ export const runDetail = z
     attempts: z.array(runAttempt).nullable(),
     ledger: z.array(runLedgerEntry),
     answeredBy: route.nullable(),
+    envelopeId: z.uuid().nullable(),
+    budgets: z.array(runBudget),
   })
   .transform(({ answeredBy, ...detail }) => ({
     ...detail,
@@ -232,26 +233,6 @@ function runOf({ requestId }: AppLoadContext, answer: z.output<typeof runReadRes
   if (answer.outcome !== "read") throw problem("NOT_FOUND", { requestId });
   const { outcome, ...detail } = answer;
   return detail;
-}
-
-/** Formats one run for an API response. */
-export function runDetailBody({ run, steps, attempts, unitPrices, ledger }: RunDetail): object {
-  const entries = ledger.map((entry) => ({ ...entry, credits: jsonNumber(entry.credits) }));
-  return { ...formatRun(run), steps, attempts, unitPrices: convertAmountsToJsonNumbers(unitPrices), ledger: entries };
-}
-
-/** Formats a run for an API response. Amounts are JSON numbers with their exact digits. */
-export function formatRun(run: RunSummary): object {
-  const { priced: _, ...facts } = run;
-  return { ...(convertAmountsToJsonNumbers(facts) as object), pricing: pricingBody(pricingOf(run)) };
-}
-
-function pricingBody({ calls, markup, ...pricing }: RunPricing): object {
-  return {
-    ...(convertAmountsToJsonNumbers(pricing) as object),
-    markup: markup === null ? null : jsonNumber(markup),
-    calls: calls?.map((call) => ({ ...call, multiplier: jsonNumber(call.multiplier) })) ?? null,
-  };
 }
 
 const noContentResult = z.object({ outcome: z.literal("none") });

@@ -74,6 +74,32 @@ test("the usage overview states how many days its table leaves out, and its CSV 
   expect(file.text.trimEnd().split("\r\n")).toHaveLength(91);
 });
 
+/** Inserts a daily and a monthly budget for each of 25 labels, with the alerts about them. */
+beforeAll(async () => {
+  await db.query(
+    `insert into ai.budgets (
+       scope, subject_id, workspace_id, label, period, time_zone, limit_usd, spent_usd, reserved_usd, starts_at, ends_at
+     )
+     select
+       'label', ai.label_id(l.label), $1, l.label, p.period, 'America/Argentina/Buenos_Aires', 123456.123456789012,
+       123456.789012345678, 1234.123456789012, now() - interval '1 hour', now() + interval '12 hours'
+     from generate_series(1, 25) n
+     cross join lateral (select rpad('customer-' || n || '-', 40, 'x') as label) l
+     cross join unnest('{day,month}'::text[]) as p (period)`,
+    [tenant.workspaceId],
+  );
+  await db.query(
+    `insert into ai.budget_alerts (
+       scope, subject_id, workspace_id, period, month, limit_usd, spent_usd, threshold, posted_at
+     )
+     select b.scope, b.subject_id, b.workspace_id, b.period, b.starts_at::date, b.limit_usd, b.spent_usd, 100, now()
+     from ai.budgets b
+     where b.workspace_id = $1 and b.scope = 'label'
+     on conflict do nothing`,
+    [tenant.workspaceId],
+  );
+});
+
 test.each(["/runs", "/runs?range=all&status=failed", "/credits?range=365d", "/costs", "/keys", "/budgets"])(
   "the page %s stays under 100 KB",
   async (page) => {

@@ -3,8 +3,9 @@ import { extname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import type { AgentModel } from "./agent-settings.ts";
-import { type Tool, toolNames, tools } from "./arguments.ts";
+import { type ConnectOptions, type Tool, toolNames, tools } from "./arguments.ts";
 import { configure, unconfigure } from "./configure.ts";
+import { type Envelope, envelopeSchema } from "./envelopes.ts";
 import { Failure } from "./failure.ts";
 import { requireLogin } from "./login.ts";
 import { callApi, isSafeAddress } from "./platform.ts";
@@ -13,11 +14,17 @@ import type { Connection, Login, Store } from "./store.ts";
 import { chooseWorkspace } from "./workspaces.ts";
 
 const connectResponseSchema = z.union([
-  z.object({ state: z.literal("connected"), connection: z.object({ id: z.string() }) }),
+  // Until 0.5.0: platforms of release 0.3.0 have no envelopes.
+  z.object({
+    state: z.literal("connected"),
+    connection: z.object({ id: z.string(), envelope: envelopeSchema.nullish() }),
+  }),
   z.object({ state: z.literal("requested") }),
 ]);
 const connectionListSchema = z.object({
-  connections: z.array(z.object({ id: z.string(), state: z.enum(["connected", "revoked"]) })),
+  connections: z.array(
+    z.object({ id: z.string(), state: z.enum(["connected", "revoked"]), envelope: envelopeSchema.nullish() }),
+  ),
 });
 /** The key is printed for an agent, and the address is written into its configuration. */
 const issuedKeySchema = z.object({
@@ -58,12 +65,12 @@ const renewBeforeMs: Readonly<Record<Tool, number>> = {
 
 /**
  * Connects an agent to a workspace and writes its configuration.
- * @throws Failure, for example if a key manager must approve the connection first
+ * @throws Failure, for example if a key manager must approve the connection first, or a limit is open already
  */
 export function connect(
   store: Store,
-  { tool, workspace: requested, model }: { tool: Tool; workspace: string | undefined; model: string | undefined },
-): Promise<{ workspaceName: string; file: string; isChanged: boolean; models: string[] }> {
+  { tool, workspace: requested, model, limit }: ConnectOptions,
+): Promise<{ connection: Connection; file: string; isChanged: boolean; models: string[]; envelope: Envelope | null }> {
   return withLock(store.folder, async () => {
     const login = await requireLogin(store);
     const previous = (await store.readConnections())[tool];
@@ -74,7 +81,7 @@ export function connect(
     const answer = await callApi(agents, {
       token,
       method: "POST",
-      body: { tool, host },
+      body: { tool, host, ...(limit && { envelope: { limitUsd: limit.usd, maxCalls: limit.calls } }) },
       schema: connectResponseSchema,
     });
     if (answer.state === "requested") {
@@ -124,7 +131,8 @@ export function connect(
     if (previous && previous.url === login.url && previous.connectionId !== connection.connectionId) {
       await revokeConnection(login, previous).catch(() => {});
     }
-    return { workspaceName: workspace.name, file: configuration.file, isChanged, models: names };
+    const envelope = answer.connection.envelope ?? null;
+    return { connection, file: configuration.file, isChanged, models: names, envelope };
   });
 }
 
@@ -185,14 +193,22 @@ export function disconnect(store: Store, tool: Tool): Promise<{ isRevoked: boole
   });
 }
 
+/** Returns the current envelopes of the connections that a login made in a workspace, by the connections' ids. */
+export async function listEnvelopes(login: Login, workspaceId: string): Promise<Map<string, Envelope>> {
+  const connections = await listConnections(login, workspaceId);
+  return new Map(connections.flatMap(({ id, envelope }) => (envelope ? [[id, envelope]] : [])));
+}
+
+async function listConnections(login: Login, workspaceId: string) {
+  const url = agentsUrl(login, workspaceId);
+  return (await callApi(url, { token: login.accessToken, schema: connectionListSchema })).connections;
+}
+
 async function requireConnected(
   store: Store,
   { tool, connection, login }: { tool: Tool; connection: Connection; login: Login },
 ): Promise<void> {
-  const { connections } = await callApi(agentsUrl(login, connection.workspaceId), {
-    token: login.accessToken,
-    schema: connectionListSchema,
-  });
+  const connections = await listConnections(login, connection.workspaceId);
   const found = connections.find(({ id }) => id === connection.connectionId);
   if (found?.state === "connected" && connection.url === login.url) return;
   await store.deleteKey(tool);

@@ -17,17 +17,26 @@ const checkoutVerbs = ["admin", "app", "doctor", "email-templates", "import-cost
 /** The OpenID client that platforms register for the command. */
 const defaultClientId = "gatehouse";
 
+export interface ConnectOptions {
+  tool: Tool;
+  workspace: string | undefined;
+  model: string | undefined;
+  /** The limit of everything that the agent spends and calls. */
+  limit: { usd: number; calls: number | undefined } | undefined;
+}
+
 export type Command =
   | { verb: "help" }
   | { verb: "login"; url: string | undefined; clientId: string }
   | { verb: "logout" }
-  | { verb: "connect"; tool: Tool; workspace: string | undefined; model: string | undefined }
+  | ({ verb: "connect" } & ConnectOptions)
   | { verb: "disconnect"; tool: Tool }
   | { verb: "token"; tool: Tool | undefined }
   | { verb: "status" };
 
 export const usage = `gatehouse login [--url https://app.example.com] [--client-id ID]
 gatehouse connect claude|codex|opencode [--workspace NAME|ID] [--model MODEL]
+                  [--limit USD [--limit-calls N]]
 gatehouse status
 gatehouse token [claude|codex|opencode]
 gatehouse disconnect claude|codex|opencode
@@ -35,7 +44,8 @@ gatehouse logout
 
 login       Signs in by a code that you approve in a browser.
 connect     Configures a coding agent for a workspace. It gets short-lived keys; you paste none.
-status      Shows the sign-in, each agent's workspace, budget and spend, and how long its key lasts.
+            With --limit, it can spend at most that amount. You raise or end the limit in a browser.
+status      Shows the sign-in, each agent's workspace, budget, limit and spend, and how long its key lasts.
 token       Prints a valid key. Agents call this by themselves.
 disconnect  Revokes an agent's keys and removes what connect wrote.
 logout      Ends the sign-in and all keys that came from it.
@@ -55,11 +65,14 @@ export function readCommand(argv: readonly string[]): Command {
   const [verb, name, ...more] = positionals;
   if (values.help || verb === undefined || verb === "help") return { verb: "help" };
   if (more.length > 0) throw new Misuse(`Unexpected argument: ${more[0]}`);
-  const { url, workspace, model, "client-id": clientId } = values;
+  const { url, workspace, model, limit, "limit-calls": limitCalls, "client-id": clientId } = values;
   if ((url !== undefined || clientId !== undefined) && verb !== "login")
     throw new Misuse("--url and --client-id are for login.");
   if ((workspace !== undefined || model !== undefined) && verb !== "connect") {
     throw new Misuse("--workspace and --model are for connect.");
+  }
+  if ((limit !== undefined || limitCalls !== undefined) && verb !== "connect") {
+    throw new Misuse("--limit and --limit-calls are for connect.");
   }
   switch (verb) {
     case "login":
@@ -68,7 +81,7 @@ export function readCommand(argv: readonly string[]): Command {
       if (name !== undefined) throw new Misuse(`${verb} takes no argument: ${name}`);
       return verb === "login" ? { verb, url, clientId: clientId ?? defaultClientId } : { verb };
     case "connect":
-      return { verb, tool: parseTool(name), workspace, model };
+      return { verb, tool: parseTool(name), workspace, model, limit: parseLimit(limit, limitCalls) };
     case "disconnect":
       return { verb, tool: parseTool(name) };
     case "token":
@@ -89,11 +102,28 @@ function parse(argv: readonly string[]) {
         "client-id": { type: "string" },
         workspace: { type: "string" },
         model: { type: "string" },
+        limit: { type: "string" },
+        "limit-calls": { type: "string" },
       },
     });
   } catch (error) {
     throw new Misuse(error instanceof Error ? error.message : String(error));
   }
+}
+
+function parseLimit(usd: string | undefined, calls: string | undefined): ConnectOptions["limit"] {
+  if (usd === undefined) {
+    if (calls === undefined) return undefined;
+    throw new Misuse("--limit-calls needs --limit.");
+  }
+  // Numbers of these digits are exact, and so is their JSON.
+  if (!/^\$?\d{1,9}(\.\d{1,6})?$/.test(usd) || !/[1-9]/.test(usd)) {
+    throw new Misuse(`--limit takes an amount in US dollars, such as 5 or 0.50: ${usd}`);
+  }
+  if (calls !== undefined && !/^[1-9]\d{0,8}$/.test(calls)) {
+    throw new Misuse(`--limit-calls takes a number of calls, such as 200: ${calls}`);
+  }
+  return { usd: Number(usd.replace("$", "")), calls: calls === undefined ? undefined : Number(calls) };
 }
 
 function parseTool(name: string | undefined): Tool {

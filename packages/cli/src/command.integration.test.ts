@@ -171,6 +171,41 @@ describe("the gatehouse command", () => {
     );
   });
 
+  test("gatehouse connect --limit opens one limit for an agent, keeps it, refuses another amount, and replaces it once its owner ended it", async () => {
+    const connect = (...args: string[]) => terminal.run(["connect", "claude", ...args]);
+    const amounts = ["--limit", "5", "--limit-calls", "200"];
+    const page = new RegExp(`\\((http\\S+/workspaces/${workspaceId}/ai/envelopes/[0-9a-f-]{36})\\)`);
+    const opened = await connect(...amounts);
+    expect(opened).toMatchObject({ code: 0, stderr: "" });
+    expect(opened.stdout).toMatch(
+      /\nLimit: \$5\.00 of \$5\.00 left, \$0\.00 spent, calls: 0 of 200, open until \d{4}-\d\d-\d\d \(http/,
+    );
+    const address = page.exec(opened.stdout)?.[1] ?? "none";
+    for (const same of [amounts, []]) expect((await connect(...same)).stdout).toContain(address);
+    expect(await connect("--limit", "9")).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: `gatehouse: This agent already has an open task limit, which was set to $5.00 and 200 calls. Its owner can raise or stop it: ${address}\n`,
+    });
+    const change = (sql: string) =>
+      query(`update ai.budgets set ${sql} where scope = 'envelope' and workspace_id = $1`, [workspaceId]);
+    await change("spent_usd = 5, calls = 12");
+    expect((await terminal.run(["status"])).stdout).toMatch(
+      /\n {2}Limit: \$0\.00 of \$5\.00 left, \$5\.00 spent, calls: 12 of 200, used up until /,
+    );
+    expect(await connect(...amounts)).toMatchObject({
+      code: 1,
+      stderr: `gatehouse: This agent’s task limit of $5.00 and 200 calls is used up. Its owner can raise or stop it: ${address}\n`,
+    });
+    expect((await connect()).code).toBe(0);
+    await change("ends_at = now() - interval '1 minute'");
+    await query("update ai.envelopes set ended_at = now() where workspace_id = $1", [workspaceId]);
+    expect((await terminal.run(["status"])).stdout).toContain(`, stopped (${address})`);
+    const next = await connect("--limit", "7.50");
+    expect(next.stdout).toContain("Limit: $7.50 of $7.50 left, $0.00 spent, calls: 0, open until ");
+    expect(next.stdout).not.toContain(address);
+  });
+
   test("after an agent's key is revoked, the gateway refuses the key and gatehouse says how to connect again", async () => {
     const key = await printedKey("claude");
     await revokeKeys();

@@ -121,7 +121,7 @@ test.for([
   await store.writeLogin(login());
   const key = { secret: "ttr_ai_x", expiresAt: new Date(Date.now() + hour).toISOString(), gatewayUrl: url };
   answers["/api/v1/workspaces/w/ai/agents/c/keys"] = () => ({ body: { ...key, ...wrong } });
-  const answer = connect(store, { tool: "claude", workspace: undefined, model: undefined });
+  const answer = connect(store, { tool: "claude", workspace: undefined, model: undefined, limit: undefined });
   await expect(answer).rejects.toMatchObject({ kind: "refused" });
   expect(await readdir(store.folder)).toEqual(["login.json"]);
 });

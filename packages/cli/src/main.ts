@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { connect, disconnect, readToken } from "./agents.ts";
 import { type Command, Misuse, readCommand, toolNames, usage } from "./arguments.ts";
+import { describeEnvelope } from "./envelopes.ts";
 import { Failure } from "./failure.ts";
 import { signIn, signOut } from "./login.ts";
 import { escapeUnprintable } from "./printable.ts";
@@ -44,9 +45,10 @@ async function run(command: Command): Promise<void> {
       return;
     }
     case "connect": {
-      const { workspaceName, file, isChanged, models } = await connect(store, command);
+      const { connection, file, isChanged, models, envelope } = await connect(store, command);
       const change = isChanged ? `Changed ${file}.` : `The key is new, and ${file} is unchanged.`;
-      print(`${toolNames[command.tool]} uses ${workspaceName}. ${change}`);
+      print(`${toolNames[command.tool]} uses ${connection.workspaceName}. ${change}`);
+      if (envelope) print(`Limit: ${describeEnvelope(envelope, connection)}`);
       if (command.model === undefined && models[0] !== undefined) {
         // No full stop after the command: ids may contain one, so a copied one would name another model.
         print(`To choose its model, run: gatehouse connect ${command.tool} --model ${models[0]}`);

@@ -15,6 +15,7 @@ import { type KeptGrowth, openGrowth, reopenGrowth } from "./growth/kept-growth.
 import { measureOneWorkspace } from "./growth/one-workspace.ts";
 import { explainFrequentStatements } from "./growth/plans.ts";
 import { type Part, planOf, readOptions, usage } from "./options.ts";
+import { countOverspendSteps, measureOverspend } from "./overspend/measure-overspend.ts";
 import { createProgress } from "./progress.ts";
 import { writeDocument, writeResults } from "./report/files.ts";
 import { busyWarning, describeMachine, machineText } from "./report/machine.ts";
@@ -80,6 +81,7 @@ function allSteps(): number {
     (parts.has("calls") ? 3 : 0) +
     (parts.has("plans") ? 1 : 0) +
     (parts.has("bodies") ? bursts.length : 0) +
+    (parts.has("overspend") ? countOverspendSteps({ peers }) : 0) +
     (parts.has("slow-commits") ? slowCommitCases(options).length : 0);
   return 1 + gateway + growth + alone + (parts.has("reports") ? 3 : 0) + (parts.has("web") ? 1 : 0);
 }
@@ -96,6 +98,10 @@ async function measureTexts(given: Parameters<typeof measureOneWorkspace>[0], st
   if (options.parts.has("bodies")) texts.push(await measureBodies(given));
   if (options.parts.has("slow-commits")) {
     texts.push(await measureSlowCommits({ ...given, stackFile, cases: slowCommitCases(options) }));
+  }
+  if (options.parts.has("overspend")) {
+    const { calls } = plan.overspend;
+    texts.push(await measureOverspend({ ...given, stackFile, calls, peers: options.peers }));
   }
   if (options.parts.has("plans")) {
     progress.begin("plans");

@@ -16,7 +16,9 @@ test("by default, the benchmark runs all parts in full, without the peer gateway
 test("--only selects one part of the benchmark, and unknown parts and options are refused", () => {
   expect(readOptions(["--only", "web", "--quick"])).toMatchObject({ quick: true, parts: new Set(["web"]) });
   expect(readOptions(["--only", "growth"]).parts).toEqual(new Set(["growth"]));
-  expect(() => readOptions(["--only", "everything"])).toThrow("gateway, reports, web, growth, plans, calls, bodies");
+  expect(() => readOptions(["--only", "everything"])).toThrow(
+    "gateway, reports, web, growth, plans, calls, bodies, slow-commits, overspend",
+  );
   expect(() => readOptions(["--fast"])).toThrow("--fast");
 });
 
@@ -36,6 +38,7 @@ test("a quick benchmark has fewer rounds, shorter loads and fewer calls than a f
   expect(quick.closedLoop.durationMs).toBeLessThan(full.closedLoop.durationMs);
   expect(quick.reports.runs).toBeLessThan(full.reports.runs);
   expect(quick.calls.count).toBeLessThan(full.calls.count);
+  expect(quick.overspend.calls).toBeLessThan(full.overspend.calls);
 });
 
 test("--largest measures growth only at the largest size", () => {

@@ -6,7 +6,8 @@ export const usage = `npm run bench -- [options]
   --peers       measures Portkey (from npm) and LiteLLM (from PyPI) in the same rounds
   --only A      runs one part: gateway, reports or web; or what runs only alone: growth, which continues where it was
                 stopped, plans (of frequent statements, on the largest database of growth), calls (of one workspace),
-                bodies (bursts of large requests), or slow-commits (many streams of one key while commits are slow)
+                bodies (bursts of large requests), slow-commits (many streams of one key while commits are slow), or
+                overspend (parallel calls on a budget of one dollar; --peers adds Portkey, and LiteLLM on a database)
   --against C   with --only gateway or web: starts the stack of commit C too, alternates loads with it, and prints the
                 ratios. Its code is built below .local/against/ the first time. --peers adds Portkey to the gateway's
                 rounds; to the web server's it adds two processes of it, oidc-provider (from npm) and the Supabase
@@ -18,7 +19,7 @@ export const usage = `npm run bench -- [options]
 /** Parts that run without --only. */
 export const parts = ["gateway", "reports", "web"] as const;
 /** Parts that run only if named. */
-const partsAlone = ["growth", "plans", "calls", "bodies", "slow-commits"] as const;
+const partsAlone = ["growth", "plans", "calls", "bodies", "slow-commits", "overspend"] as const;
 export type Part = (typeof parts)[number] | (typeof partsAlone)[number];
 
 export type Options = {
@@ -97,6 +98,8 @@ export type Plan = {
    * them.
    */
   calls: { count: number; readings: number };
+  /** The number of parallel calls on a budget that fits 100 of them. */
+  overspend: { calls: number };
 };
 
 const full: Plan = {
@@ -120,6 +123,7 @@ const full: Plan = {
   growth: [1, 10, 100],
   busyDay: [1_000, 84_000, 1_000_000],
   calls: { count: 200_000, readings: 200 },
+  overspend: { calls: 1_000 },
 };
 
 const quick: Plan = {
@@ -143,6 +147,7 @@ const quick: Plan = {
   growth: [1, 10],
   busyDay: [1_000, 20_000],
   calls: { count: 5_000, readings: 50 },
+  overspend: { calls: 200 },
 };
 
 /** Returns the plan for a full or a quick run. With `largest`, growth is measured only at the largest size. */

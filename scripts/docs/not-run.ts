@@ -23,6 +23,8 @@ export const notRun: readonly string[] = [
   "docs/coding-agents.md checkout: npm pack -w packages/cli && npm install --global ./gatehousehq-cli-0.3.0.tgz",
   "docs/coding-agents.md values: gatehouse login --url https://app.example.com",
   'docs/coding-agents.md values: npm run gatehouse -- app add gatehouse --kind openid --display-name "Coding agents" --public --device-grant \\',
+  "docs/coding-agents.md values: gatehouse connect claude --limit 5 --limit-calls 200",
+  "docs/coding-agents.md values: ANTHROPIC_CUSTOM_HEADERS='X-Platform-Envelope: usd=5; calls=200' claude",
   "docs/coding-agents.md values: gatehouse token opencode > /dev/null && opencode",
   "docs/cost-files.md values: npm run gatehouse -- import-costs costs.csv --workspace 6a3f0f6e-3d0f-4f0a-9b0e-2f9a3b1c4d5e --app 0d9c8b7a-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
   "docs/deploying.md hosted: cat > production.env <<'ENV'",

@@ -42,6 +42,14 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
   await addBudgets(client, { workspaceId, appId, keyId });
   await addCosts(client, { workspaceId, appId });
   const importId = await importFile(client, { workspaceId, appId, ownerId: owner.id });
+  const runId = await idOfNewestRun(client, workspaceId);
+  const envelopes = await addEnvelopes(client, { workspaceId, keyId, ownerId: owner.id, memberId: member.id });
+  await client.query(
+    `update ai.runs set envelope_id = $2,
+       budget_scopes = '{workspace,key,key/day,key/total,key/concurrent,envelope/total}'
+     where id = $1`,
+    [runId, envelopes.open],
+  );
   const { rows } = await client.query<{ id: string }>("select ai.store_provider_invoice($1, $2, $3) ->> 'id' as id", [
     workspaceId,
     appId,
@@ -64,7 +72,8 @@ export async function fillWorkspace(client: pg.Client, { owner, member, createAc
     colleagueId: colleague.id,
     invoiceId: rows[0]?.id ?? "",
     importId,
-    runId: await idOfNewestRun(client, workspaceId),
+    runId,
+    envelopes,
     refusedCallId: await addRefusedCalls(client, { workspaceId, keyId, actorId: owner.id }),
     ...(await addAttemptedRuns(client, { workspaceId, keyId })),
     saidRunId: await keepConversation(client, { workspaceId, actorId: owner.id }),
@@ -158,16 +167,80 @@ async function addBudgets(
   await client.query(
     `insert into ai.budgets (scope, subject_id, workspace_id, limit_usd, spent_usd, reserved_usd, refused_at)
      values ('workspace', $1, $1, 50, 12.3456, 0.5, null), ('app', $2, $1, 5, 4.999, 0, now()), ('key', $3, $1, 20, 16.4, 0, null)
-     on conflict (scope, subject_id, workspace_id)
+     on conflict (scope, subject_id, workspace_id, period)
      do update set limit_usd = excluded.limit_usd, spent_usd = excluded.spent_usd, refused_at = excluded.refused_at`,
     [workspaceId, appId, keyId],
   );
   await client.query("select ai.set_budget('label', ai.label_id($2), $1, 30, $2)", [workspaceId, "customer:7"]);
   await client.query(
+    `select
+       ai.set_budget('key', $2, $1, 10, null, 'day', 'Europe/Berlin', '{75,100}'),
+       ai.set_budget('key', $2, $1, 400, null, 'total'),
+       ai.set_budget('key', $2, $1, null, null, 'concurrent', null, null, 10)`,
+    [workspaceId, keyId],
+  );
+  await client.query(
+    `update ai.budgets set spent_usd = case period when 'day' then 3.2 when 'total' then 128.75 else 0 end, calls = case period when 'concurrent' then 3 else 0 end
+     where workspace_id = $1 and scope = 'key' and period <> 'month'`,
+    [workspaceId],
+  );
+  await client.query(
     `select ai.set_budget('member', m.user_id, $1, 25) from public.workspace_members m where m.workspace_id = $1
      order by m.user_id limit 1`,
     [workspaceId],
   );
+}
+
+/** Adds task limits in each state. @returns their ids by state */
+async function addEnvelopes(
+  client: pg.Client,
+  { workspaceId, keyId, ownerId, memberId }: { workspaceId: string; keyId: string; ownerId: string; memberId: string },
+): Promise<Record<"waiting" | "open" | "ended" | "expired", string>> {
+  const open = async (principal: string, { label, usd, set }: { label: string; usd: string; set: string }) => {
+    const { rows } = await client.query<{ id: string }>(
+      "select ai.open_envelope($1, $2, $3, $4, $5, $6, $5) ->> 'id' as id",
+      [
+        workspaceId,
+        principal,
+        label,
+        JSON.stringify({ usd, calls: 200 }),
+        principal === keyId ? ownerId : principal,
+        principal === keyId ? keyId : null,
+      ],
+    );
+    const id = rows[0]?.id ?? "";
+    await client.query(`update ai.budgets set ${set} where scope = 'envelope' and subject_id = $1`, [id]);
+    return id;
+  };
+  const session = "claude-code:3f0c7c1e-9a0b-4f0e-8f5d-0b9a3c2d1e4f";
+  const waiting = await open(keyId, {
+    label: session,
+    usd: "5",
+    set: "spent_usd = 4.873412, reserved_usd = 0.052, calls = 143, refused_at = now() - interval '3 minutes'",
+  });
+  const running = await open(keyId, {
+    label: "nightly-import",
+    usd: "20",
+    set: "spent_usd = 6.25, reserved_usd = 1.5, calls = 38",
+  });
+  await client.query(
+    `select ai.change_envelope($1, $2, $3, $4, ai.read_envelope($1, $2, $3) -> 'envelope' ->> 'version', true)`,
+    [ownerId, workspaceId, running, JSON.stringify({ limitUsd: "40", calls: 400 })],
+  );
+  await open(memberId, { label: "", usd: "10", set: "spent_usd = 9.1, calls = 12" });
+  const ended = await open(keyId, { label: "refactoring", usd: "5", set: "spent_usd = 3.2, calls = 90" });
+  await client.query("select ai.change_envelope($1, $2, $3, $4, null, false)", [
+    ownerId,
+    workspaceId,
+    ended,
+    JSON.stringify({ ended: true }),
+  ]);
+  const expired = await open(keyId, {
+    label: "migration",
+    usd: "1",
+    set: "spent_usd = 0.98, calls = 22, ends_at = now() - interval '2 hours'",
+  });
+  return { waiting, open: running, ended, expired };
 }
 
 async function addCosts(

@@ -245,8 +245,30 @@ describe("Live responses match the OpenAPI documents", () => {
     await call("PATCH", `${ws}/ai/budgets`, budget);
     await call("PATCH", `${ws}/ai/budgets`, budget);
     await call("PATCH", `${ws}/ai/budgets`, {});
+    await call("PATCH", `${ws}/ai/budgets`, {
+      ...{ scope: "workspace", subjectId: tenant.workspaceId, period: "day" },
+      ...{ limitUsd: 5, previousLimitUsd: null, timeZone: "Europe/Berlin", thresholds: [90] },
+    });
     await call("GET", `${ws}/ai/budgets?limit=1`);
+    await call("GET", `${ws}/ai/budgets?period=all`);
     await call("GET", `${ws}/ai/budgets?cursor=none`);
+    const opened = await call<{ envelope: { id: string; version: string } }>("POST", `${ws}/ai/envelopes`, {
+      label: "task-1",
+      limitUsd: 5,
+      calls: 200,
+      ttlSeconds: 3600,
+    });
+    await call("POST", `${ws}/ai/envelopes`, { label: "task-1", limitUsd: 5 });
+    await call("POST", `${ws}/ai/envelopes`, { limitUsd: 0 });
+    await call("GET", `${ws}/ai/envelopes?state=open,ended&waiting=false&limit=1`);
+    await call("GET", `${ws}/ai/envelopes?state=none`);
+    const envelope = `${ws}/ai/envelopes/${opened.envelope.id}`;
+    await call("GET", envelope);
+    await call("GET", `${ws}/ai/envelopes/${randomUUID()}`);
+    await call("PATCH", envelope, { limitUsd: 10, calls: null, version: opened.envelope.version });
+    await call("PATCH", envelope, { limitUsd: 20, version: opened.envelope.version });
+    await call("PATCH", envelope, { limitUsd: 20 });
+    await call("PATCH", envelope, { ended: true });
     await call("GET", `${ws}/ai/policy`);
     await expect
       .poll(async () => (await call<{ runs: { id: string }[] }>("GET", `${ws}/ai/runs?status=succeeded`)).runs.length)
@@ -312,8 +334,12 @@ describe("Live responses match the OpenAPI documents", () => {
   test("live responses match the gateway's document, also for the document's example requests", async () => {
     const headers = { "x-platform-workspace-id": tenant.workspaceId };
     const call = gatewayOf(tenant.key, headers);
+    const asked = { model: "demo-chat", messages: [{ role: "user", content: "What is 2 + 2?" }] };
+    const held = gatewayOf(tenant.key, { ...headers, "X-Platform-Envelope": "usd=1; calls=9" });
+    type Held = { platform: { envelope: { id: string } } };
+    const { platform } = await held<Held>("POST", "/v1/chat/completions", asked);
     for (const { operation } of gatewayArea.operations) {
-      const path = operation.path.replace("{model}", "demo-chat");
+      const path = operation.path.replace("{model}", "demo-chat").replace("{id}", platform.envelope.id);
       await call(operation.method, path, operation.body?.example);
       await gatewayOf(undefined)(operation.method, path, operation.body?.example);
       if (operation.body) {
@@ -322,9 +348,10 @@ describe("Live responses match the OpenAPI documents", () => {
       }
     }
     await call("GET", "/v1/models/no-such-model");
+    await call("GET", `/v1/envelopes/${randomUUID()}`);
+    await call("GET", `/v1/envelopes/${platform.envelope.id}?wait=61`);
     await gatewayOf(tenant.key)("GET", "/v1/usage");
     await call("POST", "/v1/provider-costs/batch", { records: [{}] });
-    const asked = { model: "demo-chat", messages: [{ role: "user", content: "What is 2 + 2?" }] };
     await call("POST", "/v1/chat/completions", { ...asked, platform: { tools: ["calculator"] } });
     await call("POST", "/v1/chat/completions", { ...asked, stream: true });
     const keyed = gatewayOf(tenant.key, { "idempotency-key": randomUUID() });

@@ -8,6 +8,9 @@ import { type Part, partOf } from "./faults/spans.ts";
 /** The credits granted to each workspace, more than any soak uses. */
 export const grantedCredits = "1000000";
 
+/** The budgets of the payer's key for each day and in total, which no soak uses up. */
+const keyBudgetUsd = "1000";
+
 /** A workspace that calls the gateway, and its owner. */
 export interface Tenant {
   name: string;
@@ -101,6 +104,15 @@ async function createTenant(client: pg.Client, name: "payer" | "partner"): Promi
     Buffer.from(hash),
   ]);
   const keyId = made.rows[0]?.id ?? "";
+  if (name === "payer") {
+    await client.query(
+      `insert into ai.budgets (scope, subject_id, workspace_id, period, time_zone, limit_usd, starts_at, ends_at)
+       select 'key', $1, $2, p.period, 'Europe/Berlin', $3, w.starts_at, w.ends_at
+       from unnest('{day,total}'::text[]) as p (period)
+       cross join lateral ai.budget_window(p.period, 'Europe/Berlin', now()) as w`,
+      [keyId, workspaceId, keyBudgetUsd],
+    );
+  }
   const app =
     name === "partner"
       ? await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId })

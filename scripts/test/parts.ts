@@ -87,7 +87,8 @@ export const parts: readonly Part[] = [
     files: [
       "scripts/soak/**/*",
       "supabase/functions/_gateway/{admission,database,runs}/**/*",
-      "supabase/schemas/gateway/{admission,extension,limits,money,settlement,sweep}.sql",
+      "supabase/schemas/gateway/{admission,budget-*,envelopes,extension,limits,money,rate-windows,settlement,sweep}.sql",
+      "supabase/schemas/envelopes/*.sql",
       "!supabase/functions/**/*.test.ts",
     ],
     tests: ["scripts/soak/**/*.test.ts"],

@@ -7,7 +7,8 @@ import { createTenants } from "../gateway/tenants.ts";
 import { readMemory, readPeakMemory, resetPeakMemory } from "../process-tree.ts";
 import type { Progress } from "../progress.ts";
 import { markdownTable } from "../report/tables.ts";
-import { startThinkingProvider } from "./thinking-provider.ts";
+import { chatResponse } from "../upstream/answers.ts";
+import { startThinkingProvider, type ThinkingAnswer } from "../upstream/thinking-provider.ts";
 
 /** A burst of large calls: how many, over how long, and the body of each. */
 type Burst = { name: string; count: number; withinMs: number; path: string; body: Buffer };
@@ -43,8 +44,10 @@ export const bursts: readonly Burst[] = [
   { name: "40 × 8 MiB", count: 40, body: agentBody(largestBytes) },
 ].map((burst) => ({ ...burst, withinMs, path: "/chat/completions" }));
 
-/** How long the provider thinks about a large call. */
+/** How long the provider thinks about a call with a body above `largeBytes`. It answers others immediately. */
 const thinkMs = 2_000;
+const largeBytes = 64 * 1024;
+const chatAnswer = chatResponse.subarray(chatResponse.indexOf("\r\n\r\n") + 4);
 const smallCallEveryMs = 50;
 const strangerEveryMs = 250;
 const quietMs = 1_500;
@@ -66,7 +69,7 @@ export async function measureBodies(options: {
   if (!functions?.pid) throw new Error("The stack runs without its functions.");
   const { keys } = await createTenants(client, { stack, count: 2 });
   await allowFallback(client);
-  const provider = await startThinkingProvider(Number(new URL(stack.provider).port), { thinkMs });
+  const provider = await startThinkingProvider(Number(new URL(stack.provider).port), think);
   const origin = `http://127.0.0.1:${functions.port}`;
   const rows: string[][] = [];
   try {
@@ -83,6 +86,12 @@ export async function measureBodies(options: {
   }
   const names = ["burst", "answers", "longest", "small calls: longest", "wrong key: longest", "memory: before → peak"];
   return markdownTable(names, rows);
+}
+
+/** The model `demo-error-500` fails after the provider has received the whole body. */
+function think({ head, bytes }: { head: string; bytes: number }): ThinkingAnswer {
+  if (head.includes("demo-error-500")) return { afterMs: 0, status: 500, body: "{}" };
+  return { afterMs: bytes > largeBytes ? thinkMs : 0, body: chatAnswer };
 }
 
 async function measureBurst(

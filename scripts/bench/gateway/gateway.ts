@@ -1,9 +1,10 @@
+import path from "node:path";
 import { withDatabase } from "@gatehousehq/local-stack/database";
+import { denoCommand } from "@gatehousehq/local-stack/services/functions/deno-arguments";
 import type pg from "pg";
 import { readStackFile, type Stack } from "../../test/stack.ts";
 import { superuserUrl } from "../../test/start-stack.ts";
 import type { Plan } from "../options.ts";
-import { startFloor } from "../peers/floor.ts";
 import { startLitellm } from "../peers/litellm.ts";
 import { startPortkey } from "../peers/portkey.ts";
 import type { Progress } from "../progress.ts";
@@ -12,7 +13,7 @@ import { readBooks, untilSettled } from "./books.ts";
 import { makeLogFiles } from "./database-state.ts";
 import type { GatewayMeasurements } from "./measurements.ts";
 import { runRound, warmUpTargets } from "./rounds.ts";
-import type { ServiceProcess } from "./service-process.ts";
+import { type ServiceProcess, startServer } from "./service-process.ts";
 import { otherTarget, ourTarget, type Target, type TargetName, targetLabels } from "./targets.ts";
 import { createTenants } from "./tenants.ts";
 
@@ -67,7 +68,7 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
     await add("floor", () => startFloor(client, { upstream: upstream.url, databaseUrl: stack.supabase.dbUrl }));
     if (options.peers) {
       await addPeer("portkey", () => startPortkey(signal));
-      await addPeer("litellm", () => startLitellm(upstream.url, signal));
+      await addPeer("litellm", () => startLitellm(upstream.url, { signal }));
     } else complain("Portkey and LiteLLM are left out without --peers.");
     const measured: GatewayMeasurements = { latency: {}, throughput: {}, streams: {} };
     const postgresPid = stack.services.find(({ name }) => name === "postgres")?.pid ?? 0;
@@ -83,6 +84,21 @@ async function measureInRounds(options: GatewayOptions, superuser: pg.Client): P
   } finally {
     await Promise.all(started.map((server) => server.stop()));
   }
+}
+
+/** Starts the floor: a forwarder in the functions' Deno runtime that commits one row before it calls the upstream. */
+async function startFloor(
+  client: pg.Client,
+  { upstream, databaseUrl }: { upstream: string; databaseUrl: string },
+): Promise<ServiceProcess> {
+  await client.query("create schema bench; create table bench.calls (id uuid primary key, at timestamptz not null)");
+  const { command, args } = denoCommand(path.resolve("."));
+  const program = path.resolve(import.meta.dirname, "../processes/floor.ts");
+  return startServer({
+    command,
+    args: () => [...args, "run", "--quiet", "--no-remote", "--allow-net", "--allow-env", "--allow-sys", program],
+    env: () => ({ UPSTREAM: upstream, DATABASE_URL: databaseUrl }),
+  });
 }
 
 /** Throws unless commits are durable, because a charge counts only if it is on disk when the answer is sent. */

@@ -45,7 +45,7 @@ export function reports({ workspaceId, ownerId }: Pick<GrowthTenant, "workspaceI
       ["credits: a page", "select ai.read_credits($1, $2)", member],
       ["costs by provider", "select ai.compare_costs($1, $2, $3, $4)", [...member, ago(720), ago(0)]],
       ["keys: a page", "select ai.list_keys($1, $2, nested => true)", member],
-      ["budgets: a page", "select ai.read_budgets($1, $2, null, 50, '{workspace,app,key,member,label}')", member],
+      ["budgets: a page", "select ai.read_budgets($1, $2, null, 50, '{workspace,app,key,member,label}', true)", member],
       ["runs: newest", "select ai.list_runs($1, $2, '{}', null, 51, 10000)", member],
       ["GET /v1/key", "select ai.describe_credential($1)", [call]],
       ["GET /v1/usage", "select ai.report_usage($1)", [call]],

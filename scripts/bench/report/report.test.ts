@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { type OverspendRound, overspendTable } from "../overspend/measure-overspend.ts";
 import { busyWarning } from "./machine.ts";
 import { figureText, goalText, type Row, verdictOf } from "./rows.ts";
 import { goalTable, replaceMarked } from "./tables.ts";
@@ -62,4 +63,23 @@ test("replaces only the text between a document's markers", () => {
 test("counts a machine as busy when more than half of its cores are in use", () => {
   expect(busyWarning({ loadBefore: 1 }, 2)).toEqual([]);
   expect(busyWarning({ loadBefore: 1.1 }, 2)).toEqual([expect.stringContaining("load 1.1 on 2 cores")]);
+});
+
+test("the overspend table counts the provider's calls, the answers by status, and names gateways that did not run", () => {
+  const round = { label: "A", streamed: false, answers: { 200: 100, 402: 900 }, providerCalls: 100 };
+  const rounds: OverspendRound[] = [
+    { ...round, recordedUsd: 1, ms: 1_540 },
+    { ...round, streamed: true, answers: { 0: 2, 200: 998 }, providerCalls: 1_001, recordedUsd: undefined, ms: 900 },
+    { ...round, answers: { 429: 901, 200: 99 }, providerCalls: 99, recordedUsd: 0.5, ms: 60_000 },
+  ];
+  expect(overspendTable(rounds, [{ label: "B", reason: "It needs Python 3." }]).split("\n")).toEqual([
+    "| gateway | calls           | admitted | refused   | provider cost | overspend | recorded | time   |",
+    "| ------- | --------------- | -------- | --------- | ------------- | --------- | -------- | ------ |",
+    "| A       | 1,000           | 100      | 900 × 402 | $1.00         | $0.00     | $1.00    | 1.5 s  |",
+    "| A       | 1,000, streamed | 998      | 2 × lost  | $10.01        | $9.01     | —        | 0.9 s  |",
+    "| A       | 1,000           | 99       | 901 × 429 | $0.99         | −$0.01    | $0.50    | 60.0 s |",
+    "| B       | —               | —        | —         | —             | —         | —        | —      |",
+    "",
+    "B is left out: It needs Python 3.",
+  ]);
 });

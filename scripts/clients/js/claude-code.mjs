@@ -28,7 +28,11 @@ const env = {
 };
 
 async function ask(prompt, ...args) {
-  const running = promisify(execFile)(claude, ["-p", prompt, ...args], { cwd: folder, env });
+  return run(env, ["-p", prompt, ...args]);
+}
+
+async function run(environment, args) {
+  const running = promisify(execFile)(claude, args, { cwd: folder, env: environment });
   running.child.stdin.end();
   return (await running).stdout;
 }
@@ -60,6 +64,14 @@ try {
     assert.ok(sent.some(({ subtype }) => subtype === "compact_boundary"));
     assert.equal(sent.find(({ type }) => type === "result")?.is_error, false);
     assert.match(await ask("And again", "--continue"), /And again/);
+  });
+
+  await check("stream", "shows the limit that its session runs into, and where to raise it", async () => {
+    // https://code.claude.com/docs/en/env-vars
+    const limited = { ...env, ANTHROPIC_CUSTOM_HEADERS: "X-Platform-Envelope: usd=100; calls=1" };
+    await run(limited, ["-p", "Hello from Claude Code"]);
+    const refused = run(limited, ["-p", "And again", "--continue"]);
+    await assert.rejects(refused, ({ stdout }) => /\/ai\/envelopes\/[0-9a-f-]{36}/.test(stdout));
   });
 } finally {
   rmSync(root, { recursive: true, force: true });

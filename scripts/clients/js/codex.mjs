@@ -131,4 +131,13 @@ await check("stream", "compacts the conversation when the context window is full
   assert.match(session.recorded(), /"type":"compacted"/);
 });
 
+await check("stream", "shows the limit that its session runs into, and where to raise it", async () => {
+  const session = createSession("limited");
+  // https://developers.openai.com/codex/config-reference: http_headers of a model provider.
+  const headers = 'model_providers.gatehouse.http_headers={X-Platform-Envelope="usd=100; calls=1"}';
+  const access = [...sandboxed, "-c", headers];
+  assert.match(await session.exec("Hello from Codex", { access }), /Hello from Codex/);
+  await assert.rejects(session.exec("And again", { access, resume: true }), /\/ai\/envelopes\/[0-9a-f-]{36}/);
+});
+
 rmSync(root, { recursive: true, force: true });

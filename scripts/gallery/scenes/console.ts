@@ -1,6 +1,17 @@
 import { confirm, press, refuse, type Scene, statesOf } from "../define-states.ts";
 import { comparePrices } from "./compare-prices.ts";
 
+/** Returns an address after a provider's requests were limited. */
+const limited =
+  (at: string) =>
+  async ({ world }: Scene) => {
+    await world.query(
+      `insert into ai.provider_limits (provider_id, requests_per_minute, tokens_per_minute)
+       values ('openai', 60, 200000) on conflict do nothing`,
+    );
+    return at;
+  };
+
 const ofMember = (path: string) => (scene: Scene) => {
   const { id } = scene.world.people.member;
   return `/admin/users/${id}${path}`;
@@ -241,7 +252,8 @@ export const consoleStates = statesOf("Console", [
       await refuse(scene.page, "Apply chosen prices");
     },
   ],
-  ["Providers", "admin/providers", "admin", "/admin/providers"],
+  ["Providers", "admin/providers", "admin", limited("/admin/providers")],
+  ["Limits of a provider", "admin/provider-limit", "admin", limited("/admin/providers/openai")],
   ["Providers, runs found", "admin/providers", "admin", "/admin/providers?q=req-9b41"],
   ["Providers, no run found", "admin/providers", "admin", "/admin/providers?q=req-unknown"],
   ["A run of any workspace", "admin/run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],

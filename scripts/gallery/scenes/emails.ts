@@ -31,8 +31,10 @@ const invitation = {
   workspace: { name: "Rear Admiral's compiler team" },
   token: "3q2-7wAAAADerb7vAAAAAN6tvu8AAAAA3q2-7wAAAAA",
 };
-const budget: BudgetAlert = {
+const budget = {
   scope: "workspace",
+  period: "month",
+  timeZone: "UTC",
   subjectId: "w",
   subject: "Orbit",
   workspaceId: "0b4c7b0e-9d6b-4f2e-8a3c-2f6a5f3f4c11",
@@ -46,7 +48,7 @@ const budget: BudgetAlert = {
   spentUsd: "201.480000000001",
   reservedUsd: "0.5",
   leftUsd: "48.019999999999",
-};
+} satisfies BudgetAlert;
 const credits: CreditAlert = {
   accountId: "a3bb189e-8bf9-3888-9912-ace4e6543002",
   payer: "workspace",
@@ -81,6 +83,28 @@ const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" |
     "Budget used up",
     "studio/budgets/budget-alert-mail.ts",
     budgetAlertMail({ ...budget, threshold: 100, refusing: true, scope: "key", subject: "Nightly summaries" }, site),
+  ],
+  [
+    "Task limit used up",
+    "studio/budgets/budget-alert-mail.ts",
+    budgetAlertMail(
+      {
+        ...budget,
+        scope: "envelope",
+        period: "total",
+        subject: "ticket-4711",
+        owner: "Nightly summaries",
+        threshold: 100,
+        refusing: true,
+        limitUsd: "5",
+        spentUsd: "4.91",
+        reservedUsd: "0",
+        leftUsd: "0.09",
+        maxCalls: 200,
+        calls: 61,
+      },
+      site,
+    ),
   ],
   ["Credits low", "studio/credits/credit-alert-mail.ts", creditAlertMail(credits, site)],
   [

@@ -11,6 +11,12 @@ export const empty =
   async (scene: Scene) =>
     `/workspaces/${await scene.world.ownWorkspace(whose(scene))}/ai${page}${search}`;
 
+/** Returns the address of a task limit of the busy workspace in a state. */
+const envelopeIn =
+  (state: "waiting" | "open" | "ended" | "expired", search = "") =>
+  ({ world }: Scene) =>
+    `/workspaces/${world.busy}/ai/envelopes/${world.envelopes[state]}${search}`;
+
 async function createKey({ page }: Scene): Promise<void> {
   await page.getByLabel("Name").fill("Release notes");
   await press(page, "Create key");
@@ -46,8 +52,8 @@ const requested = (declineReason: string | null) => async (scene: Scene) => {
 };
 
 /**
- * Returns a page of a guest's workspace in which one agent is connected and a member has requested access for a second
- * agent.
+ * Returns a page of a guest's workspace in which one agent is connected with a task limit and a member has requested
+ * access for a second agent.
  */
 const withAgents =
   (page: string) =>
@@ -79,6 +85,16 @@ const withAgents =
          select k.id, k.id, $1, $2, 'Claude Code on ann-laptop', left(replace(k.id::text, '-', ''), 12), sha256(k.id::text::bytea),
            now() + interval '7 hours', c.id
          from (select gen_random_uuid() as id) as k, connection c
+         returning lineage_id
+       ), envelope as (
+         insert into ai.envelopes (workspace_id, principal_id, holds_all, key_lineage_id, actor_id, opened_usd, opened_by)
+         select $1, k.lineage_id, true, k.lineage_id, $2, 5, $2 from key k
+         returning id
+       ), budget as (
+         insert into ai.budgets (
+           scope, subject_id, workspace_id, period, limit_usd, spent_usd, starts_at, ends_at, max_calls, calls
+         )
+         select 'envelope', id, $1, 'total', 5, 1.25, '-infinity', now() + interval '30 days', 200, 12 from envelope
        ), member as (
          insert into public.workspace_members (workspace_id, user_id, role_id)
          select $1, $3, r.id from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'
@@ -214,6 +230,34 @@ export const studioStates = statesOf("AI studio", [
     ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=key.${world.keyId}`,
   ],
   [
+    "Budgets, changing a daily one",
+    "studio/budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=key.${world.keyId}/day`,
+  ],
+  [
+    "Budgets, adding one",
+    "studio/budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=workspace.${world.busy}/new`,
+  ],
+  [
+    "Budgets, a time zone refused",
+    "studio/budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=key.${world.keyId}/day`,
+    async ({ page }) => {
+      await page.getByLabel("Time zone").fill("Berlin");
+      await refuse(page, "Save budget");
+    },
+  ],
+  [
+    "Budgets, limiting concurrent calls",
+    "studio/budgets",
+    "user",
+    ({ world }) => `/workspaces/${world.busy}/ai/budgets?change=workspace.${world.busy}/concurrent`,
+  ],
+  [
     "Budgets, refused",
     "studio/budgets",
     "user",
@@ -243,9 +287,37 @@ export const studioStates = statesOf("AI studio", [
         .getByRole("link", { name: /^Set budget of/ })
         .first()
         .click();
-      await page.getByLabel(/^Monthly budget of/).fill("12.5");
+      await page.getByLabel(/^Budget of/).fill("12.5");
       await press(page, "Save budget");
       await page.getByText("Budget saved: $12.50 per month").waitFor();
+    },
+  ],
+  ["Task limits", "studio/envelopes", "user", busy("/envelopes")],
+  ["Task limits, of a member", "studio/envelopes", "member", busy("/envelopes")],
+  ["Task limits, none yet", "studio/envelopes", "guest", empty("/envelopes")],
+  [
+    "New task limit, refused",
+    "studio/envelopes",
+    "user",
+    busy("/envelopes", "?new=1"),
+    async ({ page }) => {
+      await page.getByLabel(/^Label/).fill("release notes");
+      await refuse(page, "Set task limit");
+    },
+  ],
+  ["Task limit, waiting for a decision", "studio/envelope", "user", envelopeIn("waiting")],
+  ["Task limit, open", "studio/envelope", "user", envelopeIn("open")],
+  ["Task limit, stopped", "studio/envelope", "user", envelopeIn("ended")],
+  ["Task limit, expired", "studio/envelope", "user", envelopeIn("expired")],
+  ["Task limit, stopping", "studio/envelope", "user", envelopeIn("open", "?confirm=stop")],
+  [
+    "Task limit, refused",
+    "studio/envelope",
+    "user",
+    envelopeIn("open"),
+    async ({ page }) => {
+      await page.getByLabel("Limit, in dollars").fill("a lot");
+      await refuse(page, "Save limits");
     },
   ],
   ["Policy", "studio/policy", "user", busy("/policy")],

@@ -11,8 +11,8 @@ import type { World } from "../world.ts";
 import { judgeAccounts, judgeEnded } from "./accounts.ts";
 import { type Amount, judgeAmounts } from "./amounts.ts";
 import { judgeAnswers, judgeFaults, judgeFindings } from "./answers.ts";
-import { judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
-import { readBooks, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
+import { judgeBooks, judgeBudgets, judgeCharges, judgeReports } from "./charges.ts";
+import { readBooks, readBudgets, readImports, readReports, readRuns, waitUntilSettled } from "./collect.ts";
 import { openAccounts, probeEnded } from "./collect-accounts.ts";
 import { probeAll } from "./collect-probes.ts";
 import { probePasswordLimit, probeRequestLimit, probeSweepers } from "./collect-scale.ts";
@@ -62,7 +62,9 @@ export async function audit(audited: Audited): Promise<Verdict[]> {
   }
   await check("runs settle", async () => {
     await waitUntilSettled(world, { limitMs: settleLimitMs });
-    return judgeBooks(await readBooks(world));
+    const budgets = await readBudgets(world);
+    stays("budgets and envelopes", budgets.length, 5);
+    return [...judgeBooks(await readBooks(world)), judgeBudgets(budgets)];
   });
   await check("charges", async () => {
     const [runs, calls] = [await readRuns(world), await truth.finish()];

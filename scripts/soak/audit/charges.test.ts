@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import type { Span } from "../faults/spans.ts";
 import type { Ask, Attempt } from "../traffic/ai-caller.ts";
 import type { ProviderCall } from "../truth.ts";
-import { type ChargeFacts, judgeBooks, judgeCharges, judgeReports } from "./charges.ts";
-import type { BookFact, RunFact } from "./facts.ts";
+import { type ChargeFacts, judgeBooks, judgeBudgets, judgeCharges, judgeReports } from "./charges.ts";
+import type { BookFact, BudgetFact, RunFact } from "./facts.ts";
 
 // 100 input and 50 output tokens cost (100 × 0.15 + 50 × 0.6) ÷ 1,000,000 = 0.000045; × 10,000 × 1.2 = 0.54 credits.
 const prices = [{ min_input_tokens: 0, input: "0.15", cached_input: "0.075", output: "0.6" }];
@@ -198,6 +198,29 @@ describe("the audit of the books", () => {
     expect(judged({ ledger: "99.46000001" })).toEqual([true, false]));
   test("the audit of the books fails if the runs and the ledger differ", () =>
     expect(judged({ billed: "0.55" })).toEqual([true, false]));
+});
+
+describe("the audit of budgets", () => {
+  const envelope: BudgetFact = {
+    ...{ name: "envelope/total task-1", limitUsd: "0.0002", maxCalls: 6, calls: 6, runs: 6 },
+    ...{ spentUsd: "0.000200000000", costUsd: "0.0002", reservedUsd: "0.000000000000", overrunUsd: "0" },
+  };
+  const judged = (change: Partial<BudgetFact>) => judgeBudgets([{ ...envelope, ...change }]).ok;
+
+  test("the audit of budgets passes if a budget counts its runs", () => expect(judged({})).toBe(true));
+  test("the audit of budgets fails if a budget misses a run's cost", () =>
+    expect(judged({ costUsd: "0.000199999999" })).toBe(false));
+  test("the audit of budgets fails if a budget still reserves something", () =>
+    expect(judged({ reservedUsd: "0.000000000001" })).toBe(false));
+  test("the audit of budgets fails if more was spent than the limit and the overruns", () => {
+    const spent = { spentUsd: "0.000200000001", costUsd: "0.000200000001" };
+    expect(judged({ ...spent, overrunUsd: "0.000000000001" })).toBe(true);
+    expect(judged(spent)).toBe(false);
+  });
+  test("the audit of budgets fails if an envelope admitted too many calls, or counts others than its runs", () => {
+    expect(judged({ calls: 7, runs: 7 })).toBe(false);
+    expect(judged({ calls: 5 })).toBe(false);
+  });
 });
 
 test("finds a usage report that omits a run or differs by a digit", () => {

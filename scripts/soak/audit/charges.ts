@@ -3,7 +3,7 @@ import { usageCostUsd, usdToCredits } from "../../../supabase/functions/_shared/
 import { isSlowness, type Span } from "../faults/spans.ts";
 import type { Ask, Attempt } from "../traffic/ai-caller.ts";
 import type { ProviderCall } from "../truth.ts";
-import type { BookFact, RunFact, Totals } from "./facts.ts";
+import type { BookFact, BudgetFact, RunFact, Totals } from "./facts.ts";
 import { type Verdict, verdict } from "./verdict.ts";
 
 export type ChargeFacts = {
@@ -234,6 +234,29 @@ export function judgeBooks(books: readonly BookFact[]): Verdict[] {
     verdict("no stuck run or reservation", { figures: `${books.length} workspaces`, failures: stuck }),
     verdict("balance is ledger is runs", { figures: `credits billed: ${figures}`, failures: apart }),
   ];
+}
+
+/** Checks that budgets and envelopes count exactly their runs, reserve nothing and were not exceeded. */
+export function judgeBudgets(budgets: readonly BudgetFact[]): Verdict {
+  const failures = budgets.flatMap(({ name, calls, runs, maxCalls, ...usd }) => {
+    const left = parseDecimal(String(subtract(usd.limitUsd, subtract(usd.spentUsd, usd.overrunUsd))));
+    return [
+      ...(same(usd.spentUsd, usd.costUsd) ? [] : [`${name} counts USD ${usd.spentUsd}, its runs cost ${usd.costUsd}`]),
+      ...(isZero(usd.reservedUsd) ? [] : [`${name} still reserves USD ${usd.reservedUsd}`]),
+      ...(left.units < 0n
+        ? [`${name} has spent USD ${usd.spentUsd} of ${usd.limitUsd}, overruns ${usd.overrunUsd}`]
+        : []),
+      ...(name.startsWith("envelope") && calls !== runs
+        ? [`${name} counts ${calls} calls, and holds ${runs} runs`]
+        : []),
+      ...(maxCalls !== null && calls > maxCalls ? [`${name} admitted ${calls} calls of ${maxCalls}`] : []),
+    ];
+  });
+  const full = budgets.filter(({ calls, maxCalls }) => calls === maxCalls).length;
+  return verdict("budgets are their runs", {
+    figures: `${budgets.length} budgets, ${full} without calls left`,
+    failures,
+  });
 }
 
 function subtract(one: string, other: string): string {

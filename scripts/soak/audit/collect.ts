@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { grantedCredits, type Tenant, type World } from "../world.ts";
-import type { BookFact, RunFact, Totals } from "./facts.ts";
+import type { BookFact, BudgetFact, RunFact, Totals } from "./facts.ts";
 import type { KeptRecord } from "./imports.ts";
 
 /** Runs one statement on the soak's database, on its own connection. */
@@ -78,6 +78,28 @@ export async function readBooks(world: World): Promise<BookFact[]> {
       return { tenant: name, granted: grantedCredits, ...row };
     }),
   );
+}
+
+/** Returns the budgets of the payer's key, and its envelopes. */
+export function readBudgets(world: World): Promise<BudgetFact[]> {
+  return query<BudgetFact>(world, {
+    sql: `select concat_ws(' ', b.scope || '/' || b.period, nullif(e.label, '')) as name, b.limit_usd::text as "limitUsd",
+        b.spent_usd::text as "spentUsd", b.reserved_usd::text as "reservedUsd", b.max_calls::int as "maxCalls",
+        b.calls::int as calls, r.runs, r."costUsd", r."overrunUsd"
+      from ai.budgets b
+      left join ai.envelopes e on e.id = b.subject_id
+      cross join lateral (
+        select count(*)::int as runs, coalesce(sum(r.cost_usd), 0)::text as "costUsd",
+          coalesce(sum(case when l.entries > 1 then r.cost_usd else greatest(r.cost_usd - r.reserved_usd, 0) end), 0)::text as "overrunUsd"
+        from ai.runs r
+        cross join lateral (select count(*) as entries from ai.credit_ledger l where l.run_id = r.id) as l
+        where r.workspace_id = b.workspace_id and r.created_at >= b.starts_at
+          and case b.scope when 'envelope' then r.envelope_id else r.key_lineage_id end = b.subject_id
+          and ai.budget_entry(b.scope, b.period) = any (r.budget_scopes)
+      ) as r
+      where b.workspace_id = $1 and b.scope in ('key', 'envelope')`,
+    values: [world.payer.workspaceId],
+  });
 }
 
 /** Returns the totals of a workspace's runs, computed in SQL only. */

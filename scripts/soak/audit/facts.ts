@@ -37,5 +37,20 @@ export type BookFact = {
   openRuns: number;
 };
 
+/** A budget or an envelope, with the totals of the runs that it counts. */
+export type BudgetFact = {
+  /** The scope and the period, and the label of an envelope. */
+  name: string;
+  limitUsd: string;
+  spentUsd: string;
+  reservedUsd: string;
+  maxCalls: number | null;
+  calls: number;
+  runs: number;
+  costUsd: string;
+  /** What the runs cost beyond their reservations, or after the sweeper had released them. */
+  overrunUsd: string;
+};
+
 /** Totals of runs, as reported by one source. */
 export type Totals = { requests: number; costUsd: string; billedCredits: string };

@@ -37,6 +37,7 @@ const mix = {
   "no usage": 3,
   "cut short": 1,
   refused: 1,
+  "small envelope": 6,
 } as const;
 type Kind = keyof typeof mix;
 
@@ -44,7 +45,14 @@ const maxAttempts = 6;
 const firstRetryMs = 300;
 const mostTokens = 120;
 
-type Sent = { path: string; body: Record<string, unknown>; leaveAfterMs: number | null; asked: boolean };
+type Sent = {
+  path: string;
+  body: Record<string, unknown>;
+  leaveAfterMs: number | null;
+  asked: boolean;
+  /** The task that the call belongs to, whose envelope is soon used up. */
+  task?: string;
+};
 
 /** Creates a client that calls the gateway, retries as SDKs do, and sometimes disconnects. */
 export function createAiCaller(
@@ -128,6 +136,9 @@ function requestOf(kind: Kind, random: Random): Sent {
       return chat("demo-no-usage", plain, random.chance(0.5) ? { stream: true } : {});
     case "cut short":
       return { ...chat("demo-cut", plain, { stream: true }), asked: true };
+    case "small envelope":
+      // Several callers share the envelope of a task.
+      return { ...chat("demo-chat", plain), asked: true, task: `task-${random.below(40)}` };
     case "refused":
       return { ...chat(random.oneOf(["demo-error-429", "demo-error-500", "demo-all-fail"]), plain), asked: true };
   }
@@ -157,6 +168,8 @@ async function attempt(
               "content-type": "application/json",
               "x-request-id": requestId,
               "x-platform-operation": "soak",
+              "x-platform-envelope": sent.task ? "usd=0.0002; calls=6" : "usd=1000; calls=1000000",
+              ...(sent.task ? { "x-platform-entity-id": sent.task } : {}),
               ...(ask.idempotencyKey ? { "idempotency-key": ask.idempotencyKey } : {}),
             },
             body: JSON.stringify(sent.body),

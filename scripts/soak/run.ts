@@ -23,10 +23,11 @@ export async function runSoak(
 ): Promise<boolean> {
   const begun = Date.now();
   // The modules below import others that read GATEHOUSE_STACK on load.
-  const { createWorld } = await import("./world.ts");
+  const { createWorld, limitPayer } = await import("./world.ts");
   const { commuterCount, crowd, startTraffic } = await import("./traffic/traffic.ts");
   const { audit } = await import("./audit/audit.ts");
   const world = await createWorld({ ...crowd, commuters: options.scale ? commuterCount : 0 });
+  await limitPayer(world);
   const random = createRandom(options.seed);
   const say = (line: string) => console.log(line);
   const journal = createJournal(({ actor, text }) => say(`found by ${actor}: ${text}`));

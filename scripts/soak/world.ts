@@ -104,19 +104,27 @@ async function createTenant(client: pg.Client, name: "payer" | "partner"): Promi
     Buffer.from(hash),
   ]);
   const keyId = made.rows[0]?.id ?? "";
-  if (name === "payer") {
-    await client.query(
-      `insert into ai.budgets (scope, subject_id, workspace_id, period, time_zone, limit_usd, starts_at, ends_at)
-       select 'key', $1, $2, p.period, 'Europe/Berlin', $3, w.starts_at, w.ends_at
-       from unnest('{day,total}'::text[]) as p (period)
-       cross join lateral ai.budget_window(p.period, 'Europe/Berlin', now()) as w`,
-      [keyId, workspaceId, keyBudgetUsd],
-    );
-  }
   const app =
     name === "partner"
       ? await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId })
       : null;
   if (app) await client.query("update ai.keys set external_app_id = $2 where id = $1", [keyId, app.id]);
   return { name, workspaceId, owner, key, keyId, app };
+}
+
+/** Gives the payer's key a budget of the day and one in total, which its calls do not reach. */
+export async function limitPayer({ stack, payer }: World): Promise<void> {
+  const client = new pg.Client({ connectionString: stack.supabase.dbUrl });
+  await client.connect();
+  try {
+    await client.query(
+      `insert into ai.budgets (scope, subject_id, workspace_id, period, time_zone, limit_usd, starts_at, ends_at)
+       select 'key', $1, $2, p.period, 'Europe/Berlin', $3, w.starts_at, w.ends_at
+       from unnest('{day,total}'::text[]) as p (period)
+       cross join lateral ai.budget_window(p.period, 'Europe/Berlin', now()) as w`,
+      [payer.keyId, payer.workspaceId, keyBudgetUsd],
+    );
+  } finally {
+    await client.end();
+  }
 }

@@ -1,26 +1,7 @@
 -- Separate: calls of workspaces with budgets read this table.
 set lock_timeout = '500ms';
 
--- Calls would wait while this file builds an index on a large table. So it ends the upgrade, before it has changed
--- anything, if the index is missing on more than 8 MB of rows, or invalid since its build failed.
-do $$
-declare
-  missing text;
-begin
-  select string_agg(w.name, ', ' order by w.name) into missing
-  from (values
-    ('ai.budgets', 'ai.budgets_subject_period_idx'),
-    ('ai.budget_alerts', 'ai.budget_alerts_subject_period_idx')
-  ) as w (relation, name)
-  left join pg_catalog.pg_index x on x.indexrelid = to_regclass(w.name)
-  where not x.indisvalid or x.indisvalid is null and pg_relation_size(w.relation::regclass) > 8 * 1024 * 1024;
-  if missing is not null then
-    raise exception 'Nothing was changed. First build the indexes that are missing or invalid: %', missing
-      using hint = 'CHANGELOG.md has the statements under "Indexes to build first". Drop an invalid index before you build it again.';
-  end if;
-end
-$$;
-
+-- A workspace has few budgets, so the index is built within the lock.
 alter table ai.budgets add column if not exists period text not null default 'month';
 create unique index if not exists budgets_subject_period_idx
   on ai.budgets (scope, subject_id, workspace_id, period);

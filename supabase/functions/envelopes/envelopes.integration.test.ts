@@ -174,18 +174,20 @@ describe("a call that waits for its envelope", () => {
     const all = Array.from({ length: 40 }, () => post({ label, envelope: tiny, signal: leaving.signal }));
     const texts = Promise.all(all.map(async (answering) => (await answering).text()));
     await idOf(label);
-    await vi.waitFor(() => expect(gateway.line.calls().at(-1)).toBe("read_envelopes"), { timeout: 5_000 });
-    const before = gateway.line.calls().length;
+    // The refused calls of earlier tests are recorded when the gateway is less busy.
+    const statements = () => gateway.line.calls().filter((name) => name !== "record_refused_calls");
+    await vi.waitFor(() => expect(statements().at(-1)).toBe("read_envelopes"), { timeout: 5_000 });
+    const before = statements().length;
     await sleep(3_100);
-    const during = gateway.line.calls().slice(before);
-    expect(new Set(during)).toEqual(new Set(["read_envelopes"]));
-    expect(during.length).toBeLessThanOrEqual(4);
+    const during = statements().slice(before);
     leaving.abort();
     for (const text of await texts) expect(text).toContain('"code":"envelope_exhausted"');
+    expect(new Set(during)).toEqual(new Set(["read_envelopes"]));
+    expect(during.length).toBeLessThanOrEqual(4);
     await sleep(2_500);
-    const after = gateway.line.calls().length;
+    const after = statements().length;
     await sleep(1_500);
-    expect(gateway.line.calls()).toHaveLength(after);
+    expect(statements()).toHaveLength(after);
   });
 
   test("calls that waited share the room that there is, each at most once", async () => {

@@ -30,6 +30,8 @@ describe("private.measure_deployment", () => {
     await db.query(
       "update ai.sweep_progress set seen_until = now() - interval '50 seconds', sure_until = least(sure_until, now() - interval '50 seconds')",
     );
+    // Another file may have recorded younger runs, as the sweep does not.
+    await db.query("delete from ai.long_running_runs where run_created_at > now() - interval '50 seconds'");
     await db.query(
       `insert into ai.long_running_runs
        select r.created_at, r.id from ai.runs r where r.status = 'running' and r.created_at <= now() - interval '50 seconds'

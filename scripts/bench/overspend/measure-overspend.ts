@@ -77,6 +77,7 @@ export async function measureOverspend(given: Given): Promise<string> {
   const rounds: OverspendRound[] = [];
   const missing: MissingGateway[] = [];
   const measure = async (gateway: Gateway) => {
+    provider.streamed = false;
     const warmUp = { key: await gateway.openKey(), calls: warmUpCalls, streamed: false };
     const failed = (await send(gateway, { ...given, ...warmUp })).filter((status) => status !== 200);
     if (failed.length > 0) throw new Error(`${gateway.label} failed calls within their budget: ${failed.join(", ")}.`);

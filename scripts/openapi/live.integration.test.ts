@@ -334,10 +334,10 @@ describe("Live responses match the OpenAPI documents", () => {
   test("live responses match the gateway's document, also for the document's example requests", async () => {
     const headers = { "x-platform-workspace-id": tenant.workspaceId };
     const call = gatewayOf(tenant.key, headers);
-    const asked = { model: "demo-chat", messages: [{ role: "user", content: "What is 2 + 2?" }] };
+    const chatRequest = { model: "demo-chat", messages: [{ role: "user", content: "What is 2 + 2?" }] };
     const held = gatewayOf(tenant.key, { ...headers, "X-Platform-Envelope": "usd=1; calls=9" });
     type Held = { platform: { envelope: { id: string } } };
-    const { platform } = await held<Held>("POST", "/v1/chat/completions", asked);
+    const { platform } = await held<Held>("POST", "/v1/chat/completions", chatRequest);
     for (const { operation } of gatewayArea.operations) {
       const path = operation.path.replace("{model}", "demo-chat").replace("{id}", platform.envelope.id);
       await call(operation.method, path, operation.body?.example);

@@ -24,7 +24,7 @@ comment on column ai.envelopes.principal_id is
   'The lineage of the key whose calls the envelope holds, or the person whose own calls it holds.';
 comment on column ai.envelopes.label is
   'The label or session of the calls that it holds. Empty: calls that name the envelope, or all of the principal''s with holds_all.';
-comment on column ai.envelopes.holds_all is 'Opened by a person for all calls of the principal, whatever their label.';
+comment on column ai.envelopes.holds_all is 'Whether a person opened it for all calls of the principal, with any label or none.';
 comment on column ai.envelopes.actor_id is 'The creator of the key, or the person: the owner, who may raise and end it.';
 comment on column ai.envelopes.opened_usd is
   'The amount with which it was opened. A call that joins it must name this amount, even after it was raised.';

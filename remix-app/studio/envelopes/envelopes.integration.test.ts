@@ -158,8 +158,8 @@ describe("the pages of task limits", () => {
     const stepUp = `/step-up?${new URLSearchParams({ returnUrl: page })}`;
     expect((await browser.post(page, { version, limitUsd: "10" })).location).toBe(stepUp);
     expect(await limitOf(id)).toBe("5");
-    const asked = await browser.get(stepUp);
-    expect(asked.text).toContain("raise a task limit");
+    const stepUpPage = await browser.get(stepUp);
+    expect(stepUpPage.text).toContain("raise a task limit");
     const entered = await browser.post(stepUp, { factorId: app.factorId, code: codeOf(app, 1) });
     expect(entered.location).toBe(page);
     const { text } = await browser.get(page);

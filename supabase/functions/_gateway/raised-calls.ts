@@ -19,11 +19,11 @@ export async function waitAndAnswer<Parsed extends ParsedRequest>(
   const { request, requestId, waitSeconds, deadline } = call;
   const waitUntil = Math.min(gateway.now() + waitSeconds * 1_000, deadline);
   let refusal: unknown;
-  const begun = await beginRun(gateway, call).catch((error: unknown) => {
+  const run = await beginRun(gateway, call).catch((error: unknown) => {
     if (!getOpenEnvelope(error)) throw error;
     refusal = error;
   });
-  if (begun) return answerRun(gateway, surface, { ...call, run: begun });
+  if (run) return answerRun(gateway, surface, { ...call, run });
   const pending: PendingCall<Parsed> = {
     surface,
     request,

@@ -271,7 +271,7 @@ export function createDatabase(options: { url: string; connections?: number; wai
     async heartbeatRuns(counts: readonly object[]): Promise<void> {
       await call("ai.heartbeat_runs", counts);
     },
-    /** Returns the envelopes of calls that wait or run in this process. Leaves out those that don't exist any more. */
+    /** Returns the envelopes of calls that wait or run in this process. Leaves out those that were deleted. */
     async readEnvelopes(ids: readonly string[]): Promise<EnvelopeSnapshot[]> {
       return envelopeSnapshots.parse(JSON.parse(await call("ai.read_envelopes", ids)));
     },

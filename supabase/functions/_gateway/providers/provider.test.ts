@@ -365,7 +365,7 @@ describe("calls to limited providers", () => {
     await expect(readAll(call)).rejects.toMatchObject({ code: "provider_error" });
   });
 
-  test("a call that another route may have charged stays charged if there is no room left", async () => {
+  test("keeps the charge of an earlier route if the last provider has no room", async () => {
     const [full, cut] = [await provider(text("no")), await provider((_, response) => response.writeHead(200).end())];
     const call = limitedCall([full.baseUrl, cut.baseUrl], takeIn({ p0: [30, 9_000], p1: [0] }));
     await expect(readAll(call)).rejects.toMatchObject({ code: "rate_limit_exceeded", mayHaveCharged: true });

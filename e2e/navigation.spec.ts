@@ -44,7 +44,7 @@ test("from 1024 px, the sidebar groups a workspace's pages, and each page's name
   await expect(menuButton(page)).toBeHidden();
   await expectEntries(page, {
     Build: ["Models", "Playground", "API keys", "Runs"],
-    Spend: ["Usage", "Budgets", "Credits"],
+    Spend: ["Usage", "Budgets", "Task limits", "Credits"],
     Manage: ["Members", "Roles", "AI policy", "Activity", "Settings"],
   });
   await expect(sections(page).getByRole("link", { name: "Overview" })).toHaveCount(1);
@@ -64,12 +64,12 @@ test("the sidebar lists the cost book on its own pages, and everywhere once an a
 }) => {
   await page.setViewportSize(wide);
   const workspaceId = await ownWorkspace(member);
-  const withBook = { Spend: ["Usage", "Budgets", "Credits", "Provider costs", "Invoices", "Reconciliation"] };
+  const withBook = { Spend: ["Usage", "Budgets", "Task limits", "Credits", "Provider costs", "Invoices", "Reconciliation"] };
   await enter(page, member, `/workspaces/${workspaceId}/ai/invoices`);
   await expectEntries(page, withBook);
   await expect(sections(page).locator("[aria-current=page]")).toHaveText("Invoices");
   await page.goto(`/workspaces/${workspaceId}/ai`);
-  await expectEntries(page, { Spend: ["Usage", "Budgets", "Credits"] });
+  await expectEntries(page, { Spend: ["Usage", "Budgets", "Task limits", "Credits"] });
   await createApp({ kind: "external", scopes: ["workspace:session", "ai:use"], workspaceId });
   await page.reload();
   await expectEntries(page, withBook);

@@ -352,12 +352,12 @@ describe("Live responses match the OpenAPI documents", () => {
     await call("GET", `/v1/envelopes/${platform.envelope.id}?wait=61`);
     await gatewayOf(tenant.key)("GET", "/v1/usage");
     await call("POST", "/v1/provider-costs/batch", { records: [{}] });
-    await call("POST", "/v1/chat/completions", { ...asked, platform: { tools: ["calculator"] } });
-    await call("POST", "/v1/chat/completions", { ...asked, stream: true });
+    await call("POST", "/v1/chat/completions", { ...chatRequest, platform: { tools: ["calculator"] } });
+    await call("POST", "/v1/chat/completions", { ...chatRequest, stream: true });
     const keyed = gatewayOf(tenant.key, { "idempotency-key": randomUUID() });
-    await keyed("POST", "/v1/chat/completions", asked);
-    await keyed("POST", "/v1/chat/completions", asked);
-    await keyed("POST", "/v1/chat/completions", { ...asked, model: "demo-slow" });
+    await keyed("POST", "/v1/chat/completions", chatRequest);
+    await keyed("POST", "/v1/chat/completions", chatRequest);
+    await keyed("POST", "/v1/chat/completions", { ...chatRequest, model: "demo-slow" });
     const person = gatewayOf(bearer.accessToken, headers);
     await person("GET", "/v1/key");
     await person("GET", "/v1/usage");

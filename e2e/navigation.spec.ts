@@ -64,7 +64,9 @@ test("the sidebar lists the cost book on its own pages, and everywhere once an a
 }) => {
   await page.setViewportSize(wide);
   const workspaceId = await ownWorkspace(member);
-  const withBook = { Spend: ["Usage", "Budgets", "Task limits", "Credits", "Provider costs", "Invoices", "Reconciliation"] };
+  const withBook = {
+    Spend: ["Usage", "Budgets", "Task limits", "Credits", "Provider costs", "Invoices", "Reconciliation"],
+  };
   await enter(page, member, `/workspaces/${workspaceId}/ai/invoices`);
   await expectEntries(page, withBook);
   await expect(sections(page).locator("[aria-current=page]")).toHaveText("Invoices");

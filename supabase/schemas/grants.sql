@@ -135,7 +135,10 @@ revoke insert, update, delete on
   ai.agent_connections,
   ai.external_provider_costs,
   ai.external_provider_invoices,
+  ai.invoice_documents,
   ai.cost_imports,
+  ai.cost_services,
+  ai.book_statements,
   ai.cost_book_entries,
   ai.invoice_book_entries,
   ai.long_running_runs,
@@ -146,6 +149,7 @@ revoke insert, update, delete on
   ai.usage_progress,
   ai.totals,
   ai.envelopes,
+  ai.output_histories,
   ai.refused_calls,
   ai.refused_daily,
   ai.budget_alerts,
@@ -165,7 +169,9 @@ grant execute on function
   private.last_admin_action(text),
   private.record_admin_action(jsonb, jsonb),
   private.delete_expired_rows(regclass, name, interval, integer),
-  private.uuid_or_null(text)
+  private.uuid_or_null(text),
+  private.is_infrastructure_admin(uuid),
+  private.console_role(uuid)
 to service_role;
 
 -- Functions of operations/.
@@ -440,7 +446,8 @@ grant execute on function
   ai.open_envelope_for_member(uuid, uuid, uuid, text, jsonb),
   ai.read_budgets(uuid, uuid, text[], integer, text[], boolean),
   ai.change_budget(
-    uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint
+    uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint,
+    boolean, boolean
   ),
   ai.sweep_budget_alerts(integer, boolean),
   ai.queue_budget_alert_mails(jsonb, text, text),
@@ -473,7 +480,8 @@ grant execute on function
   ai.delete_expired_content(integer),
   ai.read_overview(uuid, uuid, timestamptz, timestamptz, timestamptz, timestamptz, text, integer, integer),
   ai.read_usage(uuid, uuid, timestamptz, timestamptz, text[], text[], integer),
-  ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean)
+  ai.read_credits(uuid, uuid, timestamptz, timestamptz, bigint, integer, boolean),
+  ai.read_credit_statement(uuid, uuid, text)
 to service_role;
 
 -- Functions of finance/.
@@ -481,22 +489,38 @@ grant execute on function
   ai.preview_cost_import(uuid, uuid, uuid, jsonb),
   ai.import_cost_file(uuid, uuid, uuid, jsonb, text, jsonb),
   ai.read_cost_import(uuid, uuid, uuid),
+  ai.list_cost_services(uuid, uuid, uuid[]),
   private.preview_costs_as_operator(uuid, uuid, jsonb),
   private.import_costs_as_operator(uuid, uuid, jsonb, text),
+  private.claim_cost_import(text),
+  private.store_imported_costs(text, uuid, date, date, jsonb),
+  private.finish_cost_import(text, uuid, text, boolean, integer),
+  private.read_cost_importers(),
+  private.request_cost_import(jsonb),
   ai.list_provider_costs(uuid, uuid, timestamptz, timestamptz, jsonb, integer, jsonb, boolean, bytea),
   ai.record_provider_invoice(uuid, uuid, uuid, jsonb, jsonb),
   ai.review_provider_invoice(uuid, uuid, uuid, jsonb),
   ai.read_provider_invoice(uuid, uuid, uuid),
+  ai.find_import_rate(uuid, uuid, uuid, jsonb),
+  ai.attach_invoice_document(uuid, uuid, uuid, text, text, jsonb),
+  ai.read_invoice_document(uuid, uuid, uuid),
   ai.list_linked_apps(uuid, uuid),
   ai.list_provider_invoices(uuid, uuid, jsonb, integer, jsonb, bytea),
   ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer, bytea),
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer),
-  private.explain_platform_month(date, text)
+  private.explain_platform_month(date, text),
+  ai.read_close_checklist(uuid, uuid, text),
+  ai.close_month(uuid, uuid, text, text, jsonb, jsonb),
+  ai.reopen_month(uuid, uuid, uuid, jsonb),
+  ai.list_statements(uuid, uuid, integer),
+  ai.read_statement(uuid, uuid, uuid, boolean)
 to service_role;
 
 -- Functions of console/.
 grant execute on function
   ai.plan_has_payers(ai.plans),
+  private.set_console_role(text, text, text),
+  private.list_console_people(),
   private.set_infrastructure_admin(text, boolean, text),
   private.list_infrastructure_admins(),
   private.search_accounts(text, integer),

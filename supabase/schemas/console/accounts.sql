@@ -46,8 +46,8 @@ begin
 end
 $$;
 
--- Returns an account for the console's lists: { id, email, displayName, singleSignOn, admin, policy, banned, confirmed,
--- deleted, authenticators, lastSignInAt, createdAt }.
+-- Returns an account for the console's lists: { id, email, displayName, singleSignOn, consoleRole, policy, banned,
+-- confirmed, deleted, authenticators, lastSignInAt, createdAt }. Until 0.5.0: servers of release 0.3.0 require admin.
 create or replace function private.describe_account(account auth.users) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -56,7 +56,8 @@ as $$
     'email', account.email,
     'displayName', p.display_name,
     'singleSignOn', account.is_sso_user,
-    'admin', exists (select from private.infrastructure_admins a where a.user_id = account.id),
+    'consoleRole', private.console_role(account.id),
+    'admin', private.is_infrastructure_admin(account.id),
     'policy', private.required_mfa_state(account.raw_app_meta_data),
     'banned', coalesce(account.banned_until > now(), false),
     'confirmed', account.email_confirmed_at is not null,
@@ -118,10 +119,11 @@ as $$
 $$;
 
 -- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
--- bannedUntil, infrastructureAdmin, methods, factors, sessions, sessionCount, others }; null if the account doesn't
+-- bannedUntil, consoleRole, methods, factors, sessions, sessionCount, others }; null if the account doesn't
 -- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
 -- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
--- account, as private.account_access lists it. Contains no secret.
+-- account, as private.account_access lists it. Contains no secret. Until 0.5.0: servers of release 0.3.0 require
+-- infrastructureAdmin.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -135,7 +137,8 @@ as $$
     'confirmedAt', u.email_confirmed_at,
     'lastSignInAt', u.last_sign_in_at,
     'bannedUntil', case when u.banned_until > now() then u.banned_until end,
-    'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = u.id),
+    'consoleRole', private.console_role(u.id),
+    'infrastructureAdmin', private.is_infrastructure_admin(u.id),
     'methods', private.list_sign_in_methods(u.id),
     'factors', (
       select coalesce(jsonb_agg(jsonb_build_object(
@@ -185,7 +188,7 @@ declare
   sessions bigint;
   ended_count integer;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+  if not private.is_infrastructure_admin(actor) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if actor = (change ->> 'subject')::uuid then

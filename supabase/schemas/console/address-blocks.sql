@@ -93,7 +93,7 @@ declare
   block private.address_blocks;
   target text;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into block from private.address_blocks b where b.id = (change ->> 'block')::uuid for update;

@@ -140,7 +140,7 @@ create or replace function private.approval_refusal(change jsonb, workspace publ
   language sql stable security invoker set search_path = ''
 as $$
   select case
-    when not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+    when not private.is_infrastructure_admin((change ->> 'actor')::uuid)
       then jsonb_build_object('refused', 'forbidden')
     when (workspace).id is null then jsonb_build_object('refused', 'not_found')
     when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')

@@ -67,7 +67,6 @@ as $$
   select private.session_satisfies_mfa(claims) and exists (
     select
     from private.session_facts(claims) f
-    join private.infrastructure_admins a on a.user_id = f.user_id
-    where f.session_factor_verified
+    where f.session_factor_verified and private.is_infrastructure_admin(f.user_id)
   )
 $$;

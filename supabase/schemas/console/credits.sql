@@ -86,7 +86,7 @@ declare
   account uuid;
   changed jsonb;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+  if not private.is_infrastructure_admin(actor) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if direction is null or amount is null or amount <= 0 or coalesce(change ->> 'reference', '') = '' then

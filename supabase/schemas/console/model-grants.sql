@@ -27,7 +27,7 @@ declare
   grants boolean := (change ->> 'granted')::boolean;
   grantee jsonb := jsonb_strip_nulls(jsonb_build_object('plan', plan, 'workspace', workspace));
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;

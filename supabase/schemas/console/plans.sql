@@ -36,7 +36,7 @@ declare
   old_plan ai.plans;
   saved ai.plans;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if change ->> 'seen' is null then
@@ -153,7 +153,7 @@ declare
   workspace public.workspaces;
   target text;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+  if not private.is_infrastructure_admin(actor) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into workspace

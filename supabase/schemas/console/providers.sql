@@ -118,7 +118,7 @@ declare
   tokens bigint := (change ->> 'tokensPerMinute')::bigint;
   before ai.provider_limits;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid) then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   -- One change at a time, because the row may not exist yet.

@@ -1,7 +1,7 @@
 -- A book holds imported costs and invoices. Each workspace has a book. The platform also has one, with the nil UUID as
 -- its book_id and app_id. All functions that choose the records to count use these views, so they treat all books
 -- alike. The functions of our web server take a book in the argument workspace: the workspace's id, or
--- ai.platform_book(). member_id is then a member of the workspace or an infrastructure admin.
+-- ai.platform_book(). member_id is then a member of the workspace or a person with a role in the console.
 
 -- Returns a provider's name in lower case, as names are stored and compared. Older rows still contain the name exactly
 -- as it was sent. Sets no search_path, so Postgres can inline the function and use the indexes on lower(provider).
@@ -24,7 +24,7 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
   select
     i.workspace_id as book_id, i.app_id, i.id, ai.provider_name(i.provider) as provider, i.provider as spelling,
     i.account_id, i.reference, i.kind, i.replaces, i.amount_usd, i.issued_on, i.period_start, i.period_end,
-    i.reviewed_at, i.recorded_at
+    i.reviewed_at, i.recorded_at, i.currency, i.exchange_rate, i.net_amount, i.tax_amount, i.total_amount
   from ai.external_provider_invoices i;
 comment on view ai.invoice_book_entries is
   'Reviewed invoices of all books. provider is the normalized name, and spelling is the stored name.';
@@ -88,8 +88,8 @@ as $$
 $$;
 
 -- Returns why a person or a satellite's session may not use a book, or null if they may. A workspace's book is for
--- members with the permission use_ai_studio, and the platform's for infrastructure admins: { outcome: not_allowed }. A
--- session opens only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
+-- members with the permission use_ai_studio, and the platform's for the console's roles admin and finance: { outcome:
+-- not_allowed }. A session opens only workspaces' books: { refused } (private.studio_refusal). Not granted to any role.
 create or replace function ai.book_refusal(member_id uuid, book uuid, token_hash bytea default null) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -99,9 +99,7 @@ as $$
       from private.studio_refusal(token_hash, book) as s (reason)
       where s.reason is not null
     )
-    when book = ai.platform_book() and exists (
-      select from private.infrastructure_admins a where a.user_id = member_id
-    ) then null
+    when book = ai.platform_book() and private.console_role(member_id) in ('admin', 'finance') then null
     when private.user_has_workspace_permission(member_id, book, 'use_ai_studio') then null
     else '{"outcome": "not_allowed"}'::jsonb
   end

@@ -1,15 +1,15 @@
 -- Compares a cost file with a book. A person sees the result as a preview before the file is stored.
 
 -- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
--- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state } or { outcome:
--- invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
+-- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state, closedMonths } or {
+-- outcome: invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
 -- corrected.list the first 100 corrected totals. remaining and cleared count imported days that are missing from the
 -- file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
 declare
-  fault jsonb := ai.cost_document_fault(document);
+  fault jsonb := coalesce(ai.cost_document_fault(document), ai.cost_services_fault(document));
   days ai.cost_file_day[];
 begin
   if fault is not null then
@@ -32,7 +32,8 @@ begin
       ) c
     ),
     'replaced', ai.costs_replaced_by_file(book, app, document, days),
-    'state', ai.cost_file_state(book, app, document, days)
+    'state', ai.cost_file_state(book, app, document, days),
+    'closedMonths', ai.months_closed_to_file(book, days)
   ) || (
     select jsonb_object_agg(k.change, jsonb_build_object(
       'days', (select count(*) from unnest(days) d where d.change = k.change),
@@ -129,6 +130,8 @@ begin
         and e.provider = name
         and e.external_run_id = any (array(select t.external_run_id from totals t))
       order by e.account_id, e.external_run_id, e.observed_at desc, e.id desc
+    ), services as materialized (
+      select * from ai.cost_document_services(document)
     ), counted as (
       select distinct on (d.account_id, d.occurred_at)
         d.id, d.account_id, d.occurred_at, d.observed_at, d.external_run_id, d.amount_usd, d.revision, d.import_id
@@ -156,8 +159,12 @@ begin
           greatest(s.observed_at, c.observed_at),
           case
             when s.id is null then 'added'
-            -- A record is unchanged if it has the same values as the file and is the newest record of its day.
-            when s.id = c.id and s.amount_usd = t.amount_usd and s.original is not distinct from t.original then 'unchanged'
+            -- A record is unchanged if it has the same values as the file and is the newest record of its day. A file
+            -- without services leaves the record's services as they are.
+            when s.id = c.id
+              and s.amount_usd = t.amount_usd
+              and s.original is not distinct from t.original
+              and (f.services is null or f.services is not distinct from k.services) then 'unchanged'
             else 'corrected'
           end
         )::ai.cost_file_day as item
@@ -165,6 +172,8 @@ begin
       left join stored s on s.account_id = t.account_id and s.external_run_id = t.external_run_id
       left join counted c
         on c.account_id = t.account_id and c.occurred_at = t.day::timestamp at time zone 'UTC'
+      left join services f on f.account_id = t.account_id and f.day = t.day
+      left join ai.cost_services k on k.cost_id = s.id and k.revision = s.revision
       union all
       select
         row(
@@ -186,6 +195,8 @@ as $$
   select encode(sha256(convert_to(concat_ws(
     e'\n', book, app, ai.provider_name(document ->> 'provider'), document -> 'rates',
     ai.costs_replaced_by_file(book, app, document, days),
+    document -> 'services', document -> 'serviceCategories',
+    case when document ? 'services' then jsonb_path_query_array(document, '$.days[*].parts') end,
     to_jsonb(array(select d from unnest(days) d where d.change <> 'remaining'))
   ), 'UTF8')), 'hex')
 $$;
@@ -217,8 +228,8 @@ begin
 end
 $$;
 
--- Returns the external run id of an account's daily total. The commands that import from providers' APIs use the same
--- format. A long account id is hashed, because an external id has at most 256 characters.
+-- Returns the external run id of an account's daily total. A long account id is hashed, because an external id has at
+-- most 256 characters.
 create or replace function ai.account_day_run_id(provider text, account_id text, day date) returns text
   language sql immutable security invoker set search_path = ''
 as $$

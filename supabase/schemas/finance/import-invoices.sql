@@ -26,7 +26,8 @@ end
 $$;
 
 -- Stores an invoice that a person enters. Returns the result of ai.store_provider_invoice or { refused: not_allowed |
--- app_not_linked }. For the platform's book, the change is { reason, requestId, ip }, which the audit log records.
+-- app_not_linked | month_closed }. For the platform's book, the change is { reason, requestId, ip }, which the audit log
+-- records.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.record_provider_invoice(
   member_id uuid, workspace uuid, app uuid, record jsonb, change jsonb default '{}'
@@ -35,10 +36,16 @@ create or replace function ai.record_provider_invoice(
 as $$
 declare
   refusal jsonb := coalesce(ai.book_refusal(member_id, workspace), ai.app_refusal(workspace, app));
+  closed text[];
   answer jsonb;
 begin
   if refusal is not null then
     return jsonb_build_object('refused', refusal ->> 'outcome');
+  end if;
+  perform ai.hold_open_months(workspace);
+  closed := ai.months_closed_to_invoice(workspace, app, record);
+  if closed <> '{}' then
+    return jsonb_build_object('refused', 'month_closed', 'months', closed);
   end if;
   answer := ai.store_provider_invoice(workspace, app, record);
   if answer ->> 'outcome' = 'stored' then
@@ -110,6 +117,26 @@ begin
 end
 $$;
 
+-- Returns the closed months that a person's invoice would change: those of its days, and of the days of the invoice that
+-- it replaces. Returns none for a recorded invoice, because nothing is stored. Not granted to any role.
+create or replace function ai.months_closed_to_invoice(book uuid, app uuid, record jsonb) returns text[]
+  language sql stable security invoker set search_path = ''
+as $$
+  select array(
+    select distinct m.month
+    from (
+      select ai.invoice_days(r.period_start, r.period_end, r.issued_on) as days from ai.invoice_of(record) r
+      union all
+      select ai.invoice_days((i).period_start, (i).period_end, (i).issued_on)
+      from ai.find_invoice(book, app, record, record ->> 'replaces') i
+      where (i).id is not null
+    ) d
+    cross join lateral unnest(ai.closed_months(book, lower(d.days), upper(d.days) - 1)) as m (month)
+    where (ai.find_invoice(book, app, record, record ->> 'reference')).id is null
+    order by m.month
+  )
+$$;
+
 -- If a record cannot replace the invoice that it names in replaces, returns the error { param, message }. Returns null
 -- otherwise. Not granted to any role.
 create or replace function ai.refused_replacement(book uuid, app uuid, record jsonb) returns jsonb
@@ -149,16 +176,17 @@ create or replace function ai.add_invoice(book uuid, app uuid, record jsonb) ret
 as $$
   insert into ai.external_provider_invoices (
     workspace_id, app_id, provider, account_id, reference, kind, replaces, amount_usd, issued_on, period_start, period_end,
-    reviewed_at
+    reviewed_at, currency, exchange_rate, net_amount, tax_amount, total_amount
   )
   select book, app, r.provider, r.account_id, r.reference, r.kind, r.replaces, r.amount_usd, r.issued_on, r.period_start,
-    r.period_end, r.reviewed_at
+    r.period_end, r.reviewed_at, r.currency, r.exchange_rate, r.net_amount, r.tax_amount, r.total_amount
   from ai.invoice_of(record) r
   on conflict do nothing
   returning id
 $$;
 
--- Returns a record in the form in which it is stored, with defaults and a normalized provider name.
+-- Returns a record in the form in which it is stored, with defaults and a normalized provider name. Without a net amount,
+-- only the USD amount is known and no currency is stored.
 create or replace function ai.invoice_of(record jsonb) returns ai.invoice_book_entries
   language sql stable security invoker set search_path = ''
 as $$
@@ -174,7 +202,13 @@ as $$
     'period_start', record ->> 'periodStart',
     'period_end', record ->> 'periodEnd',
     'reviewed_at', record ->> 'reviewedAt'
-  )) r
+  ) || case when record ->> 'netAmount' is null then '{}' else jsonb_build_object(
+    'currency', coalesce(record ->> 'currency', 'USD'),
+    'exchange_rate', coalesce(record ->> 'exchangeRate', '1'),
+    'net_amount', record -> 'netAmount',
+    'tax_amount', record -> 'taxAmount',
+    'total_amount', record -> 'totalAmount'
+  ) end) r
 $$;
 
 -- Returns the invoice with the given reference and the record's provider and account, or nulls. If there are several,
@@ -219,7 +253,17 @@ as $$
     array[
       case when (stored).kind <> r.kind then 'kind' end,
       case when (stored).replaces is distinct from r.replaces then 'replaces' end,
-      case when (stored).amount_usd <> r.amount_usd then 'amountUsd' end,
+      -- A record with only the USD amount differs by amountUsd from an invoice that also states its currency.
+      -- Until 0.5.0: servers of 0.3.0 don't know the other names.
+      case
+        when (stored).amount_usd <> r.amount_usd or r.net_amount is null and (stored).net_amount is not null
+        then 'amountUsd'
+      end,
+      case when r.net_amount is not null and (stored).currency is distinct from r.currency then 'currency' end,
+      case when r.net_amount is not null and (stored).exchange_rate is distinct from r.exchange_rate then 'exchangeRate' end,
+      case when r.net_amount is not null and (stored).net_amount is distinct from r.net_amount then 'netAmount' end,
+      case when r.net_amount is not null and (stored).tax_amount is distinct from r.tax_amount then 'taxAmount' end,
+      case when r.net_amount is not null and (stored).total_amount is distinct from r.total_amount then 'totalAmount' end,
       case when (stored).issued_on <> r.issued_on then 'issuedOn' end,
       case when (stored).period_start is distinct from r.period_start then 'periodStart' end,
       case when (stored).period_end is distinct from r.period_end then 'periodEnd' end,
@@ -251,7 +295,9 @@ begin
     book, 'provider_invoice.recorded', (record ->> 'id')::uuid, concat_ws(' ', name, record ->> 'reference'),
     jsonb_strip_nulls(jsonb_build_object(
       'appId', app, 'amountUsd', record ->> 'amountUsd', 'issuedOn', record ->> 'issuedOn',
-      'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces'
+      'kind', nullif(record ->> 'kind', 'invoice'), 'replaces', record ->> 'replaces',
+      'totalAmount', record ->> 'totalAmount',
+      'currency', case when record ->> 'totalAmount' is not null then coalesce(record ->> 'currency', 'USD') end
     ))
   );
 end

@@ -11,8 +11,10 @@ $$;
 -- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account.
 -- With of_provider (a result of ai.billing_provider), returns only that provider's usage, also grouped by workspace and
 -- day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.
--- Without of_provider, workspace_id and day are null. Not granted to any role.
-create or replace function ai.platform_usage(first_day date, last_day date, of_provider text default null)
+-- Without of_provider, workspace_id is null, and day is null unless by_day is set. Not granted to any role.
+create or replace function ai.platform_usage(
+  first_day date, last_day date, of_provider text default null, by_day boolean default false
+)
   returns table (
     workspace_id uuid, day date, provider_id text, billing_name text, billing_account text, requests numeric, failed numeric,
     input_tokens numeric, output_tokens numeric, cost_usd numeric, estimated_runs numeric, closed_runs numeric
@@ -31,7 +33,7 @@ begin
   return query
     with parts as (
       -- Groups each part separately, so that Postgres can hash the rows of a small part instead of sorting them.
-      select case when detailed then u.workspace_id end as workspace_id, case when detailed then u.day end as day,
+      select case when detailed then u.workspace_id end as workspace_id, case when detailed or by_day then u.day end as day,
         u.provider_id, u.billing_name, u.billing_account, sum(u.requests) as requests, sum(u.failed) as failed,
         sum(u.input_tokens) as input_tokens, sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd,
         sum(u.estimated_runs) as estimated_runs, sum(u.closed_runs) as closed_runs
@@ -40,7 +42,7 @@ begin
         and (not detailed or u.closed_runs > 0 or ai.billing_provider(u.billing_name, u.provider_id) = of_provider)
       group by 1, 2, u.provider_id, u.billing_name, u.billing_account
       union all
-      select case when detailed then c.workspace_id end, case when detailed then c.day end, c.provider_id, c.billing_name,
+      select case when detailed then c.workspace_id end, case when detailed or by_day then c.day end, c.provider_id, c.billing_name,
         c.billing_account, sum(c.requests), sum(c.failed), sum(c.input_tokens), sum(c.output_tokens), sum(c.cost_usd),
         sum(c.estimated_runs), sum(c.closed_runs)
       from ai.usage_changes c
@@ -48,7 +50,7 @@ begin
         and (not detailed or c.closed_runs <> 0 or ai.billing_provider(c.billing_name, c.provider_id) = of_provider)
       group by 1, 2, c.provider_id, c.billing_name, c.billing_account
       union all
-      select case when detailed then u.workspace_id end, case when detailed then u.day end, u.provider_id, u.billing_name,
+      select case when detailed then u.workspace_id end, case when detailed or by_day then u.day end, u.provider_id, u.billing_name,
         u.billing_account, sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd),
         sum(u.estimated_runs), sum(u.closed_runs)
       from (

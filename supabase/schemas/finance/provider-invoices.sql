@@ -25,7 +25,7 @@ as $$
     ),
     'records', (
       select coalesce(jsonb_agg(
-        ai.invoice_summary(p) || coalesce(ai.invoice_share(p, filter ->> 'month'), '{}')
+        ai.invoice_summary(p) || ai.invoice_entry(p) || coalesce(ai.invoice_share(p, filter ->> 'month'), '{}')
         order by p.issued_on desc, p.id desc
       ), '[]')
       from (
@@ -59,6 +59,12 @@ as $$
     'replaces', (invoice).replaces,
     'replacedBy', ai.invoice_replacement(invoice),
     'amountUsd', trim_scale((invoice).amount_usd)::text,
+    'currency', (invoice).currency,
+    'exchangeRate', trim_scale((invoice).exchange_rate)::text,
+    'netAmount', trim_scale((invoice).net_amount)::text,
+    'taxAmount', trim_scale((invoice).tax_amount)::text,
+    'totalAmount', trim_scale((invoice).total_amount)::text,
+    'document', ai.invoice_document_summary((invoice).id),
     'issuedOn', (invoice).issued_on,
     'periodStart', (invoice).period_start,
     'periodEnd', (invoice).period_end,

@@ -3,8 +3,8 @@
 -- Returns a page of a book's months and providers in the window of ai.reconciled_window, the latest month first. Each
 -- row has the provider's accounts and two differences: imported less metered, and invoiced less imported. If the
 -- workspace hides provider cost, every meteredUsd is null, and only providers with imports or invoices are listed. An
--- account's meteredUsd is also null if a run of the same month and provider has a cost but names no account. clashes is
--- the result of ai.book_clashes. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- account's meteredUsd is also null if a run of the same month and provider has a cost but names no account; without
+-- runs it is 0. clashes is the result of ai.book_clashes. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.reconcile_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
@@ -50,8 +50,7 @@ begin
         -- A single run without an account makes the metered cost of the month's accounts unknown, unless the run cost
         -- nothing. Failed calls and calls closed by the sweep often name no account.
         select *, coalesce(
-          bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider),
-          bool_and(q.account_id is not null) filter (where q.runs > 0) over (partition by q.month, q.provider)
+          bool_and(q.account_id is not null) filter (where q.metered <> 0) over (partition by q.month, q.provider), true
         ) as metered_by_account
         from parts q
       ) as p
@@ -105,8 +104,8 @@ end
 $$;
 
 -- Returns a page of a book's providers by name, or only one provider, each with its metered and imported cost in a
--- range, and the totals of all providers. Leaves out providers without metered or imported cost. meteredUsd is null if
--- the workspace hides provider cost. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
+-- range, and the totals of all providers. importedRecords tells an imported cost of 0 from a missing one. Leaves out
+-- providers without metered or imported cost. meteredUsd is null if the workspace hides provider cost. Returns { outcome: listed, … }, { outcome: bad_window, fault } or ai.book_refusal.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.compare_costs(
   member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
@@ -126,7 +125,7 @@ begin
   end if;
   return (
     with providers as materialized (
-      select p.provider, sum(p.metered) as metered, sum(p.imported) as imported
+      select p.provider, sum(p.metered) as metered, sum(p.imported) as imported, sum(p.records) as records
       from ai.reconciled_costs(workspace, dates.window_from, dates.window_to) p
       where of_provider is null or p.provider = ai.provider_name(of_provider)
       group by p.provider
@@ -138,6 +137,7 @@ begin
         select jsonb_build_object(
           'meteredUsd', case when visible then trim_scale(coalesce(sum(p.metered), 0))::text end,
           'importedUsd', trim_scale(coalesce(sum(p.imported), 0))::text,
+          'importedRecords', coalesce(sum(p.records), 0),
           'providers', count(*)
         )
         from providers p
@@ -147,7 +147,8 @@ begin
           jsonb_build_object(
             'provider', p.provider,
             'meteredUsd', case when visible then trim_scale(p.metered)::text end,
-            'importedUsd', trim_scale(p.imported)::text
+            'importedUsd', trim_scale(p.imported)::text,
+            'importedRecords', p.records
           )
           order by p.provider collate "C"
         ), '[]')

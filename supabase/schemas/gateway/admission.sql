@@ -110,14 +110,15 @@ begin
     insert into ai.runs (
       id, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, execution_mode, feature, request_id,
       entity_id, idempotency_key, streamed, model_id, routes, markup, exempt, account_id, reserved_usd, reserved_credits,
-      budget_scopes, envelope_id, reserved_tokens, tokens_reserved_at
+      budget_scopes, envelope_id, reserved_tokens, tokens_reserved_at, expected_usd, expected_scopes
     )
     select
       c.run_id, (c.caller).workspace_id, (c.caller).actor_id, (c.caller).app_id, (c.caller).key_id, (c.caller).lineage_id,
       (c.caller).source, case (c.caller).source when 'key' then 'background' else 'interactive' end,
       (c.request).feature, (c.request).request_id, c.label, (c.request).idempotency_key,
       coalesce((c.request).streamed, false), c.model_id, c.routes, (c.caller).markup, ai.payer_id(c.caller) is null,
-      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.envelope_id, c.tokens, case when c.tokens is not null then c.minute end
+      c.account_id, c.cost_usd, c.credits, c.budget_scopes, c.envelope_id, c.tokens, case when c.tokens is not null then c.minute end,
+      case when c.expected_scopes is not null then c.expected_usd end, c.expected_scopes
     from unnest(claims) as c
     where c.refusal is null
   )
@@ -127,13 +128,14 @@ begin
       '{"run_id":"%s","created_at":%s,"workspace_id":"%s","model":%s,"context_window":%s,"voice":%s,"routes":%s,'
       '"credits_per_usd":"%s","exempt":%s,"reserved_usd":"%s","reserved_credits":"%s","reserved_tokens":%s,'
       '"output_limit":%s,"cost_visible":%s,"capture":%s,"limits":%s,"key_name":%s,"strict":%s,'
-      '"envelope":%s}',
+      '"envelope":%s,"expected_output":%s}',
       c.run_id, to_json(now()), (c.caller).workspace_id, to_json(c.model_id), coalesce(c.context_window::text, 'null'),
       coalesce(to_json(c.voice), 'null'), c.routes, ai.credits_per_usd((c.caller).markup),
       (ai.payer_id(c.caller) is null)::text, c.cost_usd, c.credits, coalesce(c.tokens::text, 'null'),
       coalesce(c.output_limit::text, 'null'), (ai.payer_id(c.caller) is null or (c.caller).cost_visible)::text,
       (c.caller).capture::text, c.limits, coalesce(to_json((c.caller).key_name), 'null'),
-      coalesce((c.caller).is_strict, false)::text, coalesce(c.envelope::text, 'null')
+      coalesce((c.caller).is_strict, false)::text, coalesce(c.envelope::text, 'null'),
+      coalesce(case when c.expected_scopes is not null then c.expected_output end::text, 'null')
     )) order by c.ordinality)
   into answers
   from unnest(claims) with ordinality as c;

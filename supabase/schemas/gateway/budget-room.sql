@@ -1,5 +1,16 @@
 -- What budgets leave for calls, and how refusals state them.
 
+-- Returns what a budget reserves for a call: its maximum cost, or the cost of its expected output if the budget reserves
+-- that and there is one. A further step of a run has none.
+create or replace function ai.budget_need(claim ai.claim, budget ai.budgets) returns numeric
+  language sql immutable security invoker
+as $$
+  select case
+    when (budget).reserves_expected then coalesce((claim).expected_usd, (claim).cost_usd)
+    else (claim).cost_usd
+  end
+$$;
+
 -- Returns whether a call fits a budget as it counts now. A budget of 0 refuses free calls too. An ended envelope refuses
 -- every call. Enforces a label's budget only if the key sets the label. A label that the caller sends never causes a
 -- refusal by a budget.
@@ -11,7 +22,7 @@ as $$
     or ((budget).max_calls is null or (claim).requests = 0 or (budget).calls + (claim).requests <= (budget).max_calls)
       and (
         (budget).limit_usd is null
-        or (budget).limit_usd > 0 and (budget).reserved_usd + (claim).cost_usd + (budget).spent_usd <= (budget).limit_usd
+        or (budget).limit_usd > 0 and (budget).reserved_usd + ai.budget_need(claim, budget) + (budget).spent_usd <= (budget).limit_usd
       )
       and ((budget).scope <> 'envelope' or now() < (budget).ends_at),
     false
@@ -30,7 +41,7 @@ as $$
       when (budget).scope = 'envelope' and now() >= (budget).ends_at then false
       else ((budget).max_calls is null or (budget).calls < (budget).max_calls)
         and (budget).limit_usd > 0
-        and (claim).cost_usd + case
+        and ai.budget_need(claim, budget) + case
           when (budget).scope <> 'envelope' and now() + interval '1 minute' >= (budget).ends_at then 0
           else (budget).spent_usd
         end <= (budget).limit_usd
@@ -39,13 +50,15 @@ as $$
   )
 $$;
 
--- Returns what a budget has left for a call: null if the budget can't refuse it for its cost, less than nothing if it
--- refuses every call.
+-- Returns what a budget has left for a call: null if the budget can't refuse it for its maximum cost, less than nothing if
+-- it refuses every call.
 create or replace function ai.budget_room(claim ai.claim, budget ai.budgets) returns numeric
   language sql stable security invoker
 as $$
   select case
     when (budget).scope = 'label' and ((claim).caller).entity_id is null then null
+    -- The expected cost fits with any output limit.
+    when (budget).reserves_expected and (claim).expected_usd is not null and ai.fits_budget(claim, budget) then null
     when (budget).limit_usd = 0 or (claim).requests > 0 and (budget).calls >= (budget).max_calls then -1
     when (budget).scope = 'envelope' and now() >= (budget).ends_at then -1
     else (budget).limit_usd - (budget).reserved_usd - (budget).spent_usd

@@ -1,9 +1,12 @@
--- Extends a run that makes several provider calls. Reserves the maximum cost of each call before it is made.
+-- Extends a run: reserves the maximum cost of each further provider call before it is made, and of further output if its
+-- budgets reserve only the expected one.
 
 -- Reserves the maximum cost of another provider call of an open run. Requires that the run's key is not revoked, that
 -- its app's registration is still valid, and that rate limits, budgets and balance have room. A key that expires
 -- meanwhile does not end a run, which ends with the longest call at the latest. Returns everything that is reserved for
 -- the run, or {refused: code, …}.
+-- With {"output": {"from", "to", "limit"}}, reserves further output of the current call instead, in tokens, in the
+-- budgets that reserved only the expected output. from is the output that is reserved already.
 -- Definer: gateway has no grant on any table. A run is identified by the id that begin_runs returned.
 create or replace function ai.extend_run(step jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -43,7 +46,7 @@ begin
   left join ai.workspace_policies w on w.workspace_id = s.id
   left join ai.keys k on k.id = run.key_id
   where s.id = run.workspace_id and s.deleted_at is null;
-  if not found or key_is_revoked then
+  if not found or key_is_revoked and not step ? 'output' then
     return ai.refusal('invalid_api_key');
   end if;
   caller.source := run.credential_source;
@@ -55,6 +58,9 @@ begin
   claim.model_id := run.model_id;
   claim.model_requests_per_minute := (caller.model_limits -> run.model_id ->> 'requests')::integer;
   claim.model_tokens_per_minute := (caller.model_limits -> run.model_id ->> 'tokens')::bigint;
+  if step ? 'output' then
+    return ai.extend_output(run, caller, step -> 'output');
+  end if;
   if run.app_id is not null then
     select r.refused, private.gateway_scopes(a) into caller.refused, caller.scopes
     from private.apps a
@@ -123,6 +129,7 @@ begin
   update ai.runs r
   set
     reserved_usd = r.reserved_usd + step_usd,
+    expected_usd = r.expected_usd + step_usd,
     reserved_credits = total_credits,
     reserved_tokens = coalesce(used_tokens + claim.tokens, r.reserved_tokens),
     tokens_reserved_at = case when claim.tokens is not null then claim.minute else r.tokens_reserved_at end,
@@ -131,6 +138,50 @@ begin
   return jsonb_build_object(
     'reserved_usd', (run.reserved_usd + step_usd)::text,
     'reserved_credits', total_credits::text
+  );
+end
+$$;
+
+-- Reserves further output of a run's current call in the budgets that reserved only the expected output. Its cost is
+-- that share of what the maximum cost is above the reserved one, which is never less than what the output costs, because
+-- the maximum cost is the highest of several linear functions. Returns what extend_run returns.
+create or replace function ai.extend_output(run ai.runs, caller ai.caller, output jsonb) returns jsonb
+  language plpgsql volatile security invoker
+as $$
+declare
+  reserved bigint := (output ->> 'from')::bigint;
+  output_limit bigint := (output ->> 'limit')::bigint;
+  step_tokens bigint := greatest(least((output ->> 'to')::bigint, output_limit) - reserved, 0);
+  rest_usd numeric := run.reserved_usd - run.expected_usd;
+  claim ai.claim;
+begin
+  if run.expected_scopes is not null then
+    -- The call took its place in the rate windows when it began, with its whole output.
+    caller.key_requests_per_minute := null;
+    caller.key_tokens_per_minute := null;
+    caller.workspace_requests_per_minute := null;
+    caller.workspace_tokens_per_minute := null;
+    claim.caller := caller;
+    claim.request.kind := 'chat';
+    claim.request.entity_id := run.entity_id;
+    claim.model_id := run.model_id;
+    claim.requests := 0;
+    claim.budget_scopes := run.expected_scopes;
+    claim.credits := 0;
+    claim.cost_usd := case
+      when reserved + step_tokens >= output_limit then rest_usd
+      else least(ceil(rest_usd * step_tokens / (output_limit - reserved) * 1e12) / 1e12, rest_usd)
+    end;
+    claim := (ai.reserve(array[claim]))[1];
+    if claim.refusal is not null then
+      return ai.explain_refusal(claim, run, with_suggestions => false) - 'frees';
+    end if;
+    update ai.runs r
+    set expected_usd = r.expected_usd + claim.cost_usd, touched_at = now()
+    where r.created_at = run.created_at and r.id = run.id;
+  end if;
+  return jsonb_build_object(
+    'reserved_usd', run.reserved_usd::text, 'reserved_credits', run.reserved_credits::text
   );
 end
 $$;

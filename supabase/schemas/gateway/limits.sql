@@ -139,6 +139,7 @@ declare
   refused_by text;
   frees boolean;
   room_usd numeric;
+  reserves_expected boolean := false;
   has_counted boolean := false;
   has_reserved boolean := false;
   has_refused boolean := false;
@@ -159,12 +160,16 @@ begin
       budget := ai.current_budget(budget, now());
       budgets[place] := budget;
     end if;
+    reserves_expected := reserves_expected or budget.reserves_expected;
     budget_subjects[place] := budget.subject_id;
     budget_entries[place] := ai.budget_entry(budget.scope, budget.period);
   end loop;
   for place in 1..coalesce(cardinality(accounts), 0) loop
     account_ids[place] := accounts[place].id;
   end loop;
+  if reserves_expected then
+    claims := ai.expect_outputs(claims);
+  end if;
 
   -- Decides in memory, because a call must find what the calls before it have left of every limit.
   for place in 1..cardinality(claims) loop
@@ -270,7 +275,10 @@ begin
       foreach of_budget in array of_budgets loop
         budget := budgets[of_budget];
         if budget.period <> 'concurrent' then
-          budget.reserved_usd := budget.reserved_usd + claim.cost_usd;
+          budget.reserved_usd := budget.reserved_usd + ai.budget_need(claim, budget);
+          if budget.reserves_expected and claim.expected_usd is not null then
+            claim.expected_scopes := claim.expected_scopes || budget_entries[of_budget];
+          end if;
         end if;
         if budget.period = 'concurrent' or of_budget = of_envelope then
           budget.calls := budget.calls + claim.requests;
@@ -291,8 +299,8 @@ begin
       if (
           full_budget = of_envelope and not ai.fits_when_settled(claim, budgets[full_budget])
           or full_budget is distinct from of_envelope
-            and budgets[full_budget].reserved_usd + claim.cost_usd + budgets[full_budget].spent_usd
-              > budgets[full_budget].limit_usd
+            and budgets[full_budget].reserved_usd + ai.budget_need(claim, budgets[full_budget])
+              + budgets[full_budget].spent_usd > budgets[full_budget].limit_usd
         )
         and coalesce(
           budgets[full_budget].refused_at < greatest(now() - interval '1 minute', budgets[full_budget].starts_at), true
@@ -374,7 +382,11 @@ begin
             when refused_by in ('key_window', 'model_window', 'workspace_window') then jsonb_strip_nulls(jsonb_build_object('tokens', tokens))
             when refused_by = 'balance' then jsonb_build_object('credits', claim.credits)
             when budgets[full_budget].period = 'concurrent' then '{}'
-            else jsonb_build_object('usd', claim.cost_usd)
+            -- With tokens if the amount is that of the usual output, of so many tokens.
+            else jsonb_strip_nulls(jsonb_build_object(
+              'usd', ai.budget_need(claim, budgets[full_budget]),
+              'tokens', case when budgets[full_budget].reserves_expected then claim.expected_output end
+            ))
           end
         )
       );

@@ -68,7 +68,7 @@ begin
       1, t.reserved_tokens, 0, null, null, r.model_requests, r.model_tokens, (e.envelope).id,
       case when (e.envelope).id is not null then
         jsonb_build_object('id', (e.envelope).id, 'label', (e.envelope).label)
-      end
+      end, null, null, null
     )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (

@@ -27,6 +27,8 @@ declare
   batch record;
   locks ai.lock_list;
   locked record;
+  budget ai.budgets;
+  learning uuid[];
   changed jsonb := '[]';
   last_changed uuid;
 begin
@@ -70,7 +72,8 @@ begin
           else 0
         end,
         b.billed_credits, r.window_start, r.counted_tokens,
-        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), r.envelope_id
+        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), r.envelope_id,
+        r.feature, case when r.is_open then r.expected_usd else 0 end, r.expected_scopes
       )::ai.settlement as due,
       r.outcome,
       r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start, r.model_id,
@@ -91,7 +94,7 @@ begin
         r.swept, r.touched_at, r.exempt, r.markup, r.reserved_credits, r.reserved_usd, r.billed_credits, r.cost_usd,
         case when r.tokens_reserved_at >= date_trunc('minute', now()) then r.tokens_reserved_at end as window_start,
         case r.status when 'running' then r.reserved_tokens else r.input_tokens + r.output_tokens end as counted_tokens,
-        r.envelope_id, n.outcome
+        r.envelope_id, r.feature, r.expected_usd, r.expected_scopes, n.outcome
       from (
         select p.place, parsed[p.place] as outcome from generate_subscripts(parsed, 1) as p (place) offset 0
       ) as n
@@ -144,9 +147,17 @@ begin
   end if;
   -- An assignment, because `perform` would be one more statement.
   locked := ai.lock_rows(locks);
+  -- A report that can't be booked may be the only one of a run with budgets.
+  if locked.budgets is not null then
+    foreach budget in array locked.budgets loop
+      if budget.reserves_expected then
+        learning := learning || budget.workspace_id;
+      end if;
+    end loop;
+  end if;
 
   begin
-    return ai.book_settlements(due, outcomes_due, idle_since is not null);
+    return ai.book_settlements(due, outcomes_due, idle_since is not null, learning);
   exception when data_exception or integrity_constraint_violation then
     null;
   end;
@@ -155,7 +166,7 @@ begin
     continue when outcomes_due[place].id = last_changed;
     begin
       changed := changed || ai.book_settlements(
-        due[place:place], outcomes_due[place:place], idle_since is not null
+        due[place:place], outcomes_due[place:place], idle_since is not null, learning
       );
       last_changed := outcomes_due[place].id;
     exception when data_exception or integrity_constraint_violation then
@@ -166,10 +177,11 @@ begin
 end
 $$;
 
--- Closes and charges runs, and returns them. Raises unique_violation if a run has several settlements. The caller has
--- locked the runs and their rate windows, budgets and accounts. Idempotency keys are last in the lock order.
+-- Closes and charges runs, and returns them. learning are the workspaces whose usual output is recorded. Raises
+-- unique_violation if a run has several settlements. The caller has locked the runs and their rate windows, budgets and
+-- accounts. Idempotency keys are last in the lock order.
 create or replace function ai.book_settlements(
-  due ai.settlement[], outcomes ai.run_outcome[], is_sweep boolean
+  due ai.settlement[], outcomes ai.run_outcome[], is_sweep boolean, learning uuid[]
 ) returns jsonb
   language plpgsql volatile security invoker
 as $$
@@ -281,7 +293,9 @@ begin
         ai.budget_subject(
           split_part(t.entry, '/', 1), d.workspace_id, d.key_lineage_id, d.app_id, d.actor_id, d.entity_id, d.envelope_id
         ) as subject_id,
-        coalesce(sum(d.usd_released) filter (where t.entry not like '%/concurrent'), 0) as released,
+        coalesce(sum(
+          case when t.entry = any (d.expected_scopes) then d.expected_usd else d.usd_released end
+        ) filter (where t.entry not like '%/concurrent'), 0) as released,
         array_agg(d.created_at) as begun,
         array_agg(d.cost_due_usd) filter (where t.entry not like '%/concurrent') as costs_usd,
         count(*) filter (where t.entry like '%/concurrent' and d.kind = 'usage') as ended_calls
@@ -305,6 +319,9 @@ begin
     )
     -- A skipped route was not called, and a client that disconnected is not a failure of the provider.
     where a.failure not in ('skipped', 'cancelled');
+  end if;
+  if learning is not null then
+    perform ai.record_outputs(due, outcomes, learning);
   end if;
   if has_keys then
     delete from ai.idempotency_keys i

@@ -224,6 +224,7 @@ declare
   keys integer;
   windows integer;
   attempts integer;
+  histories integer;
   refused integer;
   envelopes integer;
 begin
@@ -244,6 +245,7 @@ begin
   get diagnostics windows = row_count;
 
   attempts := private.delete_expired_rows('ai.failed_attempts', 'at', '7 days', at_most);
+  histories := private.delete_expired_rows('ai.output_histories', 'updated_at', '30 days', at_most);
   refused := private.delete_expired_rows('ai.refused_calls_default', 'created_at', '7 days', at_most);
   with old as (
     select e.id, e.workspace_id
@@ -263,6 +265,6 @@ begin
   get diagnostics envelopes = row_count;
   -- Last, because this locks ai.refused_calls until the transaction ends.
   perform ai.rotate_refused_call_partitions();
-  return keys + windows + attempts + refused + envelopes;
+  return keys + windows + attempts + histories + refused + envelopes;
 end
 $$;

@@ -22,7 +22,7 @@ declare
   changes jsonb;
   new_policy jsonb;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+  if not private.is_infrastructure_admin(actor) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if actor = subject then

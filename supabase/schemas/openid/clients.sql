@@ -281,7 +281,7 @@ create or replace function private.may_change_apps(change jsonb) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
   select change ->> 'actor' is null
-    or exists (select from private.infrastructure_admins a where a.user_id = (change ->> 'actor')::uuid)
+    or private.is_infrastructure_admin((change ->> 'actor')::uuid)
 $$;
 
 -- Returns the version of an app, which is the id of its last entry in the audit log.

@@ -96,7 +96,7 @@ declare
   actor uuid := (request ->> 'actor')::uuid;
   refused text;
 begin
-  if not exists (select from private.infrastructure_admins a where a.user_id = actor) then
+  if not private.is_infrastructure_admin(actor) then
     refused := 'forbidden';
   elsif exists (select from auth.users u where u.id = actor and lower(u.email) = lower(of_email)) then
     refused := 'oneself';

@@ -1,11 +1,12 @@
 -- Returns the state of a session. Every request reads the state in one statement.
 
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
--- hasVerifiedFactor, mustReplacePassword, infrastructureAdmin, user: { id, email, displayName, avatarUrl, banned,
+-- hasVerifiedFactor, mustReplacePassword, consoleRole, user: { id, email, displayName, avatarUrl, banned,
 -- deleted }, policy: { state, required, since, satisfied, byApproval } }. Returns { alive: false } if the session has
 -- ended. policy.since is the Unix time from which required MFA accepts proofs, or null if MFA is optional.
--- policy.state is optional, required, recovery_in_progress or malformed. Until 0.4.0: servers of release 0.2.0
--- require policy.byApproval.
+-- policy.state is optional, required, recovery_in_progress or malformed. consoleRole is admin, finance or null.
+-- Until 0.4.0: servers of release 0.2.0 require policy.byApproval. Until 0.5.0: servers of release 0.3.0 require
+-- infrastructureAdmin.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
@@ -42,7 +43,8 @@ begin
       'mustReplacePassword', exists (
         select from private.password_replacements r where r.session_id = f.session_id
       ),
-      'infrastructureAdmin', exists (select from private.infrastructure_admins a where a.user_id = f.user_id)
+      'consoleRole', private.console_role(f.user_id),
+      'infrastructureAdmin', private.is_infrastructure_admin(f.user_id)
     )
     from private.session_facts(claims) f
     cross join lateral private.required_mfa_state(f.app_metadata) as m (state)

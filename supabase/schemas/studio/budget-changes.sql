@@ -2,16 +2,17 @@
 
 -- Sets one budget; null removes it. A budget of period concurrent has max_calls instead of an amount. Requires
 -- manage_ai_policy or, for a key's budget, manage_ai_keys. For the scope label, takes the label's text and derives the
--- subject from it. time_zone and thresholds stay the same if they are null. The arguments that begin with read are what
--- the member saw; read_time_zone and read_thresholds are compared only if given. If one of them has changed since,
--- nothing is changed. Outcomes: changed, unchanged, changed_meanwhile (with the current settings), invalid (with param
--- and message), not_allowed, not_found. Logs each change.
+-- subject from it. time_zone, thresholds and reserves_expected stay the same if they are null. The arguments that begin
+-- with read are what the member saw; read_time_zone, read_thresholds and read_reserves_expected are compared only if
+-- given. If one of them has changed since, nothing is changed. Outcomes: changed, unchanged, changed_meanwhile (with the
+-- current settings), invalid (with param and message), not_allowed, not_found. Logs each change.
 -- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
 create or replace function ai.change_budget(
   member_id uuid, workspace uuid, scope text, subject uuid, limit_usd text, read_limit_usd text, label text default null,
   period text default 'month', time_zone text default null, thresholds smallint[] default null,
   max_calls bigint default null, read_time_zone text default null, read_thresholds smallint[] default null,
-  read_max_calls bigint default null
+  read_max_calls bigint default null, reserves_expected boolean default null,
+  read_reserves_expected boolean default null
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -26,7 +27,7 @@ begin
   if not private.user_has_workspace_permission(member_id, workspace, permission) then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
-  fault := ai.budget_fault(scope, period, time_zone, thresholds, new_limit, max_calls);
+  fault := ai.budget_fault(scope, period, time_zone, thresholds, new_limit, max_calls, reserves_expected);
   if fault.param is not null then
     return jsonb_build_object('outcome', 'invalid', 'param', fault.param, 'message', fault.message);
   end if;
@@ -44,10 +45,13 @@ begin
   if old.limit_usd is distinct from read_limit_usd::numeric
     or old.max_calls is distinct from read_max_calls
     or old.time_zone <> read_time_zone
-    or old.thresholds <> ai.sorted_thresholds(read_thresholds) then
+    or old.thresholds <> ai.sorted_thresholds(read_thresholds)
+    or old.reserves_expected <> read_reserves_expected then
     return jsonb_build_object('outcome', 'changed_meanwhile') || ai.budget_settings(old);
   end if;
-  perform ai.set_budget(scope, subject, workspace, new_limit, label, period, time_zone, thresholds, max_calls);
+  perform ai.set_budget(
+    scope, subject, workspace, new_limit, label, period, time_zone, thresholds, max_calls, reserves_expected
+  );
   current := ai.find_budget(scope, subject, workspace, period);
   select coalesce(jsonb_object_agg(n.key, jsonb_build_object('before', o.value, 'after', n.value)), '{}') into differences
   from jsonb_each(ai.budget_settings(current)) n
@@ -68,19 +72,20 @@ end
 $$;
 
 -- Sets the budget of a workspace, or of one of its apps, key lineages, members or labels, for one period. A limit of null
--- removes the budget; the row stays and counts on. A period of concurrent takes max_calls instead of a limit. time_zone
--- and thresholds default to those that the budget had, or else to UTC and {50,80,100}. A new budget starts with the cost
--- of the window's settled runs. Runs that are in progress when the budget is created are not counted in it. Another time
--- zone recomputes the window and what was spent in it, and keeps what is reserved. Raises an exception if an argument is
--- invalid. Callers must hold ai.lock_policy.
+-- removes the budget; the row stays and counts on, and reserves maximum costs if it is set again. A period of concurrent
+-- takes max_calls instead of a limit. time_zone, thresholds and reserves_expected default to those that the budget had,
+-- or else to UTC, {50,80,100} and false. A new budget starts with the cost of the window's settled runs. Runs that are in
+-- progress when the budget is created are not counted in it. Another time zone recomputes the window and what was spent
+-- in it, and keeps what is reserved. Raises an exception if an argument is invalid. Callers must hold ai.lock_policy.
 create or replace function ai.set_budget(
   scope text, subject uuid, workspace uuid, limit_usd numeric, label text default null, period text default 'month',
-  time_zone text default null, thresholds smallint[] default null, max_calls bigint default null
+  time_zone text default null, thresholds smallint[] default null, max_calls bigint default null,
+  reserves_expected boolean default null
 ) returns void
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  fault record := ai.budget_fault(scope, period, time_zone, thresholds, limit_usd, max_calls);
+  fault record := ai.budget_fault(scope, period, time_zone, thresholds, limit_usd, max_calls, reserves_expected);
   old ai.budgets;
   new_zone text;
   count_from timestamptz;
@@ -94,7 +99,7 @@ begin
   where b.scope = set_budget.scope and b.subject_id = subject and b.workspace_id = workspace and b.period = set_budget.period
   for no key update;
   if num_nonnulls(limit_usd, max_calls) = 0 then
-    update ai.budgets b set limit_usd = null, max_calls = null
+    update ai.budgets b set limit_usd = null, max_calls = null, reserves_expected = false
     where b.scope = old.scope and b.subject_id = old.subject_id and b.workspace_id = old.workspace_id and b.period = old.period;
     return;
   end if;
@@ -104,11 +109,13 @@ begin
   end if;
   if old.scope is null then
     insert into ai.budgets as b (
-      scope, subject_id, workspace_id, period, label, limit_usd, max_calls, time_zone, thresholds, starts_at, ends_at, spent_usd
+      scope, subject_id, workspace_id, period, label, limit_usd, max_calls, time_zone, thresholds, reserves_expected, starts_at, ends_at,
+      spent_usd
     )
     values (
       set_budget.scope, subject, workspace, set_budget.period, set_budget.label, set_budget.limit_usd, set_budget.max_calls,
-      new_zone, coalesce(ai.sorted_thresholds(set_budget.thresholds), '{50,80,100}'), count_from, count_to,
+      new_zone, coalesce(ai.sorted_thresholds(set_budget.thresholds), '{50,80,100}'),
+      coalesce(set_budget.reserves_expected, false), count_from, count_to,
       case
         when set_budget.period = 'concurrent' then 0
         else ai.recorded_cost(set_budget.scope, subject, workspace, set_budget.label, count_from)
@@ -121,6 +128,7 @@ begin
     limit_usd = set_budget.limit_usd,
     max_calls = set_budget.max_calls,
     thresholds = coalesce(ai.sorted_thresholds(set_budget.thresholds), b.thresholds),
+    reserves_expected = coalesce(set_budget.reserves_expected, b.reserves_expected),
     time_zone = new_zone,
     starts_at = coalesce(count_from, b.starts_at),
     ends_at = coalesce(count_to, b.ends_at),
@@ -138,7 +146,7 @@ $$;
 -- Returns which argument of a budget is invalid and why, or nulls.
 create or replace function ai.budget_fault(
   scope text, period text, time_zone text, thresholds smallint[], limit_usd numeric, max_calls bigint,
-  out param text, out message text
+  reserves_expected boolean, out param text, out message text
 )
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -152,6 +160,9 @@ begin
   elsif period = 'concurrent' and limit_usd is not null then
     param := 'limitUsd';
     message := 'A limit of concurrent calls has no amount.';
+  elsif period = 'concurrent' and reserves_expected then
+    param := 'reservesExpected';
+    message := 'A limit of concurrent calls reserves no amount.';
   elsif limit_usd < 0 then
     param := 'limitUsd';
     message := 'The limit must not be negative.';
@@ -197,7 +208,8 @@ as $$
     'limitUsd', trim_scale((budget).limit_usd)::text,
     'timeZone', coalesce((budget).time_zone, 'UTC'),
     'thresholds', coalesce((budget).thresholds, '{50,80,100}'),
-    'maxCalls', (budget).max_calls
+    'maxCalls', (budget).max_calls,
+    'reservesExpected', coalesce((budget).reserves_expected, false)
   )
 $$;
 

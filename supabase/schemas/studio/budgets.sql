@@ -45,6 +45,7 @@ begin
           'startsAt', case when isfinite(p.starts_at) then ai.utc_text(p.starts_at) end,
           'endsAt', case when isfinite(p.ends_at) then ai.utc_text(p.ends_at) end,
           'thresholds', coalesce((p.budget).thresholds, '{50,80,100}'),
+          'reservesExpected', coalesce((p.budget).reserves_expected, false),
           'limitUsd', trim_scale((p.budget).limit_usd)::text,
           'spentUsd', case when visible then trim_scale(p.spent)::text end,
           'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,

@@ -1,0 +1,223 @@
+-- Closes months of the platform's book, reopens them, and reads their statements.
+
+-- Returns why a person may not close or read the months of a book, or null if they may. Only the platform's book has
+-- statements. Not granted to any role.
+create or replace function ai.statement_refusal(member_id uuid, book uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    case when book <> ai.platform_book() then '{"outcome": "not_allowed"}'::jsonb end, ai.book_refusal(member_id, book)
+  )
+$$;
+
+-- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures, openPoints }, { outcome: not_ended },
+-- { outcome: already_closed, id } or ai.book_refusal. Each open point needs a reason. state identifies the records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_close_checklist(member_id uuid, workspace uuid, of_month text) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+  days daterange := ai.month_days(of_month);
+  closed uuid := (
+    select s.id
+    from ai.book_statements s
+    where s.book_id = workspace and s.month = lower(days) and s.reopened_at is null
+  );
+  summary record;
+begin
+  if refusal is not null then
+    return refusal;
+  elsif closed is not null then
+    return jsonb_build_object('outcome', 'already_closed', 'id', closed);
+  elsif upper(days) > (now() at time zone 'UTC')::date then
+    return '{"outcome": "not_ended"}';
+  end if;
+  summary := ai.summarize_month(lower(days));
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'state', encode(summary.sha256, 'hex'),
+    'figures', summary.figures,
+    'openPoints', summary.open_points
+  );
+end
+$$;
+
+-- Closes a month (YYYY-MM). reasons has a reason for each open point: [{ provider, kind, reason }]. Returns { outcome:
+-- closed, id }, { outcome: changed } if the records are not those of state, { outcome: reasons_missing },
+-- { outcome: not_ended }, { outcome: already_closed, id } or ai.book_refusal. The change is { reason, requestId, ip },
+-- which the audit log records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.close_month(
+  member_id uuid, workspace uuid, of_month text, state text, reasons jsonb, change jsonb
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+  days daterange := ai.month_days(of_month);
+  closed uuid;
+  summary record;
+  explained jsonb;
+begin
+  if refusal is not null then
+    return refusal;
+  elsif upper(days) > (now() at time zone 'UTC')::date then
+    return '{"outcome": "not_ended"}';
+  end if;
+  perform ai.lock_months(workspace);
+  select s.id into closed
+  from ai.book_statements s
+  where s.book_id = workspace and s.month = lower(days) and s.reopened_at is null;
+  if closed is not null then
+    return jsonb_build_object('outcome', 'already_closed', 'id', closed);
+  end if;
+  summary := ai.summarize_month(lower(days));
+  if encode(summary.sha256, 'hex') is distinct from state then
+    return '{"outcome": "changed"}';
+  end if;
+  select coalesce(jsonb_agg(p.point || jsonb_build_object('reason', r.reason) order by p.place), '[]') into explained
+  from jsonb_array_elements(summary.open_points) with ordinality as p (point, place)
+  left join lateral (
+    select btrim(g ->> 'reason') as reason
+    from jsonb_array_elements(reasons) g
+    where g ->> 'provider' = p.point ->> 'provider' and g ->> 'kind' = p.point ->> 'kind'
+    limit 1
+  ) r on true;
+  if exists (
+    select from jsonb_array_elements(explained) e
+    where char_length(coalesce(e ->> 'reason', '')) not between 1 and 500
+  ) then
+    return '{"outcome": "reasons_missing"}';
+  end if;
+  insert into ai.book_statements (book_id, month, version, closed_by, figures, exceptions, records, sha256)
+  select workspace, lower(days), coalesce(max(s.version), 0) + 1, member_id, summary.figures, explained, summary.records,
+    summary.sha256
+  from ai.book_statements s
+  where s.book_id = workspace and s.month = lower(days)
+  returning id into closed;
+  perform private.record_admin_action(
+    change || jsonb_build_object('actor', member_id),
+    jsonb_build_object(
+      'action', 'books.close_month',
+      'target', 'platform month ' || of_month,
+      'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', explained)
+    )
+  );
+  return jsonb_build_object('outcome', 'closed', 'id', closed);
+end
+$$;
+
+-- Reopens the month of a statement. Returns { outcome: reopened, month }, { outcome: not_closed } if it was reopened
+-- before, { outcome: not_found } or ai.book_refusal. The change is { reason, requestId, ip }.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.reopen_month(member_id uuid, workspace uuid, statement_id uuid, change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+  reopened ai.book_statements;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  update ai.book_statements s
+  set reopened_by = member_id, reopened_at = now(), reopen_reason = change ->> 'reason'
+  where s.id = statement_id and s.book_id = workspace and s.reopened_at is null
+  returning * into reopened;
+  if reopened.id is null then
+    return jsonb_build_object('outcome', case
+      when exists (select from ai.book_statements s where s.id = statement_id and s.book_id = workspace) then 'not_closed'
+      else 'not_found'
+    end);
+  end if;
+  perform private.record_admin_action(
+    change || jsonb_build_object('actor', member_id),
+    jsonb_build_object(
+      'action', 'books.reopen_month',
+      'target', 'platform month ' || to_char(reopened.month, 'YYYY-MM'),
+      'before', jsonb_build_object('statement', reopened.id, 'sha256', encode(reopened.sha256, 'hex'))
+    )
+  );
+  return jsonb_build_object('outcome', 'reopened', 'month', to_char(reopened.month, 'YYYY-MM'));
+end
+$$;
+
+-- Returns a book's statements, the latest month first: { outcome: listed, records } or ai.book_refusal. Lists at most
+-- page_size.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_statements(member_id uuid, workspace uuid, page_size integer default 36) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(ai.statement_refusal(member_id, workspace), jsonb_build_object('outcome', 'listed', 'records', (
+    select coalesce(jsonb_agg(ai.statement_summary(s) order by s.month desc, s.version desc), '[]')
+    from (
+      select *
+      from ai.book_statements t
+      where t.book_id = workspace
+      order by t.month desc, t.version desc
+      limit page_size
+    ) s
+  )))
+$$;
+
+-- Returns a statement: { outcome: read, statement, figures, exceptions, records, after }, { outcome: not_found } or
+-- ai.book_refusal. records are the lines of ai.summarize_month. after says what the records of a closed month are now:
+-- { sha256, differences }, with ai.figures_difference. It is null once the month was reopened, and with with_records.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_statement(
+  member_id uuid, workspace uuid, statement_id uuid, with_records boolean default true
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+  kept ai.book_statements;
+  summary record;
+  after jsonb;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  select * into kept from ai.book_statements s where s.id = statement_id and s.book_id = workspace;
+  if kept.id is null then
+    return '{"outcome": "not_found"}';
+  end if;
+  if not with_records and kept.reopened_at is null then
+    summary := ai.summarize_month(kept.month);
+    after := jsonb_build_object(
+      'sha256', encode(summary.sha256, 'hex'),
+      'differences', ai.figures_difference(summary.figures, kept.figures)
+    );
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'statement', ai.statement_summary(kept),
+    'figures', kept.figures,
+    'exceptions', kept.exceptions,
+    'records', case when with_records then kept.records end,
+    'after', after
+  );
+end
+$$;
+
+-- Returns what lists show of a statement. Names are email addresses, and null once the account is deleted. Not granted
+-- to any role.
+create or replace function ai.statement_summary(kept ai.book_statements) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (kept).id,
+    'month', to_char((kept).month, 'YYYY-MM'),
+    'version', (kept).version,
+    'closedBy', (select u.email from auth.users u where u.id = (kept).closed_by),
+    'closedAt', ai.utc_text_microseconds((kept).closed_at),
+    'sha256', encode((kept).sha256, 'hex'),
+    'exceptions', jsonb_array_length((kept).exceptions),
+    'reopened', case when (kept).reopened_at is not null then jsonb_build_object(
+      'by', (select u.email from auth.users u where u.id = (kept).reopened_by),
+      'at', ai.utc_text_microseconds((kept).reopened_at),
+      'reason', (kept).reopen_reason
+    ) end
+  )
+$$;

@@ -4,6 +4,7 @@ import { listProvidersWithEndpoint, listRegions } from "./admission/endpoints.ts
 import { readCaller, readLabels } from "./admission/labels.ts";
 import type { CallFacts } from "./admission/refused-calls.ts";
 import { readSessionLabel } from "./admission/session-label.ts";
+import { listStoppableProviders } from "./admission/stoppable-providers.ts";
 import { answerRun, beginRun, type ReadCall } from "./answer-run.ts";
 import type { Gateway } from "./calls/gateway.ts";
 import type { Surface } from "./calls/surface.ts";
@@ -101,6 +102,7 @@ async function admitCall<Parsed extends ParsedRequest>(
     model: request.model,
     voice: request.voice,
     providers: listProvidersWithEndpoint(gateway.providers, surface.endpoint),
+    stoppable_providers: surface.kind === "chat" ? listStoppableProviders(gateway.providers, request) : undefined,
     regions: listRegions(gateway.providers),
     input_bytes: request.inputBytes,
     // An embeddings request may have many inputs, each of which fits in the context window.

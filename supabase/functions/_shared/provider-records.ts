@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { add, formatDecimal, multiply, parseDecimal, roundHalfEven } from "./decimal.ts";
 import { JsonNumber } from "./exact-json.ts";
+import { isoCurrencies } from "./iso-currencies.ts";
 import { externalIdMessage, externalIdPattern, labelPattern } from "./labels.ts";
 import { roundUsdAmount, type UsdAmount } from "./usd-amount.ts";
 import { utcDay, utcTime } from "./utc-time.ts";
@@ -14,6 +16,16 @@ const amount = z.instanceof(JsonNumber, { error: amountRule }).transform(({ text
   const read = roundUsdAmount(text);
   if (read !== null) return read;
   context.addIssue({ code: "custom", message: amountRule });
+  return z.NEVER;
+});
+
+/** The rule for amounts and rates that are never rounded, as a message for users. */
+const exactRule = "This is a number of 0 or more, with at most 12 digits before and 12 after the decimal point.";
+
+const exactAmount = z.instanceof(JsonNumber, { error: exactRule }).transform(({ text }, context) => {
+  const read = roundUsdAmount(text);
+  if (read && !read.isRounded) return read.amount;
+  context.addIssue({ code: "custom", message: exactRule });
   return z.NEVER;
 });
 
@@ -66,6 +78,8 @@ export const providerCostBatch = z.strictObject({
   records: z.array(z.unknown()).min(1).max(maxBatchRecords),
 });
 
+const currencyRule = "This takes the ISO 4217 code of a currency, such as EUR.";
+
 const invoiceFields = z.strictObject({
   provider: label,
   reference: externalId,
@@ -77,29 +91,96 @@ const invoiceFields = z.strictObject({
   reviewedAt: utcTime,
   amountUsd: amount,
   accountId: externalId.optional(),
-  currency: usd,
+  /** The ISO 4217 code of the invoice's currency. */
+  currency: z
+    .string()
+    .regex(/^[A-Z]{3}$/, { error: currencyRule })
+    .refine((code) => isoCurrencies.includes(code), { error: currencyRule })
+    .optional(),
+  /** USD for one unit of the currency. */
+  exchangeRate: exactAmount.refine((rate) => rate !== "0", { error: "A rate is above 0." }).optional(),
+  /** The amounts on the invoice, in its currency. The net amount and the tax add up to the total. */
+  netAmount: exactAmount.optional(),
+  taxAmount: exactAmount.optional(),
+  totalAmount: exactAmount.optional(),
   periodStart: utcDay.optional(),
   periodEnd: utcDay.optional(),
 });
-type Period = Pick<z.output<typeof invoiceFields>, "periodStart" | "periodEnd">;
+type InvoiceFields = z.output<typeof invoiceFields>;
+type Period = Pick<InvoiceFields, "periodStart" | "periodEnd">;
 
 function endsAfterStart({ periodStart, periodEnd }: Period): boolean {
   return periodStart === undefined || periodEnd === undefined || periodStart <= periodEnd;
 }
 const periodRule = { path: ["periodEnd"], error: "The period ends before it starts." };
 
+/**
+ * Returns the USD for a net amount: the amount times the rate, rounded half to even to 12 decimals.
+ * @param options exact decimals
+ */
+export function convertNetAmount({ netAmount, exchangeRate }: { netAmount: string; exchangeRate: string }): string {
+  return formatDecimal(roundHalfEven(multiply(parseDecimal(netAmount), parseDecimal(exchangeRate)), 12));
+}
+
+type InvoiceAmounts = Pick<
+  InvoiceFields,
+  "amountUsd" | "currency" | "exchangeRate" | "netAmount" | "taxAmount" | "totalAmount"
+>;
+
+type AmountFault = { field: keyof InvoiceAmounts; message: string };
+
+/**
+ * Returns what is incomplete or contradictory in an invoice's amounts, or null. An invoice in USD may state only
+ * amountUsd.
+ */
+function findAmountFault(invoice: InvoiceAmounts): AmountFault | null {
+  const { amountUsd, currency = "USD", netAmount, taxAmount, totalAmount } = invoice;
+  const isUsd = currency === "USD";
+  if (isUsd && invoice.exchangeRate !== undefined && invoice.exchangeRate !== "1") {
+    return { field: "exchangeRate", message: "The rate of USD is 1." };
+  }
+  if (!isUsd && invoice.exchangeRate === undefined) {
+    const message = `An invoice in ${currency} states its rate: the USD for one ${currency}.`;
+    return { field: "exchangeRate", message };
+  }
+  if (isUsd && [netAmount, taxAmount, totalAmount].every((amount) => amount === undefined)) return null;
+  const together = "State netAmount, taxAmount and totalAmount together.";
+  if (netAmount === undefined) return { field: "netAmount", message: together };
+  if (taxAmount === undefined) return { field: "taxAmount", message: together };
+  if (totalAmount === undefined) return { field: "totalAmount", message: together };
+  if (formatDecimal(add(parseDecimal(netAmount), parseDecimal(taxAmount))) !== totalAmount) {
+    return { field: "totalAmount", message: "The net amount and the tax add up to the total." };
+  }
+  const expected = convertNetAmount({ netAmount, exchangeRate: invoice.exchangeRate ?? "1" });
+  if (amountUsd.amount === expected) return null;
+  const message = `amountUsd is netAmount × exchangeRate, rounded half to even to 12 decimals: ${expected}.`;
+  return { field: "amountUsd", message };
+}
+
+function checkAmounts(invoice: InvoiceAmounts, context: z.RefinementCtx): void {
+  const fault = findAmountFault(invoice);
+  if (fault) context.addIssue({ code: "custom", path: [fault.field], message: fault.message });
+}
+
 /** A reviewed invoice (docs/costs.md, Importing). The body must have been parsed with parseExactJson. */
-export const providerInvoice = invoiceFields.refine(endsAfterStart, periodRule).transform(withRounding);
+export const providerInvoice = invoiceFields
+  .refine(endsAfterStart, periodRule)
+  .superRefine(checkAmounts)
+  .transform(withRounding);
 
 const invoiceOfApp = invoiceFields.extend({ appId: z.uuid({ error: "This names no app." }) });
 
 /** A reviewed invoice that a member enters in the console for one of the workspace's apps. */
-export const enteredInvoice = invoiceOfApp.refine(endsAfterStart, periodRule).transform(withRounding);
+export const enteredInvoice = invoiceOfApp
+  .refine(endsAfterStart, periodRule)
+  .superRefine(checkAmounts)
+  .transform(withRounding);
 
 /** An entered invoice before a member has reviewed it. */
 export const draftedInvoice = invoiceOfApp
   .omit({ reviewedAt: true })
   .refine(endsAfterStart, periodRule)
+  .superRefine(checkAmounts)
   .transform(withRounding);
 
 export type ProviderCost = z.output<typeof providerCost>;

@@ -89,14 +89,17 @@ const missingRight = z.discriminatedUnion("kind", [
 /** The members of an error that explain a refusal, in addition to OpenAI's. */
 export const refusalDetails = z.object({
   limit: reachedLimit.optional(),
-  /** What the call reserves: its maximum cost in dollars or credits, or the tokens that it counts. */
+  /**
+   * What the call reserves: its maximum cost in dollars or credits, or the tokens that it counts. Of a budget that
+   * reserves less, the cost with the usual output, and the tokens of that output.
+   */
   need: z
     .object({ usd: z.number(), credits: z.number(), tokens: z.number(), input_tokens: z.number() })
     .partial()
     .optional(),
   /** The highest output limit with which the same call fits; null if none does. */
   fitting_output_limit: z.number().int().nullable().optional(),
-  /** Whether a further step of a tool loop was refused, after others had been answered. */
+  /** Whether a further step of a tool loop or of a stream was refused, after others had been answered. */
   is_step: z.literal(true).optional(),
   missing: missingRight.optional(),
   model: z.string().optional(),

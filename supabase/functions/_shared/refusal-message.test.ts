@@ -71,6 +71,16 @@ describe("what a refusal says", () => {
       "The budget of the key “CI” has $0.9697 left; this request may cost up to $0.98. Shorten `messages`, or raise the budget, which has no reset.",
     ],
     [
+      "budget_exceeded",
+      { limit: { ...month, ...spent, scope: "workspace" }, need: { usd: 0.98, tokens: 1_200 } },
+      "The workspace's budget has $0.9697 left this month; this request costs up to $0.98 with its usual output of 1,200 tokens. Shorten `messages`, or raise the budget, which resets at 00:00 on 1 December 2026 (UTC).",
+    ],
+    [
+      "budget_exceeded",
+      { limit: { ...month, ...spent, scope: "workspace" }, need: { usd: 0.98 }, is_step: true },
+      "The workspace's budget has $0.9697 left this month; the next step of this request may cost up to $0.98. Raise the budget, which resets at 00:00 on 1 December 2026 (UTC).",
+    ],
+    [
       "insufficient_credits",
       {
         limit: {

@@ -86,7 +86,9 @@ const windowNames = { day: " today", week: " this week", month: " this month", t
 function describeBudget(limit: Limit<"budget">, described: Described): string {
   const { need = {} } = described.details;
   const owner = budgetOwner(limit, described.isForCaller);
-  const cure = describeFit(described) ?? `${shorten(described)}, or raise the budget, which ${resets(limit)}.`;
+  // A step is refused when it is too late to shorten the input.
+  const raise = described.details.is_step ? "Raise" : `${shorten(described)}, or raise`;
+  const cure = describeFit(described) ?? `${raise} the budget, which ${resets(limit)}.`;
   const { limit_usd, reserved_usd, remaining_usd } = limit;
   const window = windowNames[limit.window];
   if (limit_usd === 0) return `${owner} is $0.00, which allows no calls. Raise the budget.`;
@@ -96,7 +98,11 @@ function describeBudget(limit: Limit<"budget">, described: Described): string {
   const [left, cost] = lessAndMore(remaining_usd, need.usd);
   const state =
     remaining_usd === 0 ? `has nothing left of $${exact(limit_usd)}${window}` : `has $${left} left${window}`;
-  return `${owner} ${state}${inProgress(reserved_usd, "$")}; ${subject(described)} may cost up to $${cost}. ${cure}`;
+  const costs =
+    need.tokens === undefined
+      ? `may cost up to $${cost}`
+      : `costs up to $${cost} with its usual output of ${count(need.tokens)} ${need.tokens === 1 ? "token" : "tokens"}`;
+  return `${owner} ${state}${inProgress(reserved_usd, "$")}; ${subject(described)} ${costs}. ${cure}`;
 }
 
 function resets({ window, resets_at, time_zone = "UTC" }: Limit<"budget">): string {

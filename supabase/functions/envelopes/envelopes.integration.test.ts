@@ -1,18 +1,27 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { readStack } from "../../../scripts/test/stack.ts";
 import { type InProcessGateway, openGateway } from "../../tests/gateway/in-process.ts";
 import { createGatewayTenant, type GatewayTenant } from "../../tests/gateway/tenant.ts";
 
+/** The stack's own gateway, over HTTP. */
+const stackGateway: Pick<InProcessGateway, "fetch"> = {
+  fetch: (input, init) => fetch(String(input).replace("http://gateway.test", readStack().ai), init),
+};
 let tenant: GatewayTenant;
 let other: GatewayTenant;
 let gateway: InProcessGateway;
+/** Begins its responses after a second, with status 200 and without the headers of a run that is not admitted yet. */
+let earlyGateway: InProcessGateway;
 beforeAll(async () => {
   [tenant, other] = await Promise.all([createGatewayTenant(), createGatewayTenant()]);
-  gateway = await openGateway({ WEB_URL: "https://hub.test" }, undefined, { beginMs: 4_000, keepaliveMs: 500 });
+  const settings = { WEB_URL: "https://hub.test" };
+  gateway = await openGateway(settings);
+  earlyGateway = await openGateway(settings, undefined, { beginMs: 1_000, keepaliveMs: 500 });
 });
 afterAll(async () => {
-  await gateway.close();
+  await Promise.all([gateway.close(), earlyGateway.close()]);
   await Promise.all([tenant.close(), other.close()]);
 });
 
@@ -24,12 +33,22 @@ type Call = {
   requestId?: string;
   key?: string;
   signal?: AbortSignal;
+  at?: Pick<InProcessGateway, "fetch">;
 };
 
 const messages = [{ role: "user", content: "[[words=3]]" }];
 
-function post({ path = "/chat/completions", body, label, envelope, requestId = randomUUID(), key, signal }: Call) {
-  return gateway.fetch(`http://gateway.test/v1${path}`, {
+function post({
+  path = "/chat/completions",
+  body,
+  label,
+  envelope,
+  requestId = randomUUID(),
+  key,
+  signal,
+  at = gateway,
+}: Call) {
+  return at.fetch(`http://gateway.test/v1${path}`, {
     method: "POST",
     headers: {
       authorization: `Bearer ${key ?? tenant.key}`,
@@ -77,7 +96,7 @@ const refusedCount = async (label: string) =>
 
 describe("a call that an envelope holds", () => {
   test("states what is left, and its caller can read the envelope", async () => {
-    const response = await post({ label: "held", envelope: "usd=5; calls=2; ttl=3600" });
+    const response = await post({ label: "held", envelope: "usd=5; calls=2; ttl=3600", at: stackGateway });
     const { platform } = (await response.json()) as { platform: Record<string, never> };
     const id = await idOf("held");
     const left = 5 - Number(platform.provider_cost_usd);
@@ -149,7 +168,7 @@ describe("a call that waits for its envelope", () => {
 
   test("keeps a streaming client informed, and ends with an error event if it may wait no longer", async () => {
     const body = { model: "demo-chat", messages, max_tokens: 8, stream: true };
-    const response = await post({ label: "long", envelope: "usd=0.0000001; wait=6", body });
+    const response = await post({ label: "long", envelope: "usd=0.0000001; wait=6", body, at: earlyGateway });
     const text = await response.text();
     expect([response.status, text.split(": keepalive").length > 2]).toEqual([200, true]);
     expect(text).toContain('"code":"envelope_exhausted"');
@@ -192,16 +211,19 @@ describe("a call that waits for its envelope", () => {
 
   test("calls that waited share the room that there is, each at most once", async () => {
     const label = "shared";
-    const all = Array.from({ length: 6 }, () => post({ label, envelope: "usd=0.0000001; wait=8" }));
+    const call = { label, envelope: "usd=0.0000001; wait=8", at: earlyGateway };
+    const all = Array.from({ length: 6 }, () => post(call));
     const id = await idOf(label);
     await sleep(500);
     await tenant.db.query(
       "update ai.budgets set limit_usd = 1, max_calls = 3 where scope = 'envelope' and subject_id = $1",
       [id],
     );
-    const statuses = (await Promise.all(all)).map(({ status }) => status).toSorted();
+    const responses = await Promise.all(all);
     // The clients that are refused have waited longer than `beginMs`, so their responses began.
-    expect(statuses).toEqual([200, 200, 200, 200, 200, 200]);
+    expect(responses.map(({ status }) => status)).toEqual(Array(6).fill(200));
+    const texts = await Promise.all(responses.map((response) => response.text()));
+    expect(texts.filter((text) => text.includes('"code":"envelope_exhausted"'))).toHaveLength(3);
     const [row] = await tenant.db.query(
       "select calls::int, reserved_usd::float8 as reserved from ai.budgets where scope = 'envelope' and subject_id = $1",
       [id],

@@ -11,6 +11,7 @@ import type { Platform, RunEnd } from "../runs/run.ts";
 import type { AnswerFormat } from "./answer-format.ts";
 import { bufferFirstEvent } from "./first-event.ts";
 import { bodyHeaders, createKeepalive } from "./keepalive.ts";
+import { createOutputReservation } from "./output-reservation.ts";
 import { type RelayOptions, relayStream } from "./relay-stream.ts";
 import type { ProviderStream } from "./stream-step.ts";
 import { addPlatform, readStatedUse, readWholeAnswer } from "./whole-answer.ts";
@@ -143,12 +144,16 @@ export function relayResponse<Parsed extends ParsedRequest>(
   call: AdmittedCall<Parsed>,
   { step, next }: Pick<RelayOptions, "step" | "next">,
 ): Response {
-  const { surface, open, model, clientSignal, requestId } = call;
-  const { waitUntil, limits } = gateway;
+  const { surface, request, open, model, clientSignal, requestId } = call;
+  const { database, waitUntil, limits } = gateway;
+  const { run } = open;
+  const expectedOutput = run.expected_output;
   const stream = relayStream({
     step,
     next,
     open,
+    reservation:
+      expectedOutput == null ? undefined : createOutputReservation({ database, run, expectedOutput, request }),
     errors: surface.errors,
     requestId,
     name: model,

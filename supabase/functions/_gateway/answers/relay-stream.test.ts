@@ -8,6 +8,7 @@ import { kinds } from "../providers/kinds/registry.ts";
 import { type TimeLimits, timeLimitsOf } from "../providers/limits.ts";
 import { callProvider } from "../providers/provider.ts";
 import type { OpenRun, RunEnd } from "../runs/run.ts";
+import { createOutputReservation } from "./output-reservation.ts";
 import { relayStream } from "./relay-stream.ts";
 
 const closers: (() => void)[] = [];
@@ -36,12 +37,14 @@ const usage = event({
 const usageLimits = { contextWindow: 100, outputLimit: 100, choices: 1 };
 const platform = { run_id: "r", usage: {} };
 
-type Relayed = { clientLeft?: AbortSignal; drains?: boolean } & Partial<TimeLimits>;
+type Relayed = { clientLeft?: AbortSignal; drains?: boolean; extendOutput?: ExtendOutput } & Partial<TimeLimits>;
+
+type ExtendOutput = Parameters<typeof createOutputReservation>[0]["database"]["extendOutput"];
 
 /** Relays what a provider writes, and records how the run ended. */
 async function relay(
   write: (response: ServerResponse) => void,
-  { clientLeft = new AbortController().signal, drains = false, ...changes }: Relayed = {},
+  { clientLeft = new AbortController().signal, drains = false, extendOutput, ...changes }: Relayed = {},
 ) {
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -119,6 +122,14 @@ async function relay(
       readWholeUsage: () => undefined,
     },
     open,
+    reservation:
+      extendOutput &&
+      createOutputReservation({
+        database: { extendOutput },
+        run: open.run,
+        expectedOutput: 4,
+        request: { outputLimit: 1_000, choices: 1 },
+      }),
     requestId: "r",
     name: "m",
     clientLeft,
@@ -587,5 +598,107 @@ describe("A stream whose envelope's owner stops it", () => {
     await cancelled.stream.cancel();
     left.abort(stopped);
     expect(cancelled.ends).toMatchObject([{ status: "cancelled", httpStatus: 499 }]);
+  });
+});
+
+describe("Streams whose budgets reserve the expected cost", () => {
+  const refusedBudget = new GatewayError("budget_exceeded", {
+    message: "The workspace's budget has nothing left.",
+    details: { limit: { kind: "budget", scope: "workspace" } },
+  });
+
+  test("reserve further output in steps, each before more than the reserved output is delivered", async () => {
+    const steps: { from: number; to: number; limit: number }[] = [];
+    const extendOutput: ExtendOutput = async (_, step) => void steps.push(step);
+    const { stream, ends } = await relay(
+      async (response) => {
+        for (let piece = 0; piece < 40; piece += 1) {
+          response.write(content("word").repeat(10));
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        }
+        response.end(`${usage}data: [DONE]\n\n`);
+      },
+      { extendOutput },
+    );
+    expect(await text(stream)).toContain("response.completed");
+    expect(steps[0]).toMatchObject({ from: 4, limit: 1_000 });
+    for (const [at, { from, to }] of steps.entries()) {
+      expect(from).toBe(steps[at - 1]?.to ?? 4);
+      expect(to - from).toBeGreaterThanOrEqual(256);
+    }
+    expect(steps.at(-1)?.to).toBeGreaterThanOrEqual(400);
+    expect(ends).toMatchObject([{ status: "succeeded" }]);
+  });
+
+  test("need no step if the answer is not longer than expected", async () => {
+    const { stream, ends } = await relay((response) => response.end(`${content("a")}${usage}data: [DONE]\n\n`), {
+      extendOutput: () => Promise.reject(new Error("asked for a step")),
+    });
+    expect(await text(stream)).toContain("[DONE]");
+    expect(ends).toMatchObject([{ status: "succeeded" }]);
+  });
+
+  test.for([
+    ["budget_exceeded", refusedBudget],
+    ["service_unavailable", new GatewayError("service_unavailable")],
+  ] as const)("are stopped with %s, and charged for what was delivered", async ([code, error]) => {
+    let isAborted = false;
+    const { stream, ends, tried } = await relay(
+      (response) => {
+        const timer = setInterval(() => response.write(content("word")), 5);
+        response.on("close", () => {
+          clearInterval(timer);
+          isAborted = true;
+        });
+      },
+      { extendOutput: () => Promise.reject(error) },
+    );
+    const answer = await text(stream);
+    const last = answer.trim().split("\n\n").at(-1)?.replace("data: ", "");
+    expect(JSON.parse(last ?? "")).toMatchObject({ error: { code } });
+    expect(answer).not.toContain("[DONE]");
+    const delivered = answer.split('"word"').length - 1;
+    expect(delivered).toBeGreaterThanOrEqual(3);
+    expect(ends).toMatchObject([
+      {
+        status: "failed",
+        httpStatus: 200,
+        errorCode: code,
+        use: { basis: "guess", usage: { output_tokens: delivered } },
+      },
+    ]);
+    expect(tried).toEqual(["model failed"]);
+    await expect.poll(() => isAborted).toBe(true);
+  });
+
+  test("deliver little more than what is reserved, even if the provider sends everything at once", async () => {
+    const { stream, ends } = await relay(
+      (response) => response.end(`${content("word").repeat(2_000)}${usage}data: [DONE]\n\n`),
+      { extendOutput: () => Promise.reject(refusedBudget) },
+    );
+    const delivered = (await text(stream)).split('"word"').length - 1;
+    expect(delivered).toBeGreaterThanOrEqual(4);
+    expect(delivered).toBeLessThanOrEqual(4 + 1_024 / content("word").length);
+    expect(ends).toMatchObject([{ errorCode: "budget_exceeded", use: { usage: { output_tokens: delivered } } }]);
+  });
+
+  test("are cancelled once if their client leaves while a step is reserved", async () => {
+    const leave = new AbortController();
+    let asked = 0;
+    const extendOutput: ExtendOutput = async () => {
+      asked += 1;
+      leave.abort();
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      throw refusedBudget;
+    };
+    const { stream, ends } = await relay(
+      (response) => {
+        response.write(content("word").repeat(20));
+      },
+      { clientLeft: leave.signal, extendOutput },
+    );
+    await text(stream).catch(() => {});
+    expect(asked).toBe(1);
+    expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499 }]);
   });
 });

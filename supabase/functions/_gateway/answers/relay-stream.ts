@@ -1,12 +1,13 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
 import { getStopError } from "../calls/held-calls.ts";
-import { type ErrorShape, GatewayError, openaiErrors } from "../http/errors.ts";
+import { type ErrorShape, GatewayError, openaiErrors, toGatewayError } from "../http/errors.ts";
 import { startTimeLimit, type TimeLimit } from "../http/time-limit.ts";
 import type { TimeLimits } from "../providers/limits.ts";
 import type { ProviderAnswer } from "../providers/provider-answer.ts";
 import { ClientLeft, ProviderFailure, refusalFailure } from "../providers/provider-failure.ts";
 import type { OpenRun, Platform, RunEnd } from "../runs/run.ts";
 import type { CallUse } from "../usage/usage.ts";
+import { type OutputReservation, takeInPieces } from "./output-reservation.ts";
 import { isContentComplete, type StreamReader } from "./stream-reader.ts";
 import { countOutputTokens, readInputTokens, readStepUse, type StreamStep } from "./stream-step.ts";
 
@@ -18,8 +19,8 @@ const stepStatus = { succeeded: "succeeded", failed: "failed", cancelled: "abort
 type Controller = ReadableStreamDefaultController<Uint8Array>;
 type StepState = "open" | "done" | "failed";
 /**
- * `idle`: waits for the client to read on. `reading`: reads the stream of the current provider call. `between`: that
- * call has ended, and a next one may begin. `over`: the run has ended.
+ * `idle`: waits for the client to read on. `reading`: reads the stream of the current provider call, or reserves more of
+ * its output. `between`: that call has ended, and a next one may begin. `over`: the run has ended.
  */
 type Phase = "idle" | "reading" | "between" | "over";
 /**
@@ -36,6 +37,8 @@ export type RelayOptions = {
    */
   next?: (step: StreamStep, use: CallUse) => Promise<StreamStep | undefined>;
   open: OpenRun;
+  /** Reserves what the stream costs beyond the expected cost. Absent if its maximum cost is reserved. */
+  reservation?: OutputReservation | undefined;
   /** The error format. Defaults to OpenAI's. */
   errors?: ErrorShape | undefined;
   requestId: string;
@@ -54,7 +57,7 @@ export type RelayOptions = {
  * once.
  */
 export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
-  const { open, limits } = options;
+  const { open, limits, reservation } = options;
   const firstByteMs = Math.round(options.step.answer.firstByteAt - options.step.answer.startedAt);
   let step = options.step;
   let phase: Phase = "idle";
@@ -110,7 +113,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
         facts.failed = true;
         state = "failed";
       }
-      let wantsMore = state === "open";
+      let wantsMore = state === "open" && !(pass && reservation?.isReached(facts));
       // Passes nothing on if the call ended or the client left while the bytes were being read.
       if (pass && (isOver() || hasLeft())) return false;
       for (const piece of pieces) if (pass && !pass(piece)) wantsMore = false;
@@ -118,7 +121,9 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     }
     phase = "reading";
     try {
-      if (!(await answer.pipe((bytes) => digest(reader.push(bytes), false)))) digest(reader.end(), true);
+      const take = (bytes: Uint8Array) => digest(reader.push(bytes), false);
+      const paced = pass && reservation ? takeInPieces(take, answer.unread) : take;
+      if (!(await answer.pipe(paced))) digest(reader.end(), true);
     } catch (error) {
       // All content has arrived, so the failure lost only usage and the terminator.
       if (!(error instanceof ProviderFailure && isContentComplete(reader.facts))) throw error;
@@ -176,6 +181,24 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
     }
   }
 
+  /**
+   * Reserves more output once the stream has reached what is reserved, or ends it.
+   * @returns whether the stream continues
+   */
+  async function reserveMore(controller: Controller): Promise<boolean> {
+    const { facts } = step.reader;
+    if (!reservation?.isReached(facts)) return true;
+    phase = "reading";
+    try {
+      await reservation.extend(facts);
+      if (!isOver()) phase = "idle";
+    } catch (error) {
+      // Without an answer, the output isn't reserved either.
+      if (!isOver()) fail(controller, toGatewayError(error), { failure: "cancelled" });
+    }
+    return !isOver();
+  }
+
   async function pull(controller: Controller): Promise<void> {
     if (isOver()) return;
     const hasEnough = () => (controller.desiredSize ?? 0) < 0;
@@ -197,7 +220,7 @@ export function relayStream(options: RelayOptions): ReadableStream<Uint8Array> {
         return hasLeft() ? endCancelled() : complete(controller);
       }
       if (hasLeft()) return step.answer.drains ? drain() : endCancelled();
-      if (hasEnough()) return;
+      if (!(await reserveMore(controller)) || hasEnough()) return;
     }
   }
 

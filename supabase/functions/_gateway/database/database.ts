@@ -43,6 +43,8 @@ export type Run = {
   reserved_tokens?: number | null;
   /** The output limit that applies to a chat: the limit that the client sent, or a default that fits the model. */
   output_limit?: number | null;
+  /** The output that budgets have reserved, in tokens, if some of them reserve the expected cost. */
+  expected_output?: number | null;
   cost_visible: boolean;
   capture: boolean;
   limits: z.infer<typeof limitReport>;
@@ -110,6 +112,8 @@ export type RunRequest = Caller & {
   model?: string;
   voice?: string;
   providers: string[];
+  /** The providers at which the answer can be stopped, if budgets may reserve its expected cost. */
+  stoppable_providers?: string[];
   /** The regions of providers, by id. A workspace's policy may allow only some regions. */
   regions: Record<string, string>;
   input_bytes: number;
@@ -140,7 +144,7 @@ export type RunRequest = Caller & {
   size_fields?: SizeFields;
 };
 
-/** The argument of `ai.extend_run`. */
+/** The argument of `ai.extend_run` for another provider call. */
 type RunStep = Pick<
   RunRequest,
   | "input_bytes"
@@ -153,11 +157,15 @@ type RunStep = Pick<
   | "output_limit_assumed"
   | "size_fields"
 > & {
-  created_at: string;
-  id: string;
   /** Input and output tokens of the earlier steps. */
   used_tokens: number;
 };
+
+/** Further output of the current provider call, in tokens: `from` what is reserved `to` what is needed. */
+type FurtherOutput = { from: number; to: number; limit: number };
+
+type Extension = { created_at: string; id: string } & (RunStep | { output: FurtherOutput });
+type ExtendedRun = Pick<Run, "created_at" | "run_id" | "workspace_id">;
 
 /** The argument of `ai.store_run_content`. */
 export type RunContent = { created_at: string; id: string; prompt?: string; tools?: string; answer?: string };
@@ -221,13 +229,15 @@ export function createDatabase(options: { url: string; connections?: number; wai
   const readAs = async (name: string, caller: Caller) => requireAnswer(JSON.parse(await callAs(name, caller)));
 
   const begin = createBeginQueue({ call, waitMs, waitingBytes });
-  const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: RunStep }, unknown>({
+  const extensions = createBatchQueue<{ run: Pick<Run, "workspace_id">; step: Extension }, unknown>({
     send: async (steps, limits) => [JSON.parse(await call("ai.extend_run", steps[0]?.step ?? {}, limits.waitMs))],
     laneOf: ({ run }) => run.workspace_id,
     maxBatch: 1,
     maxBatches: maxExtensions,
     waitMs,
   });
+  const extend = (run: ExtendedRun, step: RunStep | { output: FurtherOutput }) =>
+    extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
 
   return {
     async beginRun(request: RunRequest): Promise<Run | StoredAnswer> {
@@ -252,12 +262,15 @@ export function createDatabase(options: { url: string; connections?: number; wai
      * Reserves another provider call for a run.
      * @throws GatewayError if the reservation is refused
      */
-    async extendRun(
-      run: Pick<Run, "created_at" | "run_id" | "workspace_id">,
-      step: Omit<RunStep, "created_at" | "id">,
-    ): Promise<z.infer<typeof extendedRun>> {
-      const answer = await extensions.ask({ run, step: { created_at: run.created_at, id: run.run_id, ...step } });
-      return extendedRun.parse(requireAnswer(answer, step.size_fields));
+    async extendRun(run: ExtendedRun, step: RunStep): Promise<z.infer<typeof extendedRun>> {
+      return extendedRun.parse(requireAnswer(await extend(run, step), step.size_fields));
+    },
+    /**
+     * Reserves further output of a run's stream in the budgets that reserve its expected cost.
+     * @throws GatewayError if the reservation is refused
+     */
+    async extendOutput(run: ExtendedRun, output: FurtherOutput): Promise<void> {
+      requireAnswer(await extend(run, { output }));
     },
     /** Takes a call from the limits of its provider. */
     takeProviderCall: createTakeQueue({ call, waitMs }),

@@ -45,7 +45,20 @@ export const refusal = z.union([
  */
 export async function readStudio<Schema extends z.ZodType>(
   context: AppLoadContext,
-  { reader, name, args, schema }: { reader: StudioReader; name: string; args: Record<string, unknown>; schema: Schema },
+  {
+    reader,
+    name,
+    args,
+    schema,
+    ...timeout
+  }: {
+    reader: StudioReader;
+    name: string;
+    args: Record<string, unknown>;
+    schema: Schema;
+    /** For a function that may take longer than others. Applies to members only. */
+    timeoutMs?: number;
+  },
 ): Promise<z.output<Schema>> {
   const { requestId } = context;
   const answer: z.ZodType = z.union([schema, refusal]);
@@ -58,7 +71,7 @@ export async function readStudio<Schema extends z.ZodType>(
           args: { member_id: null, workspace: reader.workspaceId, ...args },
           schema: answer,
         })
-      : await callAsMember(context, { member: reader, name, args, schema: answer });
+      : await callAsMember(context, { member: reader, name, args, schema: answer, ...timeout });
   if (!isRefusal(read)) return read as z.output<Schema>;
   if (read.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId });
   throw problem("INVALID_REQUEST", { requestId, detail: read.fault });

@@ -176,7 +176,7 @@ describe("the budgets page", () => {
     expect((await post({ label: "customer:7", limitUsd: "6", readUsd: "5" })).status).toBe(303);
     const { text } = await admin.browser.get(`${at("budgets")}.csv`);
     expect(text).toMatch(
-      /^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false,month,UTC,[^,]+,[^,]+,50 80 100,,\r$/m,
+      /^label,customer:7,[0-9a-f-]{36},true,6,0,0,6,0,false,,,false,month,UTC,[^,]+,[^,]+,50 80 100,false,,\r$/m,
     );
     expect((await post({ label: "customer:7", intent: "remove", readUsd: "6" })).status).toBe(303);
     expect((await admin.browser.get(at("budgets"))).words).toContain("No entity label has a budget yet.");
@@ -203,14 +203,20 @@ describe("the budgets page", () => {
     );
     await tab.open(`${at("budgets")}?change=${key}/day`);
     tab.fill(/^Daily budget of/, "12");
+    tab.check("Reserve less for streamed requests");
     await tab.press("Save budget");
-    expect(
-      await db.query(
-        `select trim_scale(limit_usd)::text as limit, time_zone, thresholds from ai.budgets
+    const readDaily = () =>
+      db.query(
+        `select trim_scale(limit_usd)::text as limit, time_zone, thresholds, reserves_expected from ai.budgets
          where workspace_id = $1 and period = 'day'`,
         [tenant.workspaceId],
-      ),
-    ).toEqual([{ limit: "12", time_zone: "Europe/Berlin", thresholds: [75, 100] }]);
+      );
+    const saved = { limit: "12", time_zone: "Europe/Berlin", thresholds: [75, 100] };
+    expect(await readDaily()).toEqual([{ ...saved, reserves_expected: true }]);
+    await tab.open(`${at("budgets")}?change=${key}/day`);
+    tab.check("Reserve less for streamed requests", false);
+    await tab.press("Save budget");
+    expect(await readDaily()).toEqual([{ ...saved, reserves_expected: false }]);
 
     await tab.open(`${at("budgets")}?change=${key}/concurrent`);
     tab.fill(/^Concurrent calls of/, "many");
@@ -220,8 +226,8 @@ describe("the budgets page", () => {
     await tab.press("Save limit");
     expect(tab.words()).toContain("0 of 4 concurrent calls in progress");
     const { text } = await admin.browser.get(`${at("budgets")}.csv`);
-    expect(text).toMatch(/^key,[^\r]+,day,Europe\/Berlin,[^,]+,[^,]+,75 100,,\r$/m);
-    expect(text).toMatch(/^key,[^\r]+,concurrent,UTC,,,50 80 100,4,0\r$/m);
+    expect(text).toMatch(/^key,[^\r]+,day,Europe\/Berlin,[^,]+,[^,]+,75 100,false,,\r$/m);
+    expect(text).toMatch(/^key,[^\r]+,concurrent,UTC,,,50 80 100,false,4,0\r$/m);
     for (const [period, button, words] of [
       ["day", "Remove budget", "no longer has a daily budget."],
       ["concurrent", "Remove limit", "no longer has a limit of concurrent calls."],

@@ -2,6 +2,7 @@ import { useLocation } from "@remix-run/react";
 import { ChevronDown, Plus } from "lucide-react";
 import { AccountInitial, AccountNames, ActiveMark, type ListedAccount, signInAgainPath } from "./account-choices.tsx";
 import { AccountForm } from "./account-form.tsx";
+import { consoleLink, type SiteUser } from "./site.ts";
 import type { Theme } from "./theme.ts";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -9,7 +10,7 @@ const menuId = "account-menu";
 const part = "border-line border-b p-1.5";
 
 export interface AccountMenuProps {
-  user: { email: string; displayName: string | null; infrastructureAdmin: boolean };
+  user: SiteUser;
   /** The browser's accounts, the active one first. */
   accounts: readonly (ListedAccount & { active: boolean })[];
   theme: Theme;
@@ -19,6 +20,7 @@ export interface AccountMenuProps {
 export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
   const { pathname, search } = useLocation();
   const here = `${pathname}${search}`;
+  const console = consoleLink(user);
   const others = accounts.filter(({ active }) => !active);
   return (
     <>
@@ -75,9 +77,9 @@ export function AccountMenu({ user, accounts, theme }: AccountMenuProps) {
           <a href="/docs" className="menu-item sm:hidden">
             Docs
           </a>
-          {user.infrastructureAdmin ? (
-            <a href="/admin" className="menu-item sm:hidden">
-              Admin console
+          {console ? (
+            <a href={console.href} className="menu-item sm:hidden">
+              {console.label}
             </a>
           ) : null}
         </div>

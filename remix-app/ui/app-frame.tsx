@@ -4,7 +4,7 @@ import { InlineScript } from "./inline-script.tsx";
 import { BrandMark } from "./mark.tsx";
 import { PageFooter } from "./page-footer.tsx";
 import { SectionLink } from "./section-link.tsx";
-import { useSite } from "./site.ts";
+import { consoleLink, useSite } from "./site.ts";
 
 const headerLink =
   "rounded-button px-2 py-1.5 font-medium text-muted hover:text-ink aria-[current=page]:text-ink aria-[current=page]:underline aria-[current=page]:decoration-2 aria-[current=page]:decoration-accent aria-[current=page]:underline-offset-8";
@@ -32,6 +32,7 @@ const speculationRules = JSON.stringify({
  */
 export function AppFrame({ nav, children }: { nav?: ReactNode; children: ReactNode }) {
   const site = useSite();
+  const console = consoleLink(site?.user);
   return (
     <>
       <a
@@ -58,14 +59,14 @@ export function AppFrame({ nav, children }: { nav?: ReactNode; children: ReactNo
             <a href="/docs" className={`${headerLink} max-sm:hidden sm:ml-auto`}>
               Docs
             </a>
-            {site?.user?.infrastructureAdmin ? (
-              <SectionLink href="/admin" className={`${headerLink} max-sm:hidden`}>
-                Admin console
+            {console ? (
+              <SectionLink href={console.href} className={`${headerLink} max-sm:hidden`}>
+                {console.label}
               </SectionLink>
             ) : null}
           </nav>
           <AccountMenu
-            user={site?.user ?? { email: "", displayName: null, infrastructureAdmin: false }}
+            user={site?.user ?? { email: "", displayName: null, consoleRole: null }}
             accounts={site?.accounts ?? []}
             theme={site?.theme ?? "system"}
           />

@@ -64,6 +64,11 @@ export function formatMoney({ amount, currency }: { amount: string; currency: st
   return currency === "USD" ? formatUsd(amount) : `${formatCredits(amount)} ${currency}`;
 }
 
+/** Formats an amount exactly, with its currency, like {@link formatMoney}. */
+export function formatExactMoney({ amount, currency }: { amount: string; currency: string }): string {
+  return currency === "USD" ? formatExactUsd(amount) : `${formatExactCredits(amount)} ${currency}`;
+}
+
 /** Replaces a number's hyphen with a minus sign (U+2212). */
 export function typesetMinus(number: string): string {
   return number.replace("-", "−");
@@ -121,7 +126,8 @@ export function formatMs(ms: number): string {
 }
 
 /** Matches the names of properties whose strings are amounts. */
-const amountName = /(Usd|Credits|Deductions)$|^(amount|balance|balanceAfter|reserved|available)$/;
+const amountName =
+  /(Usd|Credits|Deductions|Amount)$|^(amount|exchangeRate|balance|balanceAfter|reserved|available|opening|added|deducted|runs|otherRuns|closing|credits)$/;
 const decimal = /^-?\d+(\.\d+)?$/;
 
 /** An amount as an exact string. In API responses it is a JSON number with the same digits. */

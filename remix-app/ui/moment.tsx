@@ -10,10 +10,12 @@ const units = [
 // Uses numbers, because "yesterday" could mean less than 24 hours ago.
 const relativeTimeFormat = new Intl.RelativeTimeFormat("en");
 
-/** Shows a time relative to when the page is sent, with the exact time on hover. @param props.at RFC 3339 */
+/**
+ * Shows a time relative to when the page is sent, with the exact time on hover and on paper. @param props.at RFC 3339
+ */
 export function RelativeTime({ at }: { at: string }) {
   return (
-    <time dateTime={at} title={formatExactDateTime(at)}>
+    <time dateTime={at} title={formatExactDateTime(at)} className="relative-time">
       {formatRelativeTime({ at, now: new Date().toISOString() })}
     </time>
   );

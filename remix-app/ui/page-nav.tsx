@@ -21,9 +21,12 @@ export function PageNav({ label, nextCursor, param = "cursor", keep = [], card }
   if (first && nextCursor === null) return null;
   const to = (add: Record<string, string>) => `${buildSearch(search, { keep, add })}${card ? `#${card}` : ""}`;
   return (
-    <nav aria-label={label} className="mt-4 flex flex-wrap gap-3">
-      {first ? null : <ButtonLink href={to({})}>First page</ButtonLink>}
-      {nextCursor === null ? null : <ButtonLink href={to({ [param]: nextCursor })}>Next page</ButtonLink>}
-    </nav>
+    <>
+      <p className="mt-4 hidden text-muted print:block">This is one page of a longer list.</p>
+      <nav aria-label={label} className="mt-4 flex flex-wrap gap-3">
+        {first ? null : <ButtonLink href={to({})}>First page</ButtonLink>}
+        {nextCursor === null ? null : <ButtonLink href={to({ [param]: nextCursor })}>Next page</ButtonLink>}
+      </nav>
+    </>
   );
 }

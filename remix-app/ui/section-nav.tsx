@@ -39,6 +39,7 @@ export function SectionNav({ label, name, head, groups }: SectionNavProps) {
   );
   return (
     <>
+      <p className="hidden font-medium print:block">{name}</p>
       <button
         type="button"
         // React 18 does not know this attribute's camel-case name.

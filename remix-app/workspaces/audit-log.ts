@@ -77,6 +77,7 @@ const verbPhrases: Record<string, string> = {
   "agent_access.withdrawn": "withdrew the approval of coding agents for {}",
   "provider_costs.imported": "imported provider costs: {}",
   "provider_invoice.recorded": "recorded the invoice “{}”",
+  "provider_invoice.document_attached": "attached the document of the invoice “{}”",
   "run_content.read": "viewed the prompts and answers of run {}",
   "ai_policy.changed": "changed {}",
   "budget.changed": "changed the budget of “{}”",

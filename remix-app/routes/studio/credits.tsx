@@ -3,7 +3,8 @@ import { useLoaderData, useLocation } from "@remix-run/react";
 import { Figures } from "../../studio/figures.tsx";
 import { rangeStatus, readRange, searchWith } from "../../studio/range.ts";
 import { RangeForm } from "../../studio/range-form.tsx";
-import { CreditTotals, LedgerTable } from "../../studio/usage/ledger.tsx";
+import { BalanceChanges, CreditsUsed } from "../../studio/usage/credit-totals.tsx";
+import { LedgerTable } from "../../studio/usage/ledger.tsx";
 import { readCredits } from "../../studio/usage/usage.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -33,7 +34,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 }
 
 export default function CreditsPage() {
-  const { workspace, range, payer, accounts, totals, entries, nextCursor } = useLoaderData<typeof loader>();
+  const { workspace, range, payer, accounts, elsewhere, totals, entries, nextCursor } = useLoaderData<typeof loader>();
   const { search } = useLocation();
   const paying = accounts.find((account) => account.payer === payer);
   const other = accounts.find((account) => account.payer !== payer);
@@ -47,9 +48,12 @@ export default function CreditsPage() {
           : "Requests in this workspace are paid from its credit balance. Requests from external apps aren’t billed."
       }
       actions={
-        <ButtonLink href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}>
-          Download CSV
-        </ButtonLink>
+        <>
+          <ButtonLink href={`/workspaces/${workspace.id}/ai/credits/statement`}>Monthly statement</ButtonLink>
+          <ButtonLink href={`/workspaces/${workspace.id}/ai/credits.csv${searchWith(search, {})}`}>
+            Download CSV
+          </ButtonLink>
+        </>
       }
     >
       <RangeForm range={range} />
@@ -82,11 +86,23 @@ export default function CreditsPage() {
           {own ? "The workspace’s balance, not used now" : "Your own balance"}: <Credits amount={other.balance} />
         </p>
       ) : null}
-      <Card
-        title="Used and added in this range"
-        lead={own ? "What all members used, and what was added to your balance." : undefined}
-      >
-        <CreditTotals totals={totals} payer={payer} />
+      {[paying, other].map((account) =>
+        account ? (
+          <Card
+            key={account.payer}
+            title={account.payer === "member" ? "Your balance in this range" : "The workspace’s balance in this range"}
+            lead={
+              account.payer === payer
+                ? undefined
+                : "Not used now. It paid under an earlier plan, or will after a change of plan."
+            }
+          >
+            <BalanceChanges payer={account.payer} changes={account.changes} />
+          </Card>
+        ) : null,
+      )}
+      <Card title="Used in this range" lead={own ? "What all members of this workspace used." : undefined}>
+        <CreditsUsed totals={totals} elsewhere={elsewhere} accounts={accounts} payer={payer} />
       </Card>
       <Card
         title="Ledger"

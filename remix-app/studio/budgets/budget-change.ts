@@ -49,6 +49,12 @@ const changeFields = z.strictObject({
     .describe(
       "At most five percentages of the limit at which warnings are sent. Default for a new budget: 50, 80, 100.",
     ),
+  reservesExpected: z
+    .boolean()
+    .optional()
+    .describe(
+      "Whether streamed calls reserve the cost of their usual output instead of their maximum cost. Default for a new budget: false.",
+    ),
   monthlyBudgetUsd: budgetAmount
     .nullable()
     .optional()
@@ -91,7 +97,7 @@ function faultOf(
   const amounts = ["limitUsd", "previousLimitUsd", "maxCalls", "previousMaxCalls"] as const;
   const refused = [
     ...amounts.filter((name) => !required.includes(name)),
-    ...(isConcurrent ? (["timeZone", "thresholds"] as const) : []),
+    ...(isConcurrent ? (["timeZone", "thresholds", "reservesExpected"] as const) : []),
     ...(period === "total" ? (["timeZone"] as const) : []),
   ].find((name) => change[name] !== undefined);
   if (!refused) return null;
@@ -109,14 +115,16 @@ export interface BudgetValues {
   /** Undefined: unchanged. */
   timeZone?: string | undefined;
   thresholds?: number[] | undefined;
+  reservesExpected?: boolean | undefined;
   /** Undefined: not compared. */
   readTimeZone?: string | undefined;
   readThresholds?: number[] | undefined;
+  readReservesExpected?: boolean | undefined;
 }
 
 /** Returns the values of a request body. */
 export function valuesOf(change: ChangeFields): BudgetValues {
-  const { period, timeZone, thresholds } = change;
+  const { period, timeZone, thresholds, reservesExpected } = change;
   return {
     period,
     limitUsd: change.limitUsd ?? change.monthlyBudgetUsd ?? null,
@@ -125,6 +133,7 @@ export function valuesOf(change: ChangeFields): BudgetValues {
     readMaxCalls: change.previousMaxCalls ?? null,
     timeZone,
     thresholds,
+    reservesExpected,
   };
 }
 
@@ -134,6 +143,7 @@ const changedMeanwhile = z.object({
   maxCalls: z.number().nullable(),
   timeZone: z.string(),
   thresholds: z.array(z.number()),
+  reservesExpected: z.boolean(),
 });
 const invalid = z.object({ outcome: z.literal("invalid"), param: z.string(), message: z.string() });
 const changeAnswer = z.union([
@@ -167,6 +177,8 @@ export async function changeBudget(
     read_time_zone: values.readTimeZone ?? null,
     thresholds: values.thresholds ?? null,
     read_thresholds: values.readThresholds ?? null,
+    reserves_expected: values.reservesExpected ?? null,
+    read_reserves_expected: values.readReservesExpected ?? null,
   };
   const answer = await callAsMember(context, { member, name: "change_budget", args, schema: changeAnswer });
   if (answer.outcome === "not_allowed") throw problem("FORBIDDEN", { requestId, detail: notAllowedDetail });

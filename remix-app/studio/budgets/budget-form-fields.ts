@@ -21,10 +21,13 @@ export const budgetForm = z.intersection(
     readMaxCalls: z.preprocess(numberOrNull, maxCallsSchema.nullable()),
     readTimeZone: z.string().optional(),
     readThresholds: z.string().transform(readThresholds).pipe(thresholdsSchema).optional(),
+    /** Absent if the form doesn't offer the choice. An unchecked box is not sent. */
+    readReservesExpected: z.stringbool().optional(),
     limitUsd: z.string().default(""),
     maxCalls: z.string().default(""),
     timeZone: z.string().trim().optional(),
     thresholds: z.string().optional(),
+    reservesExpected: z.literal("on").optional(),
   }),
 );
 type BudgetForm = z.infer<typeof budgetForm>;
@@ -37,8 +40,16 @@ export function readBudgetForm(form: BudgetForm): {
   errors: Partial<Record<BudgetField, string>>;
 } {
   const { period, intent, readUsd, readMaxCalls, readTimeZone: readZone, readThresholds: readAt, ...rest } = form;
-  const { limitUsd, maxCalls, timeZone, thresholds, ...of } = rest;
-  const typed = { limitUsd, maxCalls, timeZone, thresholds, label: of.scope === "label" ? of.label : undefined };
+  const { limitUsd, maxCalls, timeZone, thresholds, reservesExpected: box, readReservesExpected, ...of } = rest;
+  const reservesExpected = readReservesExpected === undefined ? undefined : box !== undefined;
+  const typed = {
+    limitUsd,
+    maxCalls,
+    timeZone,
+    thresholds,
+    reservesExpected,
+    label: of.scope === "label" ? of.label : undefined,
+  };
   const isConcurrent = period === "concurrent";
   const isSaved = intent === "save";
   const amount = isSaved && !isConcurrent ? readBudgetAmount(limitUsd) : null;
@@ -64,8 +75,10 @@ export function readBudgetForm(form: BudgetForm): {
       readMaxCalls,
       timeZone: zone ?? undefined,
       thresholds: percents?.data,
+      reservesExpected: isSaved ? reservesExpected : undefined,
       readTimeZone: readZone,
       readThresholds: readAt,
+      readReservesExpected,
     },
   };
 }

@@ -1,7 +1,7 @@
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field, Select } from "../../ui/field.tsx";
+import { CheckBox, Field, Select } from "../../ui/field.tsx";
 import type { BudgetSubject } from "./budget-change.ts";
 import type { Budget, BudgetPeriod } from "./budget-schema.ts";
 import { periodWords } from "./budget-words.ts";
@@ -153,19 +153,23 @@ function amountHint(enforced: boolean): string {
     : "We’ll warn by email. No API key has this label, so no request is refused.";
 }
 
-/** Renders the time zone and the warnings, folded unless they differ from the defaults. */
+/** Renders the time zone, the warnings and what calls reserve, folded unless they differ from the defaults. */
 function MoreSettings({ budget, period, choices = [], timeZone: proposed = "UTC", open }: BudgetFormProps) {
   const { typed, errors } = open;
   const current = budget ?? open.current;
   const timeZone = typed.timeZone ?? current?.timeZone ?? proposed;
   const thresholds = typed.thresholds ?? (current?.thresholds ?? defaultThresholds).join(", ");
   const hasZone = period !== "total" || choices.length > 0;
+  const reservesExpected = typed.reservesExpected ?? current?.reservesExpected ?? false;
   const isOpen =
-    Boolean(errors.timeZone ?? errors.thresholds) || timeZone !== "UTC" || thresholds !== defaultThresholds.join(", ");
+    Boolean(errors.timeZone ?? errors.thresholds) ||
+    timeZone !== "UTC" ||
+    thresholds !== defaultThresholds.join(", ") ||
+    reservesExpected;
   return (
     <details open={isOpen} className="rounded-card border border-line">
       <summary className="cursor-pointer rounded-card px-3 py-2.5 font-medium hover:bg-sunken">
-        {hasZone ? "Time zone and warnings" : "Warnings"}
+        {hasZone ? "Time zone, warnings and reservations" : "Warnings and reservations"}
       </summary>
       <div className="space-y-5 border-line border-t p-3">
         {hasZone ? (
@@ -197,6 +201,13 @@ function MoreSettings({ budget, period, choices = [], timeZone: proposed = "UTC"
           defaultValue={thresholds}
           error={errors.thresholds}
         />
+        <CheckBox
+          name="reservesExpected"
+          label="Reserve less for streamed requests"
+          hint="Holds the cost of the usual output instead of the maximum cost, once 20 requests of a kind show what is usual. If the budget runs out, the answer is stopped and what was delivered is charged."
+          defaultChecked={reservesExpected}
+        />
+        <input type="hidden" name="readReservesExpected" value={String(current?.reservesExpected ?? false)} />
         {current?.timeZone ? <input type="hidden" name="readTimeZone" value={current.timeZone} /> : null}
         {current?.thresholds ? (
           <input type="hidden" name="readThresholds" value={current.thresholds.join(",")} />

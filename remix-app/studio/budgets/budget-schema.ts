@@ -30,6 +30,9 @@ export const budget = z.object({
   startsAt: z.string().nullable().describe("When the current window began. Null for total and concurrent."),
   endsAt: z.string().nullable().describe("When the budget resets. Null for total and concurrent."),
   thresholds: z.array(z.number()).describe("The percentages of the limit at which warnings are sent."),
+  reservesExpected: z
+    .boolean()
+    .describe("Whether streamed calls reserve the cost of their usual output instead of their maximum cost."),
   /** Null if the subject has no budget of this period, and for concurrent calls. */
   limitUsd: amountSchema.describe("US dollars per period. Null without a budget, and for concurrent."),
   spentUsd: amountSchema,

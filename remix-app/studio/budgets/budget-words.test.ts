@@ -97,11 +97,12 @@ test.each([
   expect(savedWords({ ...saved, ...changes })).toBe(words);
 });
 
-const stored = { limitUsd: "5", maxCalls: null, timeZone: "UTC", thresholds: [50, 80, 100] };
+const stored = { limitUsd: "5", maxCalls: null, timeZone: "UTC", thresholds: [50, 80, 100], reservesExpected: false };
 
 test.each([
   [{}, "it is $5.00 now"],
   [{ timeZone: "Asia/Tokyo", thresholds: [90] }, "it is $5.00 in Asia/Tokyo with warnings at 90% now"],
+  [{ reservesExpected: true }, "it is $5.00, and reserves less for streamed requests, now"],
   [{ thresholds: [] }, "it is $5.00 with no warnings now"],
   [{ limitUsd: null }, "it was removed"],
   [{ limitUsd: null, maxCalls: 3 }, "it is 3 calls now"],

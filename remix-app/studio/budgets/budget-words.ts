@@ -75,7 +75,13 @@ export function savedWords({ name, period, budget, hasOthers }: SavedBudget): st
 /** Describes the stored settings of a budget that somebody else changed, after "Someone changed this budget". */
 export function settingsWords(
   period: BudgetPeriod,
-  { limitUsd, maxCalls, timeZone, thresholds }: Pick<Budget, "limitUsd" | "maxCalls" | "timeZone" | "thresholds">,
+  {
+    limitUsd,
+    maxCalls,
+    timeZone,
+    thresholds,
+    reservesExpected,
+  }: Pick<Budget, "limitUsd" | "maxCalls" | "timeZone" | "thresholds" | "reservesExpected">,
 ): string {
   if (limitUsd === null && maxCalls === null) return "it was removed";
   if (maxCalls !== null) return `it is ${countOf(maxCalls, "call")} now`;
@@ -84,7 +90,8 @@ export function settingsWords(
     thresholds.join(", ") === "50, 80, 100"
       ? ""
       : ` with ${thresholds.length === 0 ? "no warnings" : `warnings at ${thresholds.join(", ")}%`}`;
-  return `it is ${formatExactUsd(limitUsd ?? "0")}${zone}${warnings} now`;
+  const reservations = reservesExpected ? ", and reserves less for streamed requests," : "";
+  return `it is ${formatExactUsd(limitUsd ?? "0")}${zone}${warnings}${reservations} now`;
 }
 
 const lowerFirst = (text: string) => text.charAt(0).toLowerCase() + text.slice(1);

@@ -60,6 +60,7 @@ describe("budgets in the API", () => {
       previousLimitUsd: null,
       timeZone: "europe/berlin",
       thresholds: [90, 50],
+      reservesExpected: true,
     };
     expect((await set(admin, day)).status).toBe(204);
     expect((await set(admin, { ...of, period: "total", limitUsd: 100, previousLimitUsd: null })).status).toBe(204);
@@ -77,8 +78,15 @@ describe("budgets in the API", () => {
     ]);
     const listed = await ofMember("limit=100&period=all");
     expect(listed).toMatchObject([
-      { period: "day", limitUsd: 2.5, timeZone: "Europe/Berlin", thresholds: [50, 90], maxCalls: null, calls: null },
-      { period: "month", limitUsd: 20.000000000001, thresholds: [50, 80, 100] },
+      {
+        period: "day",
+        limitUsd: 2.5,
+        timeZone: "Europe/Berlin",
+        thresholds: [50, 90],
+        reservesExpected: true,
+        maxCalls: null,
+      },
+      { period: "month", limitUsd: 20.000000000001, thresholds: [50, 80, 100], reservesExpected: false, calls: null },
       { period: "total", limitUsd: 100, startsAt: null, endsAt: null },
       { period: "concurrent", limitUsd: null, maxCalls: 3, calls: 0, startsAt: null, endsAt: null },
     ]);
@@ -125,6 +133,7 @@ describe("budgets in the API", () => {
     [{ thresholds: [101] }, "thresholds.0"],
     [{ thresholds: [1, 2, 3, 4, 5, 6] }, "thresholds"],
     [{ maxCalls: 5 }, "maxCalls"],
+    [{ reservesExpected: "yes" }, "reservesExpected"],
     [{ period: "concurrent" }, "maxCalls"],
     [{ period: "concurrent", limitUsd: undefined, previousLimitUsd: undefined, maxCalls: -1 }, "maxCalls"],
     [{ scope: "app", period: "concurrent" }, "scope"],

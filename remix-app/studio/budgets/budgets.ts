@@ -91,6 +91,7 @@ export const budgetColumns: readonly CsvColumn<Budget>[] = [
   { name: "starts_at", value: ({ startsAt }) => startsAt },
   { name: "ends_at", value: ({ endsAt }) => endsAt },
   { name: "warn_at_percent", value: ({ thresholds }) => thresholds.join(" ") },
+  { name: "reserves_expected", value: ({ reservesExpected }) => String(reservesExpected) },
   { name: "max_calls", value: ({ maxCalls }) => maxCalls },
   { name: "calls", value: ({ calls }) => calls },
 ];

@@ -31,6 +31,7 @@ export interface TypedBudget {
   maxCalls?: string | undefined;
   timeZone?: string | undefined;
   thresholds?: string | undefined;
+  reservesExpected?: boolean | undefined;
 }
 export type BudgetField = keyof TypedBudget;
 

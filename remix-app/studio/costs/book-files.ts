@@ -2,12 +2,12 @@ import type { AppLoadContext } from "@remix-run/node";
 import { type CsvColumn, createCsvResponse } from "../../http/csv.ts";
 import { eachPage, recordsPerRead } from "../../http/list-page.ts";
 import type { StudioMember } from "../studio-reader.ts";
-import { listCostRecords, listProviderInvoices, reconcileCosts } from "./book.ts";
+import { listCostRecords, listEnteredInvoices } from "./book.ts";
 import { cellColumns, costColumns, invoiceColumns } from "./import-files.ts";
 import type { ImportFilter } from "./import-filter.ts";
-import { monthWindow } from "./month.ts";
+import type { LineFilter } from "./line-filter.ts";
 import { platformBookId } from "./platform-book.ts";
-import { cellsOf } from "./reconciliation.ts";
+import { eachReconciledLine } from "./reconciliation-lines.ts";
 
 /** The reader of a book, and the name of the file without its extension. */
 type FileOf = { reader: StudioMember; name: string };
@@ -28,22 +28,16 @@ export function invoiceFile(
   context: AppLoadContext,
   { reader, name, filter }: FileOf & { filter: ImportFilter },
 ): Promise<Response> {
-  const pages = eachPage((cursor) => listProviderInvoices(context, { reader, query: { limit, cursor }, filter }));
+  const pages = eachPage((cursor) => listEnteredInvoices(context, { reader, query: { limit, cursor }, filter }));
   return createCsvResponse(selectBookColumns(reader, invoiceColumns), { name, pages });
 }
 
-/** Returns a file of all lines of a month's reconciliation. */
+/** Returns a file of the lines of a month's reconciliation. */
 export function reconciliationFile(
   context: AppLoadContext,
-  { reader, name, month }: FileOf & { month: string },
+  { name, ...query }: FileOf & { month: string; filter: LineFilter },
 ): Promise<Response> {
-  const today = new Date().toISOString().slice(0, 10);
-  const pages = eachPage(async (cursor) => {
-    const query = { ...monthWindow(month), limit, cursor };
-    const { records, nextCursor } = await reconcileCosts(context, { reader, query });
-    return { records: records.flatMap((record) => cellsOf(record, { today })), nextCursor };
-  });
-  return createCsvResponse(cellColumns, { name, pages });
+  return createCsvResponse(cellColumns, { name, pages: eachReconciledLine(context, query) });
 }
 
 /** Leaves out the app's columns of the platform's records, which belong to no app. */

@@ -8,13 +8,16 @@ import {
   writeKeyCursor,
 } from "../../http/list-page.ts";
 import type { WindowQuery } from "../range.ts";
-import { readStudio, type StudioReader } from "../studio-reader.ts";
+import { readStudio, type StudioMember, type StudioReader } from "../studio-reader.ts";
 import type { ImportFilter } from "./import-filter.ts";
 import {
   type CostRecord,
+  type CostServices,
   type InvoiceRecord,
   listedCostRecords,
+  listedCostServices,
   listedCosts,
+  listedEnteredInvoices,
   listedInvoiceShares,
   listedInvoices,
   listedReconciliation,
@@ -56,6 +59,23 @@ export async function listCostRecords(context: AppLoadContext, { reader, query, 
   return buildPage(records, { limit: query.limit, cursorOf: cursorOfCost });
 }
 
+/**
+ * Returns the services of imported daily totals, by the ids of their records. Totals without services are missing.
+ * @throws Response like {@link listProviderCosts}
+ */
+export async function listCostServices(
+  context: AppLoadContext,
+  { reader, costIds }: { reader: StudioMember; costIds: readonly string[] },
+): Promise<Map<string, CostServices>> {
+  const { records } = await readStudio(context, {
+    reader,
+    name: "list_cost_services",
+    args: { cost_ids: costIds },
+    schema: listedCostServices,
+  });
+  return new Map(records.map(({ id, services }) => [id, services]));
+}
+
 function costArgs(
   context: AppLoadContext,
   { query, filter }: Pick<CostQuery, "query"> & { filter: CostQuery["filter"] },
@@ -85,6 +105,21 @@ export async function listProviderInvoices(context: AppLoadContext, { reader, qu
     schema: listedInvoices,
   });
   return { ...page, ...buildPage(page.records, { limit: query.limit, cursorOf: cursorOfInvoice }) };
+}
+
+/**
+ * Returns a page of {@link listProviderInvoices} for a file, with who recorded each invoice and why.
+ * @throws Response like {@link listProviderCosts}
+ */
+export async function listEnteredInvoices(context: AppLoadContext, { reader, query, filter }: InvoiceQuery) {
+  const args = listArgs(context, { query, filter });
+  const { records } = await readStudio(context, {
+    reader,
+    name: "list_provider_invoices",
+    args,
+    schema: listedEnteredInvoices,
+  });
+  return buildPage(records, { limit: query.limit, cursorOf: cursorOfInvoice });
 }
 
 const cursorOfInvoice = ({ issuedOn, id }: InvoiceRecord) => writeCursor({ createdAt: `${issuedOn}T00:00:00Z`, id });

@@ -7,7 +7,7 @@ import { Usd } from "../../ui/money.tsx";
 import { PageNav } from "../../ui/page-nav.tsx";
 import { searchWith } from "../range.ts";
 import type { compareCosts } from "./cost-comparison.ts";
-import { DifferenceText } from "./difference-text.tsx";
+import { DifferenceText, Incomparable, Missing } from "./difference-text.tsx";
 
 /** Compares imported and metered costs by provider. Renders nothing without providers. */
 export function ComparisonCard({
@@ -55,14 +55,18 @@ export function ComparisonCard({
             label: "Imported",
             numeric: true,
             small: "aside",
-            cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
+            cell: ({ importedRecords, importedUsd }) =>
+              importedRecords > 0 ? <Usd amount={importedUsd} decimals={decimals.imported} /> : <Missing />,
           },
           {
             label: "Imported − metered",
             numeric: true,
-            cell: ({ differenceUsd, differencePercent }) => (
-              <DifferenceText usd={differenceUsd} percent={differencePercent} decimals={decimals.difference} />
-            ),
+            cell: ({ differenceUsd, differencePercent }) =>
+              differenceUsd === null ? (
+                <Incomparable />
+              ) : (
+                <DifferenceText usd={differenceUsd} percent={differencePercent} decimals={decimals.difference} />
+              ),
           },
         ]}
         rows={providers}

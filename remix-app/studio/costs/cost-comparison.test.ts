@@ -13,3 +13,9 @@ test.each([
     expect(withDifference(amounts)).toEqual({ ...amounts, differenceUsd, differencePercent });
   },
 );
+
+test("a metered cost has no difference from costs that were not imported", () => {
+  const amounts = { meteredUsd: "2", importedUsd: "0" };
+  const nothing = { ...amounts, differenceUsd: null, differencePercent: null };
+  expect(withDifference(amounts, { isCompared: false })).toEqual(nothing);
+});

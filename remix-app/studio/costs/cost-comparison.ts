@@ -42,15 +42,21 @@ export async function compareCosts(
   });
   const { records, nextCursor } = buildPage(found, { limit, cursorOf: (last) => writeKeyCursor([last.provider]) });
   return {
-    overall: totals.providers === 0 ? null : withDifference(totals),
-    providers: records.map((record) => ({ provider: record.provider, ...withDifference(record) })),
+    overall: totals.providers === 0 ? null : withDifference(totals, { isCompared: totals.importedRecords > 0 }),
+    providers: records.map(({ provider: name, importedRecords, ...amounts }) => ({
+      provider: name,
+      importedRecords,
+      ...withDifference(amounts, { isCompared: importedRecords > 0 }),
+    })),
     nextCursor,
   };
 }
 
-/** Adds the exact difference, which is null if the metered amount is hidden. */
-export function withDifference({ meteredUsd, importedUsd }: Amounts): ComparedCosts {
-  if (meteredUsd === null) return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
+/** Adds the exact difference, which is null if the metered amount is hidden or nothing was imported. */
+export function withDifference({ meteredUsd, importedUsd }: Amounts, { isCompared = true } = {}): ComparedCosts {
+  if (meteredUsd === null || !isCompared) {
+    return { meteredUsd, importedUsd, differenceUsd: null, differencePercent: null };
+  }
   const differenceUsd = subtractAmounts(importedUsd, meteredUsd);
   return { meteredUsd, importedUsd, differenceUsd, differencePercent: percentOf(differenceUsd, meteredUsd) };
 }

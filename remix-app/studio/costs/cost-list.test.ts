@@ -58,6 +58,8 @@ test("a converted cost shows what the provider billed, the rate and who entered 
     expect(page).toContain(text);
   expect(render({ import: { ...file, by: "person", name: null } })).toContain("<bdi>a deleted account</bdi>");
   expect(render({ import: { ...file, by: "operator", name: null } })).toContain("<bdi>the operator</bdi>");
+  const automatic = { ...file, format: "openai-api", by: "operator" as const, name: null };
+  expect(render({ import: automatic })).toContain("<bdi>the system</bdi>");
 });
 
 test("the CSV file of costs has each record's original amounts, and the exchange rates of only the record's currencies", () => {

@@ -5,7 +5,7 @@ import { DotSeparated } from "../../ui/facts.tsx";
 import { columnDecimals, countOf, formatMoney } from "../../ui/format-amount.ts";
 import { RelativeTime, UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
-import { ratesText } from "./cost-import/import-facts.ts";
+import { isAutomatic, ratesText } from "./cost-import/import-facts.ts";
 import { originalText } from "./import-files.ts";
 import type { CostRecord } from "./provider-import-schema.ts";
 
@@ -72,7 +72,11 @@ export function CostList({
 
 function ImportedFile({ file, imports }: { file: NonNullable<CostRecord["import"]>; imports: string }) {
   const rates = ratesText(file.rates);
-  const who = file.by === "operator" ? "the operator" : (file.name ?? "a deleted account");
+  const who = isAutomatic(file)
+    ? "the system"
+    : file.by === "operator"
+      ? "the operator"
+      : (file.name ?? "a deleted account");
   return (
     <span className="block text-muted text-small">
       From{" "}

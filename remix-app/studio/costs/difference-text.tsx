@@ -55,3 +55,23 @@ export function RoundedDifference({
     </>
   );
 }
+
+/** Stands for an amount of which nothing is recorded. */
+export function Missing() {
+  return <Dash title="Nothing is recorded here" text="none" />;
+}
+
+/** Stands for the difference of amounts that can't be compared. */
+export function Incomparable() {
+  return <Dash title="There is nothing to compare on this line" text="not compared" />;
+}
+
+/** Stands for an amount that isn't shown, with the reason on hover and for assistive technology. */
+export function Dash({ title, text }: { title: string; text: string }) {
+  return (
+    <span className="text-muted" title={title}>
+      <span aria-hidden="true">–</span>
+      <span className="sr-only">{text}</span>
+    </span>
+  );
+}

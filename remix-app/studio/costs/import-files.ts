@@ -1,7 +1,7 @@
 import type { CsvColumn } from "../../http/csv.ts";
-import { signedAmount } from "../invoices/invoice-facts.ts";
+import { signAmount, signedAmount } from "../invoices/invoice-facts.ts";
 import type { ComparedCosts } from "./cost-comparison.ts";
-import type { CostRecord, InvoiceRecord } from "./provider-import-schema.ts";
+import type { CostRecord, EnteredInvoice } from "./provider-import-schema.ts";
 import { type ReconciledCell, stateTexts } from "./reconciliation.ts";
 
 type Original = NonNullable<CostRecord["original"]>[number];
@@ -51,7 +51,7 @@ export const comparisonColumns: readonly CsvColumn<ComparedCosts & { provider: s
   { name: "imported_less_metered_percent", value: (costs) => costs.differencePercent },
 ];
 
-export const invoiceColumns: readonly CsvColumn<InvoiceRecord>[] = [
+export const invoiceColumns: readonly CsvColumn<EnteredInvoice>[] = [
   { name: "reference", value: (invoice) => invoice.reference },
   { name: "provider", value: (invoice) => invoice.provider },
   { name: "account_id", value: (invoice) => invoice.accountId },
@@ -61,11 +61,18 @@ export const invoiceColumns: readonly CsvColumn<InvoiceRecord>[] = [
   { name: "replaces", value: (invoice) => invoice.replaces },
   { name: "replaced_by", value: (invoice) => invoice.replacedBy },
   { name: "amount_usd", value: (invoice) => signedAmount(invoice) },
+  { name: "currency", value: (invoice) => invoice.currency },
+  { name: "exchange_rate", value: (invoice) => invoice.exchangeRate },
+  { name: "net_amount", value: (invoice) => signAmount(invoice, invoice.netAmount) },
+  { name: "tax_amount", value: (invoice) => signAmount(invoice, invoice.taxAmount) },
+  { name: "total_amount", value: (invoice) => signAmount(invoice, invoice.totalAmount) },
   { name: "issued_on", value: (invoice) => invoice.issuedOn },
   { name: "period_start", value: (invoice) => invoice.periodStart },
   { name: "period_end", value: (invoice) => invoice.periodEnd },
   { name: "reviewed_at", value: (invoice) => invoice.reviewedAt },
   { name: "recorded_at", value: (invoice) => invoice.recordedAt },
+  { name: "recorded_by", value: (invoice) => invoice.recordedBy },
+  { name: "reason", value: (invoice) => invoice.reason },
   { name: "id", value: (invoice) => invoice.id },
 ];
 

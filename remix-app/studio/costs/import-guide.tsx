@@ -12,8 +12,8 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
         <a className="link" href={`/workspaces/${workspaceId}/ai/costs/import`}>
           from a file
         </a>{" "}
-        to compare it with what the gateway metered. A linked app can also send costs with its app token or an API key
-        created for it:
+        to compare it with what the gateway metered. For AWS, Google Cloud and Azure, export FOCUS as CSV: it names each
+        service with its category. A linked app can also send costs with its app token or an API key created for it:
       </p>
       <CodeBlock
         wrap
@@ -30,16 +30,6 @@ export function ImportGuide({ gatewayUrl, workspaceId }: { gatewayUrl: string; w
     "occurredAt": "2026-01-31T12:00:00Z",
     "observedAt": "2026-01-31T12:00:05Z"
   }'`}
-      />
-      <p>
-        The platform’s operator can also import daily costs of OpenAI projects and Anthropic workspaces from the command
-        line:
-      </p>
-      <CodeBlock wrap label="Import OpenAI’s costs" code="npm run gatehouse -- import-costs openai --project proj_1" />
-      <CodeBlock
-        wrap
-        label="Import Anthropic’s costs"
-        code="npm run gatehouse -- import-costs anthropic --workspace wrkspc_1"
       />
     </div>
   );

@@ -67,6 +67,26 @@ export const listedCosts = z.object({
 /** Cost records without totals, for CSV files. */
 export const listedCostRecords = listedCosts.pick({ outcome: true, records: true });
 
+/** The services of imported daily totals, for FOCUS files. A record's amounts add up to its total. */
+export const listedCostServices = z.object({
+  outcome: z.literal("listed"),
+  records: z.array(
+    z.object({
+      id: z.uuid(),
+      services: z.array(
+        z.object({
+          /** Null for lines that name no service. */
+          service: z.string().nullable(),
+          /** The FOCUS category that the file states; null if it states none. */
+          category: z.string().nullable(),
+          amountUsd: amountText,
+        }),
+      ),
+    }),
+  ),
+});
+export type CostServices = z.output<typeof listedCostServices>["records"][number]["services"];
+
 export const invoiceRecord = z.object({
   id: z.uuid(),
   appId: z.uuid(),
@@ -82,7 +102,19 @@ export const invoiceRecord = z.object({
    */
   replaces: z.string().nullable(),
   replacedBy: z.string().nullable(),
+  /** The amount that counts: the net amount in USD. */
   amountUsd: amountText,
+  /** The amounts on the invoice, in its currency. Null if only the USD amount was recorded. */
+  currency: z.string().nullable(),
+  /** USD for one unit of the currency. */
+  exchangeRate: amountText.nullable(),
+  netAmount: amountText.nullable(),
+  taxAmount: amountText.nullable(),
+  totalAmount: amountText.nullable(),
+  /** The attached original document, if any. */
+  document: z
+    .object({ fileName: z.string(), sizeBytes: countSchema, sha256: z.string(), attachedAt: z.string() })
+    .nullable(),
   issuedOn: z.string(),
   periodStart: z.string().nullable(),
   periodEnd: z.string().nullable(),
@@ -92,9 +124,18 @@ export const invoiceRecord = z.object({
 
 export type InvoiceRecord = z.output<typeof invoiceRecord>;
 
-/** An invoice, with the part of it that falls in the listed month. The part's amount is negative for a credit note. */
+/**
+ * An invoice, with the part of it that falls in the listed month. The part's amounts are negative for a credit note.
+ * Those in the invoice's currency are null if it has none.
+ */
 const invoiceShare = invoiceRecord.extend({
-  inMonth: z.object({ amountUsd: amountText, firstDay: z.string(), lastDay: z.string() }),
+  inMonth: z.object({
+    amountUsd: amountText,
+    netAmount: amountText.nullable(),
+    taxAmount: amountText.nullable(),
+    firstDay: z.string(),
+    lastDay: z.string(),
+  }),
 });
 export type InvoiceShare = z.output<typeof invoiceShare>;
 
@@ -115,6 +156,17 @@ export const listedInvoices = z.object({
 /** Invoices for a CSV file, each with the part that falls in the month. Has no totals. */
 export const listedInvoiceShares = z.object({ outcome: z.literal("listed"), records: z.array(invoiceShare) });
 
+const enteredInvoice = invoiceRecord.extend({
+  /** Null once the person or app is deleted. */
+  recordedBy: z.string().nullable(),
+  /** Null in a workspace's book, where no reason is asked. */
+  reason: z.string().nullable(),
+});
+export type EnteredInvoice = z.output<typeof enteredInvoice>;
+
+/** Invoices without totals, for CSV files. */
+export const listedEnteredInvoices = z.object({ outcome: z.literal("listed"), records: z.array(enteredInvoice) });
+
 const reconciledMonth = z.object({
   month: z.string(),
   provider: z.string(),
@@ -131,13 +183,13 @@ const reconciledMonth = z.object({
   accounts: z.array(
     z.object({
       accountId: z.string().nullable(),
-      /** Null if the workspace hides provider costs, or if some of the provider's runs in the month name no account. */
+      /** Null if the workspace hides provider costs, or if runs with a cost in the month name no account. */
       meteredUsd: amountText.nullable(),
       importedUsd: amountText,
       invoicedUsd: amountText,
       importedDifferenceUsd: amountText.nullable(),
       invoicedDifferenceUsd: amountText,
-      /** Null if some of the provider's runs in the month name no account. */
+      /** Null if runs with a cost in the month name no account. */
       runs: countSchema.nullable(),
       importedRecords: countSchema,
       invoices: countSchema,
@@ -169,8 +221,20 @@ export const listedReconciliation = z.object({
 
 export const listedComparison = z.object({
   outcome: z.literal("listed"),
-  totals: z.object({ meteredUsd: amountText.nullable(), importedUsd: amountText, providers: countSchema }),
-  records: z.array(z.object({ provider: z.string(), meteredUsd: amountText.nullable(), importedUsd: amountText })),
+  totals: z.object({
+    meteredUsd: amountText.nullable(),
+    importedUsd: amountText,
+    importedRecords: countSchema,
+    providers: countSchema,
+  }),
+  records: z.array(
+    z.object({
+      provider: z.string(),
+      meteredUsd: amountText.nullable(),
+      importedUsd: amountText,
+      importedRecords: countSchema,
+    }),
+  ),
 });
 
 const nextCursor = z.string().nullable();

@@ -2,8 +2,9 @@ import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
-import { RoundedDifference } from "./difference-text.tsx";
+import { Dash, Incomparable, Missing, RoundedDifference } from "./difference-text.tsx";
 import { linesOf, nextStep, type ReconciledCell, type ReconciledLine, stateTexts } from "./reconciliation.ts";
+import type { ShownSum } from "./rounding-note.tsx";
 
 const tones = { good: "text-good", warn: "text-warn", neutral: "text-muted" } as const;
 
@@ -27,34 +28,28 @@ export function ReconciliationTable({
   providerTo?: ((cell: ReconciledCell) => string) | undefined;
   empty: ReactNode;
 }) {
-  const decimals = {
-    metered: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
-    imported: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
-    invoiced: columnDecimals(cells.map(({ invoicedUsd }) => invoicedUsd)),
-  };
+  const decimals = amountDecimals(cells);
+  const isHidden = cells.some(({ account, meteredUsd }) => account.of === "all" && meteredUsd === null);
   const columns: [DataColumn<ReconciledLine>, ...DataColumn<ReconciledLine>[]] = [
     { label: "Provider", cell: (line) => <Name line={line} to={providerTo?.(line.cell)} /> },
     {
       label: "Metered",
       numeric: true,
-      cell: ({ cell: { account, meteredUsd } }) =>
-        account.of === "one" && meteredUsd === null ? (
-          <Unknown />
-        ) : (
-          <Usd amount={meteredUsd} decimals={decimals.metered} />
-        ),
+      cell: ({ cell: { meteredUsd } }) =>
+        meteredUsd === null && !isHidden ? <Unknown /> : <Usd amount={meteredUsd} decimals={decimals.meteredUsd} />,
     },
     {
       label: "Imported",
       numeric: true,
-      cell: ({ cell: { importedUsd } }) => <Usd amount={importedUsd} decimals={decimals.imported} />,
+      cell: ({ cell: { importedRecords, importedUsd } }) =>
+        importedRecords > 0 ? <Usd amount={importedUsd} decimals={decimals.importedUsd} /> : <Missing />,
     },
     {
       label: "Imported − metered",
       numeric: true,
-      cell: ({ cell: { account, importedDifferenceUsd, importedDifferencePercent } }) =>
-        account.of === "one" && importedDifferenceUsd === null ? (
-          <Unknown />
+      cell: ({ cell: { importedDifferenceUsd, importedDifferencePercent } }) =>
+        importedDifferenceUsd === null ? (
+          <Incomparable />
         ) : (
           <RoundedDifference usd={importedDifferenceUsd} percent={importedDifferencePercent} decimals={2} />
         ),
@@ -62,14 +57,18 @@ export function ReconciliationTable({
     {
       label: "Invoiced",
       numeric: true,
-      cell: ({ cell: { invoicedUsd } }) => <Usd amount={invoicedUsd} decimals={decimals.invoiced} />,
+      cell: ({ cell: { invoices, invoicedUsd } }) =>
+        invoices > 0 ? <Usd amount={invoicedUsd} decimals={decimals.invoicedUsd} /> : <Missing />,
     },
     {
       label: "Invoiced − imported",
       numeric: true,
-      cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) => (
-        <RoundedDifference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={2} />
-      ),
+      cell: ({ cell: { invoicedDifferenceUsd, invoicedDifferencePercent } }) =>
+        invoicedDifferenceUsd === null ? (
+          <Incomparable />
+        ) : (
+          <RoundedDifference usd={invoicedDifferenceUsd} percent={invoicedDifferencePercent} decimals={2} />
+        ),
     },
     { label: "Status", cell: (line) => <Status line={line} links={linksOf(line.cell, line.only)} /> },
   ];
@@ -106,13 +105,44 @@ function Name({ line: { cell, only }, to }: { line: ReconciledLine; to: string |
   );
 }
 
+/** The amounts that the table shows as columns with a total. */
+const summedAmounts = [
+  ["meteredUsd", "Metered"],
+  ["importedUsd", "Imported"],
+  ["invoicedUsd", "Invoiced"],
+] as const;
+
+/** Returns the number of decimals of each column of amounts. */
+export function amountDecimals(cells: readonly ReconciledCell[]): Record<(typeof summedAmounts)[number][0], number> {
+  return {
+    meteredUsd: columnDecimals(cells.map(({ meteredUsd }) => meteredUsd)),
+    importedUsd: columnDecimals(cells.map(({ importedUsd }) => importedUsd)),
+    invoicedUsd: columnDecimals(cells.map(({ invoicedUsd }) => invoicedUsd)),
+  };
+}
+
+/** Returns the sums that the table shows: the total of all providers, if given, and each provider's accounts. */
+export function shownSums(
+  cells: readonly ReconciledCell[],
+  totals?: Record<(typeof summedAmounts)[number][0], string | null>,
+): ShownSum[] {
+  const decimals = amountDecimals(cells);
+  const wholes = cells.filter(({ account }) => account.of === "all");
+  return summedAmounts.flatMap(([name, label]) => {
+    const sumOf = (sum: Omit<ShownSum, "decimals">) => ({ ...sum, decimals: decimals[name] });
+    const accountsOf = (whole: ReconciledCell) =>
+      cells.filter((cell) => cell.account.of === "one" && cell.provider === whole.provider).map((cell) => cell[name]);
+    return [
+      ...(totals ? [sumOf({ label, rows: wholes.map((whole) => whole[name]), total: totals[name] })] : []),
+      ...wholes.map((whole) =>
+        sumOf({ label: `${label} by account of ${whole.provider}`, rows: accountsOf(whole), total: whole[name] }),
+      ),
+    ];
+  });
+}
+
 function Unknown() {
-  return (
-    <span className="text-muted" title="Not all runs of this month name a provider account">
-      <span aria-hidden="true">–</span>
-      <span className="sr-only">unknown by account</span>
-    </span>
-  );
+  return <Dash title="Not all runs of this month name a provider account" text="unknown by account" />;
 }
 
 function Status({ line: { cell }, links }: { line: ReconciledLine; links: readonly CellLink[] }) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
-import { cellsOf, linesOf } from "./reconciliation.ts";
+import { type CellState, cellsOf, isActionNeeded, linesOf, nextStep } from "./reconciliation.ts";
 
 const month: ReconciledMonth = {
   month: "2026-01",
@@ -15,6 +15,7 @@ const month: ReconciledMonth = {
   invoices: 1,
   accounts: [],
 };
+type Account = ReconciledMonth["accounts"][number];
 const stateOf = (changes: Partial<ReconciledMonth> = {}, today = "2026-02-01") =>
   cellsOf({ ...month, ...changes }, { today })[0]?.state;
 
@@ -45,10 +46,38 @@ describe("the state of a month", () => {
     expect(stateOf(uncharged)).toBe("metering_differs");
   });
 
-  test("a month has no metering difference if metering is hidden or nothing ran", () => {
+  test("a month is not metered if something was charged without any run", () => {
+    const unmetered = { meteredUsd: "0", importedDifferenceUsd: "10", runs: 0 };
+    expect(stateOf(unmetered)).toBe("not_metered");
+    expect(stateOf({ ...unmetered, runs: 1 })).toBe("metering_differs");
+    expect(stateOf({ ...unmetered, invoices: 0, invoicedUsd: "0" })).toBe("not_metered");
+    expect(stateOf({ ...unmetered, importedRecords: 0, importedUsd: "0" })).toBe("not_metered");
+    expect(stateOf({ ...unmetered, importedUsd: "0", invoicedUsd: "0" })).toBe("agrees");
+    // Whether metering is hidden doesn't matter.
     expect(stateOf({ meteredUsd: null, importedDifferenceUsd: null })).toBe("agrees");
-    expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 0 })).toBe("agrees");
-    expect(stateOf({ meteredUsd: "0", importedDifferenceUsd: "10", runs: 1 })).toBe("metering_differs");
+    expect(stateOf({ meteredUsd: null, importedDifferenceUsd: null, runs: 0 })).toBe("not_metered");
+  });
+
+  test("the next step of charges without any run says what else is missing", () => {
+    const stepOf = (changes: Partial<ReconciledMonth>) => {
+      const [cell] = cellsOf({ ...month, runs: 0, meteredUsd: "0", ...changes }, { today: "2026-02-01" });
+      return cell && nextStep(cell);
+    };
+    expect(stepOf({})).toMatch(/The invoice matches the imported costs\.$/);
+    expect(stepOf({ invoicedDifferenceUsd: "1" })).toMatch(/The invoice differs from the imported costs\.$/);
+    expect(stepOf({ invoices: 0, invoicedUsd: "0" })).toMatch(/No invoice is recorded\.$/);
+    expect(stepOf({ importedRecords: 0, importedUsd: "0" })).toMatch(/The costs aren’t imported\.$/);
+  });
+
+  test("a line without costs or without an invoice has no difference from them", () => {
+    const differencesOf = (changes: Partial<ReconciledMonth>) => {
+      const [cell] = cellsOf({ ...month, ...changes }, { today: "2026-02-01" });
+      return [cell?.importedDifferencePercent, cell?.invoicedDifferenceUsd, cell?.invoicedDifferencePercent];
+    };
+    expect(differencesOf({})).toEqual(["0", "0", "0"]);
+    expect(differencesOf({ invoices: 0, invoicedUsd: "0", invoicedDifferenceUsd: "-10" })).toEqual(["0", null, null]);
+    const nothing = { importedRecords: 0, importedUsd: "0", importedDifferenceUsd: "-10", invoicedDifferenceUsd: "10" };
+    expect(differencesOf(nothing)).toEqual([null, null, null]);
   });
 
   test("a month is open until its last day has ended", () => {
@@ -118,6 +147,58 @@ describe("the state of a month", () => {
       "invoice_missing",
       "invoice_missing",
     ]);
+  });
+
+  test.for<[string, [Partial<Account>, Partial<Account>], [CellState, CellState]]>([
+    ["an invoice", [{ importedRecords: 0, runs: 0 }, { invoices: 0 }], ["billed_together", "billed_together"]],
+    [
+      "an invoice, and the account's metering differs",
+      [
+        { importedRecords: 0, runs: 0 },
+        { invoices: 0, importedDifferenceUsd: "1" },
+      ],
+      ["billed_together", "metering_differs"],
+    ],
+    [
+      "an invoice, and the account is not metered",
+      [
+        { importedRecords: 0, runs: 0 },
+        { invoices: 0, runs: 0 },
+      ],
+      ["not_metered", "not_metered"],
+    ],
+    ["costs", [{ invoices: 0, runs: 0 }, { importedRecords: 0 }], ["billed_together", "billed_together"]],
+    ["costs and an invoice", [{ runs: 0 }, { importedRecords: 0, invoices: 0 }], ["agrees", "billed_together"]],
+    [
+      "an invoice and some costs",
+      [{ runs: 0, importedUsd: "1", invoicedDifferenceUsd: "9" }, { invoices: 0 }],
+      ["not_metered", "billed_together"],
+    ],
+    ["some costs only", [{ runs: 0, importedUsd: "1", invoices: 0 }, {}], ["not_metered", "agrees"]],
+  ])("an account's line below %s without an account shows only what it can have", ([, changes, states]) => {
+    const accountOf = (change: Partial<Account>): Account => ({
+      ...month,
+      accountId: null,
+      ...(change.importedRecords === 0 ? { importedUsd: "0" } : {}),
+      ...(change.invoices === 0 ? { invoicedUsd: "0" } : {}),
+      ...(change.runs === 0 ? { meteredUsd: "0" } : {}),
+      ...change,
+    });
+    const [unnamed, named] = [accountOf(changes[0]), accountOf(changes[1])];
+    const accounts = [unnamed, { ...named, accountId: "acct-1" }];
+    const differs = { invoicedDifferenceUsd: "-2" };
+    const cells = cellsOf({ ...month, ...differs, accounts }, { today: "2026-03-01" }).slice(1);
+    expect(cells.map(({ state }) => state)).toEqual(states);
+    for (const { invoices, importedRecords, invoicedDifferenceUsd } of cells) {
+      if (invoices === 0 || importedRecords === 0) expect(invoicedDifferenceUsd).toBeNull();
+    }
+  });
+
+  test("a line needs action if its state is a warning", () => {
+    const needing = (["not_metered", "invoice_missing", "agrees", "open", "billed_together"] as const).filter((state) =>
+      isActionNeeded({ state }),
+    );
+    expect(needing).toEqual(["not_metered", "invoice_missing"]);
   });
 
   test("compares an account's costs with the account's own runs if the runs name the account", () => {

@@ -5,6 +5,7 @@ import type { ReconciledMonth } from "./provider-import-schema.ts";
 export type CellState =
   | "open"
   | "nothing_reported"
+  | "not_metered"
   | "costs_missing"
   | "invoice_missing"
   | "invoice_differs"
@@ -23,9 +24,11 @@ export interface ReconciledCell {
   meteredUsd: string | null;
   importedUsd: string;
   invoicedUsd: string;
+  /** Null if the line has no imported costs, or if its metered cost is hidden, unknown or on other accounts' lines. */
   importedDifferenceUsd: string | null;
   importedDifferencePercent: string | null;
-  invoicedDifferenceUsd: string;
+  /** Null if the line has no imported costs or no invoice, or if either is on other accounts' lines. */
+  invoicedDifferenceUsd: string | null;
   invoicedDifferencePercent: string | null;
   importedRecords: number;
   invoices: number;
@@ -48,6 +51,11 @@ export const stateTexts: Record<CellState, { name: string; tone: "good" | "warn"
     name: "Nothing reported",
     tone: "warn",
     next: "Import the provider’s costs and enter its invoice.",
+  },
+  not_metered: {
+    name: "Not metered",
+    tone: "warn",
+    next: "No run was metered for these charges. Look for requests made outside the gateway, or for runs under another provider name or account.",
   },
   costs_missing: {
     name: "Costs missing",
@@ -72,7 +80,7 @@ export const stateTexts: Record<CellState, { name: string; tone: "good" | "warn"
   billed_together: {
     name: "Billed together",
     tone: "neutral",
-    next: "One invoice covers several accounts. The provider’s line compares it with all of their costs.",
+    next: "Costs or invoices of several accounts are recorded together. The provider’s line compares all of them.",
   },
   rounding: {
     name: "Matches (rounding)",
@@ -82,13 +90,19 @@ export const stateTexts: Record<CellState, { name: string; tone: "good" | "warn"
   agrees: { name: "Matches", tone: "good", next: "Nothing to do." },
 };
 
-/**
- * Returns the next step for a cell. If nothing was metered and the invoice matches the imported costs, says that
- * instead.
- */
-export function nextStep({ state, meteredUsd, invoicedUsd }: ReconciledCell): string {
-  const unmetered = state === "agrees" && meteredUsd !== null && isZero(meteredUsd) && !isZero(invoicedUsd);
-  return unmetered ? "The invoice matches imported costs; nothing was metered here." : stateTexts[state].next;
+/** Returns whether a person must do something about a line. */
+export function isActionNeeded({ state }: Pick<ReconciledCell, "state">): boolean {
+  return stateTexts[state].tone === "warn";
+}
+
+/** Returns the next step for a line. For charges without any run, also says what else is missing. */
+export function nextStep({ state, account, importedRecords, invoices, invoicedDifferenceUsd }: ReconciledCell): string {
+  const { next } = stateTexts[state];
+  if (state !== "not_metered" || account.of === "one") return next;
+  if (importedRecords === 0) return `${next} The costs aren’t imported.`;
+  if (invoices === 0) return `${next} No invoice is recorded.`;
+  const agrees = invoicedDifferenceUsd === null || isBelowHalfCent(invoicedDifferenceUsd);
+  return `${next} The invoice ${agrees ? "matches" : "differs from"} the imported costs.`;
 }
 
 /**
@@ -96,68 +110,100 @@ export function nextStep({ state, meteredUsd, invoicedUsd }: ReconciledCell): st
  * no account is named.
  */
 export function cellsOf(record: ReconciledMonth, { today }: { today: string }): ReconciledCell[] {
-  const { month, provider, accounts } = record;
-  const open = month >= today.slice(0, 7);
-  const whole = { ...cellOf({ ...record, account: { of: "all" }, open }), repeats: false };
+  const { month, provider, accounts, ...amounts } = record;
+  const line = { month, provider, isOpen: month >= today.slice(0, 7) };
+  const whole = { ...cellOf({ ...line, ...amounts, account: { of: "all" } }, nothingElsewhere), repeats: false };
   const named = accounts.length > 1 || accounts.some(({ accountId }) => accountId !== null);
-  return named
-    ? [
-        whole,
-        ...accounts.map(({ accountId, runs, ...amounts }) => {
-          const account = { of: "one", id: accountId } as const;
-          const cell = cellOf({ ...amounts, runs: runs ?? 0, month, provider, account, open });
-          const state = isBilledTogether(cell, { whole: whole.state, accounts }) ? "billed_together" : cell.state;
-          return { ...cell, state, repeats: state === whole.state };
-        }),
-      ]
-    : [whole];
+  if (!named) return [whole];
+  return [
+    whole,
+    ...accounts.map((one) => {
+      const { accountId, ...own } = one;
+      const cell = cellOf({ ...line, ...own, account: { of: "one", id: accountId } }, findElsewhere(one, accounts));
+      const isIncomplete = cell.state === "costs_missing" || cell.state === "invoice_missing";
+      const isMatched = whole.state === "agrees" || whole.state === "rounding";
+      const state = isIncomplete && isMatched ? "billed_together" : cell.state;
+      return { ...cell, state, repeats: state === whole.state };
+    }),
+  ];
 }
 
-/** Returns whether a cell's costs or invoice are missing only because they are recorded on another account's line. */
-function isBilledTogether(
-  { state, account }: Pick<ReconciledCell, "state" | "account">,
-  { whole, accounts }: { whole: CellState; accounts: ReconciledMonth["accounts"] },
-): boolean {
-  if (state !== "costs_missing" && state !== "invoice_missing") return false;
-  if (whole === "agrees" || whole === "rounding") return true;
-  const isUnnamed = account.of === "one" && account.id === null;
-  // An invoice without an account covers all accounts that have no invoice of their own.
-  return isUnnamed
-    ? state === "costs_missing" && accounts.some(({ importedRecords }) => importedRecords > 0)
-    : state === "invoice_missing" && accounts.some(({ accountId, invoices }) => accountId === null && invoices > 0);
+/** Which of an account's runs, costs and invoices are on other accounts' lines, so that its own line can't compare them. */
+interface Elsewhere {
+  runs: boolean;
+  costs: boolean;
+  invoices: boolean;
+}
+
+const nothingElsewhere: Elsewhere = { runs: false, costs: false, invoices: false };
+
+type Account = ReconciledMonth["accounts"][number];
+
+/** Records without an account cover all accounts of the provider that have none of their own. */
+function findElsewhere(one: Account, accounts: readonly Account[]): Elsewhere {
+  const others = accounts.filter((other) => other !== one);
+  const [hasCosts, hasInvoices] = [one.importedRecords > 0, one.invoices > 0];
+  if (one.accountId !== null) {
+    const shared = others.find(({ accountId }) => accountId === null);
+    return {
+      runs: false,
+      costs: !hasCosts && (shared?.importedRecords ?? 0) > 0,
+      invoices: !hasInvoices && (shared?.invoices ?? 0) > 0,
+    };
+  }
+  return {
+    runs: others.some(({ runs, importedRecords }) => runs !== 0 && (!hasCosts || importedRecords === 0)),
+    costs: !hasCosts && others.some(({ importedRecords, invoices }) => importedRecords > 0 && invoices === 0),
+    invoices: hasInvoices
+      ? hasCosts && others.some(({ importedRecords, invoices }) => importedRecords > 0 !== invoices > 0)
+      : others.some(({ importedRecords, invoices }) => importedRecords === 0 && invoices > 0),
+  };
 }
 
 type CellAmounts = Omit<
   ReconciledCell,
   "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"
 > & {
-  runs: number;
-  open: boolean;
+  /** Null if unknown. */
+  runs: number | null;
+  isOpen: boolean;
 };
 
-function cellOf({ runs, open, ...cell }: CellAmounts): Omit<ReconciledCell, "repeats"> {
-  const { meteredUsd, importedDifferenceUsd } = cell;
+function cellOf({ runs, isOpen, ...amounts }: CellAmounts, elsewhere: Elsewhere): Omit<ReconciledCell, "repeats"> {
+  const { meteredUsd, importedRecords, invoices } = amounts;
+  const isInvoiceCompared = importedRecords > 0 && invoices > 0 && !elsewhere.invoices;
+  const cell = {
+    ...amounts,
+    importedDifferenceUsd: importedRecords > 0 && !elsewhere.runs ? amounts.importedDifferenceUsd : null,
+    invoicedDifferenceUsd: isInvoiceCompared ? amounts.invoicedDifferenceUsd : null,
+  };
   return {
     ...cell,
-    importedDifferencePercent:
-      meteredUsd === null || importedDifferenceUsd === null ? null : percentOf(importedDifferenceUsd, meteredUsd),
-    invoicedDifferencePercent: percentOf(cell.invoicedDifferenceUsd, cell.importedUsd),
-    state: open ? "open" : stateOf({ ...cell, runs }),
+    importedDifferencePercent: percentOrNull(cell.importedDifferenceUsd, meteredUsd),
+    invoicedDifferencePercent: percentOrNull(cell.invoicedDifferenceUsd, cell.importedUsd),
+    state: isOpen ? "open" : stateOf({ ...cell, runs }, elsewhere),
   };
 }
 
-function stateOf(cell: Omit<CellAmounts, "open">): CellState {
+function percentOrNull(difference: string | null, base: string | null): string | null {
+  return difference === null || base === null ? null : percentOf(difference, base);
+}
+
+function stateOf(cell: Omit<CellAmounts, "isOpen">, elsewhere: Elsewhere): CellState {
   if (cell.importedRecords === 0 && cell.invoices === 0) {
-    return cell.meteredUsd !== null && isZero(cell.meteredUsd) ? "agrees" : "nothing_reported";
+    if (cell.meteredUsd !== null && isZero(cell.meteredUsd)) return "agrees";
+    return elsewhere.costs || elsewhere.invoices ? "billed_together" : "nothing_reported";
   }
   if ([cell.meteredUsd ?? "0", cell.importedUsd, cell.invoicedUsd].every(isZero)) return "agrees";
-  if (cell.importedRecords === 0) return "costs_missing";
-  if (cell.invoices === 0 && !isZero(cell.importedUsd)) return "invoice_missing";
-  if (!isBelowHalfCent(cell.invoicedDifferenceUsd)) return "invoice_differs";
-  // If the cell has no metered runs, or metering is hidden, it has no metering difference.
-  const metered = cell.runs > 0 ? (cell.importedDifferenceUsd ?? "0") : "0";
+  const isCharged = !isZero(cell.importedUsd) || !isZero(cell.invoicedUsd);
+  if (cell.runs === 0 && isCharged && !elsewhere.runs) return "not_metered";
+  if (cell.importedRecords === 0) return elsewhere.costs ? "billed_together" : "costs_missing";
+  if (cell.invoices === 0 && !isZero(cell.importedUsd) && !elsewhere.invoices) return "invoice_missing";
+  const [invoiced, metered] = [cell.invoicedDifferenceUsd ?? "0", cell.importedDifferenceUsd ?? "0"];
+  if (!isBelowHalfCent(invoiced)) return "invoice_differs";
   if (!isBelowHalfCent(metered)) return "metering_differs";
-  return isZero(cell.invoicedDifferenceUsd) && isZero(metered) ? "agrees" : "rounding";
+  if (elsewhere.invoices && !isZero(cell.importedUsd)) return "billed_together";
+  return isZero(invoiced) && isZero(metered) ? "agrees" : "rounding";
 }
 
 /** Returns whether an amount is less than half a cent in either direction. */

@@ -13,6 +13,7 @@ const budget = (name: string, fields: Partial<Budget>): Budget => ({
   startsAt: "2026-11-01T00:00:00Z",
   endsAt: "2026-12-01T00:00:00Z",
   thresholds: [50, 80, 100],
+  reservesExpected: false,
   limitUsd: "10",
   spentUsd: "1",
   reservedUsd: "0",

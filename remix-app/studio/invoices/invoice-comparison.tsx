@@ -4,17 +4,20 @@ import { UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { percentOf } from "../costs/difference.ts";
-import { RoundedDifference } from "../costs/difference-text.tsx";
+import { Dash, Incomparable, Missing, RoundedDifference } from "../costs/difference-text.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceComparison as Comparison } from "./invoice-entry.ts";
 import { kindNames, signedAmount } from "./invoice-facts.ts";
 
-/** Compares an invoice with the metered costs, the imported costs and the other invoices of its period. */
+/**
+ * Compares an invoice with the metered costs, the imported costs and the other invoices of its period. Like the
+ * reconciliation, compares an invoice without an account with all accounts of its provider.
+ */
 export function InvoiceComparison({
   invoice: { replacedBy = null, ...invoice },
   comparison,
 }: {
-  invoice: Pick<InvoiceRecord, "kind" | "amountUsd"> & { replacedBy?: string | null };
+  invoice: Pick<InvoiceRecord, "provider" | "accountId" | "kind" | "amountUsd"> & { replacedBy?: string | null };
   comparison: Comparison | null;
 }) {
   if (!comparison) {
@@ -24,18 +27,28 @@ export function InvoiceComparison({
   const { otherInvoices, otherInvoicesUsd } = comparison;
   const amountUsd = replacedBy === null ? signedAmount(invoice) : "0";
   const kind = kindNames[invoice.kind];
+  const scope = invoice.accountId === null ? "all accounts" : "this account";
   const decimals = columnDecimals([meteredUsd, importedUsd, otherInvoicesUsd, amountUsd]);
   return (
     <div className="space-y-3">
       <p className="text-muted">
         <UtcDay at={firstDay} /> to <UtcDay at={lastDay} /> (UTC)
       </p>
+      <p className="wrap-anywhere text-muted">
+        {invoice.accountId === null
+          ? `It names no account, so it’s compared with all accounts of ${invoice.provider}.`
+          : `It’s compared with account ${invoice.accountId} of ${invoice.provider} only.`}
+      </p>
       <dl className="space-y-2 sm:max-w-120">
-        <Row term="Metered (all accounts of this provider)">
-          <Usd amount={meteredUsd} decimals={decimals} />
+        <Row term={`Metered (${scope})`}>
+          {meteredUsd === null ? (
+            <Dash title="The workspace hides costs, or some runs name no account" text="not shown" />
+          ) : (
+            <Usd amount={meteredUsd} decimals={decimals} />
+          )}
         </Row>
-        <Row term={`Imported (this account, ${countOf(importedRecords, "record")})`}>
-          <Usd amount={importedUsd} decimals={decimals} />
+        <Row term={`Imported (${scope}, ${countOf(importedRecords, "record")})`}>
+          {importedRecords > 0 ? <Usd amount={importedUsd} decimals={decimals} /> : <Missing />}
         </Row>
         <Row term={`This ${kind.toLowerCase()}${replacedBy === null ? "" : " (replaced, not counted)"}`}>
           <Usd amount={amountUsd} decimals={decimals} />
@@ -52,11 +65,15 @@ export function InvoiceComparison({
           </Row>
         ) : null}
         <Row term={otherInvoices > 0 ? "All invoices − imported" : `${kind} − imported`} strong>
-          <RoundedDifference
-            usd={importedDifferenceUsd}
-            percent={percentOf(importedDifferenceUsd, importedUsd)}
-            decimals={decimals}
-          />
+          {importedRecords > 0 ? (
+            <RoundedDifference
+              usd={importedDifferenceUsd}
+              percent={percentOf(importedDifferenceUsd, importedUsd)}
+              decimals={decimals}
+            />
+          ) : (
+            <Incomparable />
+          )}
         </Row>
       </dl>
     </div>
@@ -68,17 +85,18 @@ export function InvoiceComparison({
  * for a credit note, because a credit note counts in addition to the invoice that it reduces.
  */
 export function OtherInvoicesNotice({
-  kind,
+  invoice: { kind, accountId },
   comparison,
 }: {
-  kind: "invoice" | "credit_note";
+  invoice: Pick<InvoiceRecord, "kind" | "accountId">;
   comparison: Comparison | null;
 }) {
   if (kind === "credit_note" || !comparison || comparison.otherInvoices === 0) return null;
   return (
     <Notice tone="warn">
-      This provider account already has an invoice or credit note for the period. If this invoice corrects an earlier
-      one, choose Edit and enter the earlier one’s reference under “Replaces”. Otherwise, both are counted.
+      This provider{accountId === null ? "" : " account"} already has an invoice or credit note for the period. If this
+      invoice corrects an earlier one, choose Edit and enter the earlier one’s reference under “Replaces”. Otherwise,
+      both are counted.
     </Notice>
   );
 }

@@ -1,3 +1,5 @@
+import { Fragment } from "react";
+import { isoCurrencies } from "#shared/iso-currencies.ts";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
@@ -8,7 +10,7 @@ import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice
 
 type Texts = { label: string; hint: string; type?: "date"; inputMode?: "decimal"; required?: boolean };
 
-const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
+const texts: Record<Exclude<InvoiceField, "appId" | "kind" | "currency">, Texts> = {
   provider: { label: "Provider", hint: "As written in runs and imported costs, for example openai.", required: true },
   accountId: {
     label: "Account",
@@ -19,11 +21,21 @@ const texts: Record<Exclude<InvoiceField, "appId" | "kind">, Texts> = {
     label: "Replaces",
     hint: "Optional. The reference of the recorded invoice that this one corrects. The corrected invoice no longer counts.",
   },
-  amountUsd: {
-    label: "Amount in US dollars",
-    hint: "With a decimal point and without commas, such as 1234.56. Convert other currencies at the same rate as the imported costs.",
+  netAmount: {
+    label: "Net amount",
+    hint: "Before tax, with a decimal point and without commas, such as 1234.56. This amount is compared with the costs.",
     inputMode: "decimal",
-    required: true,
+  },
+  taxAmount: {
+    label: "Tax",
+    hint: "0 if the invoice states none. Enter two of the three amounts, or all to have them checked. In US dollars, the net amount is enough.",
+    inputMode: "decimal",
+  },
+  totalAmount: { label: "Total", hint: "The net amount and the tax.", inputMode: "decimal" },
+  exchangeRate: {
+    label: "Exchange rate",
+    hint: "The US dollars for one unit of the currency, such as 1.0825. If empty, the rate with which this provider’s costs of the period were imported.",
+    inputMode: "decimal",
   },
   issuedOn: { label: "Issued on", hint: "The day on the invoice.", type: "date", required: true },
   periodStart: {
@@ -65,16 +77,18 @@ export function InvoiceEntryForm({
         <option value="credit_note">Credit note: its amount is subtracted</option>
       </Select>
       {Object.entries(texts).map(([name, field]) => (
-        <Field
-          key={name}
-          name={name}
-          {...field}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          defaultValue={typed[name as InvoiceField]}
-          error={errors[name as InvoiceField]}
-        />
+        <Fragment key={name}>
+          {name === "netAmount" ? <CurrencySelect typed={typed} errors={errors} /> : null}
+          <Field
+            name={name}
+            {...field}
+            autoComplete="off"
+            autoCapitalize="none"
+            spellCheck={false}
+            defaultValue={typed[name as InvoiceField]}
+            error={errors[name as InvoiceField]}
+          />
+        </Fragment>
       ))}
       <div className="flex flex-wrap gap-3">
         <Button name="step" value="review">
@@ -83,5 +97,25 @@ export function InvoiceEntryForm({
         <ButtonLink href={cancelTo}>Cancel</ButtonLink>
       </div>
     </AccountForm>
+  );
+}
+
+const currencyNames = new Intl.DisplayNames("en", { type: "currency" });
+
+function CurrencySelect({ typed, errors }: { typed: Partial<TypedInvoice>; errors: InvoiceErrors }) {
+  return (
+    <Select
+      name="currency"
+      label="Currency"
+      hint="The currency of the invoice."
+      error={errors.currency}
+      defaultValue={typed.currency || "USD"}
+    >
+      {isoCurrencies.map((code) => (
+        <option key={code} value={code}>
+          {code} – {currencyNames.of(code)}
+        </option>
+      ))}
+    </Select>
   );
 }

@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../../http/problem.ts";
 import { amountText } from "../../ui/format-amount.ts";
-import { invoiceRecord } from "../costs/provider-import-schema.ts";
+import { importedFile, invoiceRecord } from "../costs/provider-import-schema.ts";
 import { readStudio, type StudioMember } from "../studio-reader.ts";
 import type { InvoiceDraft } from "./invoice-form.ts";
 
@@ -57,6 +57,7 @@ export type InvoiceReview = z.output<typeof reviewedAnswer>;
 const reviewAnswer = z.union([
   reviewedAnswer,
   z.object({ outcome: z.enum(["app_not_linked", "not_issued_yet"]) }),
+  z.object({ outcome: z.literal("month_closed"), months: z.array(z.string()) }),
   /** The invoice entered under “Replaces” cannot be replaced. */
   z.object({ outcome: z.literal("cannot_replace"), param: z.enum(["replaces", "kind"]), message: z.string() }),
 ]);
@@ -73,6 +74,30 @@ export async function reviewInvoice(
   return readStudio(context, { reader: member, name: "review_provider_invoice", args, schema: reviewAnswer });
 }
 
+const rateAnswer = z.union([
+  z.object({ outcome: z.literal("found"), rate: z.string(), import: importedFile }),
+  z.object({ outcome: z.literal("none") }),
+]);
+export type ImportRate = Extract<z.output<typeof rateAnswer>, { outcome: "found" }>;
+
+/**
+ * Returns the exchange rate with which the costs of an invoice's provider and period were imported last, and the file for
+ * which it was entered. Returns null if no file has a rate for the invoice's currency, or for US dollars.
+ * @throws Response 403, 503 like readStudio
+ */
+export async function findImportRate(
+  context: AppLoadContext,
+  {
+    member,
+    draft: { appId, provider, currency, issuedOn, periodStart, periodEnd },
+  }: { member: StudioMember; draft: InvoiceDraft },
+): Promise<ImportRate | null> {
+  if (currency === undefined || currency === "USD") return null;
+  const args = { app: appId, record: { provider, currency, issuedOn, periodStart, periodEnd } };
+  const answer = await readStudio(context, { reader: member, name: "find_import_rate", args, schema: rateAnswer });
+  return answer.outcome === "found" ? answer : null;
+}
+
 /**
  * Who recorded an invoice. An invoice recorded with an app's key names the app but no person, and one of the platform's
  * names the admin's email.
@@ -85,6 +110,8 @@ const readAnswer = z.union([
     outcome: z.literal("read"),
     invoice: invoiceRecord,
     recorded: recorder.nullable(),
+    /** The person who attached the document. */
+    attachedBy: z.string().nullable(),
     comparison: comparisonSchema.nullable(),
   }),
   z.object({ outcome: z.literal("not_found") }),
@@ -107,6 +134,6 @@ export async function requireInvoice(
     schema: readAnswer,
   });
   if (answer.outcome === "not_found") throw notFound();
-  const { invoice, recorded, comparison } = answer;
-  return { invoice, recorded, comparison };
+  const { outcome: _, ...read } = answer;
+  return read;
 }

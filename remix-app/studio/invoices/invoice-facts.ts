@@ -1,5 +1,5 @@
 import { formatDay, formatExactDateTime } from "../../http/date-text.ts";
-import { formatExactUsd } from "../../ui/format-amount.ts";
+import { formatExactMoney, formatExactUsd } from "../../ui/format-amount.ts";
 import { platformBookId } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import type { InvoiceRecorder } from "./invoice-entry.ts";
@@ -14,6 +14,11 @@ export function invoiceFacts(
     | "kind"
     | "replaces"
     | "amountUsd"
+    | "currency"
+    | "exchangeRate"
+    | "netAmount"
+    | "taxAmount"
+    | "totalAmount"
     | "issuedOn"
     | "periodStart"
     | "periodEnd"
@@ -30,18 +35,46 @@ export function invoiceFacts(
     ["Reference", invoice.reference],
     ["Kind", kindNames[invoice.kind]],
     ...(invoice.replaces === null ? [] : [["Replaces", invoice.replaces] satisfies [string, string]]),
-    ["Amount", formatExactUsd(signedAmount(invoice))],
+    ...amountFacts(invoice),
     ["Issued on", invoice.issuedOn && formatDay(invoice.issuedOn)],
     ["Period", periodOf(invoice)],
     ["Reviewed at", formatExactTime(invoice.reviewedAt)],
   ];
 }
 
+/** Returns an invoice's exact amounts with their labels: those in its currency, and the one that counts. */
+function amountFacts(
+  invoice: Pick<InvoiceRecord, "kind" | "amountUsd" | "currency" | "exchangeRate" | InvoiceAmountName>,
+): [term: string, text: string][] {
+  const { currency, exchangeRate } = invoice;
+  const usd = formatExactUsd(signedAmount(invoice));
+  if (currency === null) return [["Amount", usd]];
+  const money = (name: InvoiceAmountName) =>
+    formatExactMoney({ amount: signAmount(invoice, invoice[name]) ?? "0", currency });
+  return [
+    ["Net amount", money("netAmount")],
+    ["Tax", money("taxAmount")],
+    ["Total", money("totalAmount")],
+    ...(currency === "USD"
+      ? []
+      : ([
+          ["Exchange rate", `1 ${currency} = ${exchangeRate} USD`],
+          ["Net amount in US dollars", usd],
+        ] satisfies [string, string][])),
+  ];
+}
+type InvoiceAmountName = "netAmount" | "taxAmount" | "totalAmount";
+
 /** An invoice's values if nothing was entered. */
 export const blankInvoice = {
   accountId: null,
   kind: "invoice",
   replaces: null,
+  currency: null,
+  exchangeRate: null,
+  netAmount: null,
+  taxAmount: null,
+  totalAmount: null,
   periodStart: null,
   periodEnd: null,
 } as const;
@@ -49,8 +82,13 @@ export const blankInvoice = {
 export const kindNames: Record<InvoiceRecord["kind"], string> = { invoice: "Invoice", credit_note: "Credit note" };
 
 /** Returns the amount that an invoice adds to totals, as an exact string. Negative for a credit note. */
-export function signedAmount({ kind, amountUsd }: Pick<InvoiceRecord, "kind" | "amountUsd">): string {
-  return kind === "credit_note" && /[1-9]/.test(amountUsd) ? `-${amountUsd}` : amountUsd;
+export function signedAmount(invoice: Pick<InvoiceRecord, "kind" | "amountUsd">): string {
+  return signAmount(invoice, invoice.amountUsd);
+}
+
+/** Returns one of an invoice's amounts with its sign, like {@link signedAmount}. */
+export function signAmount<Amount extends string | null>({ kind }: Pick<InvoiceRecord, "kind">, amount: Amount) {
+  return kind === "credit_note" && amount !== null && /[1-9]/.test(amount) ? `-${amount}` : amount;
 }
 
 /** Formats a time to the second. Returns an empty text for an empty time. */
@@ -73,13 +111,15 @@ export function followUpPath(
   base: string,
   { invoice, as }: { invoice: InvoiceRecord; as: "correction" | "credit_note" },
 ) {
-  const { appId, provider, accountId, kind, reference, periodStart, periodEnd } = invoice;
+  const { appId, provider, accountId, kind, reference, currency, exchangeRate, periodStart, periodEnd } = invoice;
   const fields = {
     appId,
     provider,
     accountId,
     kind: as === "correction" ? kind : as,
     replaces: as === "correction" ? reference : null,
+    currency,
+    exchangeRate: currency === "USD" ? null : exchangeRate,
     periodStart,
     periodEnd,
   };
@@ -106,7 +146,11 @@ export const invoiceFields = [
   "reference",
   "kind",
   "replaces",
-  "amountUsd",
+  "currency",
+  "netAmount",
+  "taxAmount",
+  "totalAmount",
+  "exchangeRate",
   "issuedOn",
   "periodStart",
   "periodEnd",
@@ -115,3 +159,21 @@ export type InvoiceField = (typeof invoiceFields)[number];
 
 export type TypedInvoice = Record<InvoiceField, string>;
 export type InvoiceErrors = Partial<Record<InvoiceField, string>>;
+
+/** The fields, except for its key, in which a record may differ from the recorded invoice. */
+export const recordedFields = [
+  "kind",
+  "replaces",
+  "amountUsd",
+  "currency",
+  "exchangeRate",
+  "netAmount",
+  "taxAmount",
+  "totalAmount",
+  "issuedOn",
+  "periodStart",
+  "periodEnd",
+] as const;
+
+/** The maximum size of an original document, in MiB. The database enforces it too. */
+export const maxDocumentMiB = 5;

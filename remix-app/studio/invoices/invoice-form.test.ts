@@ -7,7 +7,7 @@ const filled = {
   provider: "openai",
   accountId: "",
   reference: "INV-1",
-  amountUsd: "12.50",
+  netAmount: "12.50",
   issuedOn: "2026-01-31",
   periodStart: "",
   periodEnd: "",
@@ -23,7 +23,7 @@ const draftOf = (changes: Record<string, string> = {}) => {
 };
 
 test("an invoice form omits empty fields and keeps the exact amount", () => {
-  const { accountId: _, periodStart: __, periodEnd: ___, ...kept } = filled;
+  const { accountId: _, periodStart: __, periodEnd: ___, netAmount: ____, ...kept } = filled;
   expect(draftOf()).toEqual({ ...kept, amountUsd: "12.5" });
   expect(draftOf({ accountId: " acct-1 ", periodStart: "2026-01-01", periodEnd: "2026-01-31" })).toEqual({
     ...kept,
@@ -46,13 +46,13 @@ test.for([
   ["0.0000000000005", "0"],
   ["0.0000000000015", "0.000000000002"],
 ])("the invoice amount %s is read as %s", ([typed, kept]) => {
-  expect(draftOf({ amountUsd: typed ?? "" })).toMatchObject({ amountUsd: kept });
+  expect(draftOf({ netAmount: typed ?? "" })).toMatchObject({ amountUsd: kept });
 });
 
 test.for(["1000000000000", "999999999999.9999999999995"])(
   "the invoice amount %s is rejected for its digits before the point",
-  (amountUsd) => {
-    expect(draftOf({ amountUsd })).toEqual({ amountUsd: expect.stringContaining("12 digits before") });
+  (netAmount) => {
+    expect(draftOf({ netAmount })).toEqual({ netAmount: expect.stringContaining("12 digits before") });
   },
 );
 
@@ -70,8 +70,8 @@ test.for([
   "NaN",
   "0x10",
   "€12",
-])("the invoice amount %s is rejected at its field", (amountUsd) => {
-  expect(draftOf({ amountUsd })).toEqual({ amountUsd: expect.stringContaining("1234.56") });
+])("the invoice amount %s is rejected at its field", (netAmount) => {
+  expect(draftOf({ netAmount })).toEqual({ netAmount: expect.stringContaining("1234.56") });
 });
 
 test.for([
@@ -101,8 +101,49 @@ test("an invoice's period may be one day, and cannot end before it starts", () =
 test("missing invoice values are reported per field, and a forged field changes nothing", () => {
   const blank = Object.fromEntries(invoiceFields.map((name) => [name, " "]));
   expect(Object.keys(draftOf(blank))).toEqual(
-    expect.arrayContaining(["appId", "provider", "reference", "amountUsd", "issuedOn"]),
+    expect.arrayContaining(["appId", "provider", "reference", "netAmount", "issuedOn"]),
   );
   expect(Object.keys(draftOf(blank))).toHaveLength(5);
-  expect(draftOf({ workspaceId: "x", currency: "EUR" })).not.toHaveProperty("workspaceId");
+  expect(draftOf({ workspaceId: "x" })).not.toHaveProperty("workspaceId");
+});
+
+const eur = { currency: "EUR", exchangeRate: "1.08", netAmount: "", taxAmount: "", totalAmount: "" };
+const complete = { currency: "EUR", exchangeRate: "1.08", netAmount: "1000", taxAmount: "190", totalAmount: "1190" };
+
+test.for([
+  [{ netAmount: "1000", taxAmount: "190" }, {}],
+  [{ netAmount: "1000", totalAmount: "1190.00" }, {}],
+  [{ taxAmount: "190", totalAmount: "1190" }, {}],
+  [{ netAmount: "1000.0", taxAmount: "190", totalAmount: "1190" }, {}],
+  [
+    { currency: "USD", exchangeRate: "", netAmount: "$1000", taxAmount: "$190" },
+    { currency: "USD", exchangeRate: "1", amountUsd: "1000" },
+  ],
+  [
+    { netAmount: "1000", taxAmount: "0" },
+    { taxAmount: "0", totalAmount: "1000" },
+  ],
+] as const)("the amounts %o of an invoice are completed", ([typed, expected]) => {
+  expect(draftOf({ ...eur, ...typed })).toMatchObject({ ...complete, amountUsd: "1080", ...expected });
+});
+
+test.for([
+  [{ netAmount: "1000" }, "taxAmount", "or 0 if there is none"],
+  [{ totalAmount: "1190" }, "taxAmount", "or 0 if there is none"],
+  [{ taxAmount: "190" }, "netAmount", "Enter the net amount"],
+  [{}, "netAmount", "Enter the net amount"],
+  [{ netAmount: "1000", taxAmount: "190", totalAmount: "1190.01" }, "totalAmount", "add up to 1190, not to 1190.01"],
+  [{ taxAmount: "1191", totalAmount: "1190" }, "taxAmount", "more than the total"],
+  [{ netAmount: "1191", totalAmount: "1190" }, "netAmount", "more than the total"],
+  [{ netAmount: "1,000", taxAmount: "190" }, "netAmount", "without commas"],
+  [{ netAmount: "$1000", taxAmount: "190" }, "netAmount", "without commas"],
+  [{ netAmount: "0.0000000000001", taxAmount: "0" }, "netAmount", "12 digits after"],
+  [{ netAmount: "1", taxAmount: "0", exchangeRate: "0" }, "exchangeRate", "US dollars for one EUR"],
+  [{ netAmount: "1", taxAmount: "0", exchangeRate: "1,08" }, "exchangeRate", "US dollars for one EUR"],
+  [{ netAmount: "1", taxAmount: "0", exchangeRate: "" }, "exchangeRate", "have no rate for this period"],
+  [{ netAmount: "999999999999", taxAmount: "0", exchangeRate: "2" }, "exchangeRate", "12 digits before"],
+  [{ netAmount: "1", taxAmount: "0", currency: "USD" }, "exchangeRate", "Leave the rate empty"],
+  [{ netAmount: "1", taxAmount: "0", currency: "XXX" }, "currency", "Choose a currency"],
+] as const)("the amounts %o of an invoice are rejected at %s", ([typed, field, message]) => {
+  expect(draftOf({ ...eur, ...typed })).toEqual({ [field]: expect.stringContaining(message) });
 });

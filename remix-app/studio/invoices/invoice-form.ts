@@ -1,19 +1,19 @@
 import type { z } from "zod";
 import { JsonNumber } from "#shared/exact-json.ts";
 import { draftedInvoice } from "#shared/provider-records.ts";
+import { readInvoiceAmounts } from "./invoice-amounts.ts";
 import { type InvoiceErrors, type InvoiceField, invoiceFields, type TypedInvoice } from "./invoice-facts.ts";
 
-/** An invoice as a member typed it, before the review. Its amount is exact text, rounded to 12 decimals. */
+/** An invoice as a member typed it, before the review. Its amounts are exact text. */
 export type InvoiceDraft = z.output<typeof draftedInvoice>["record"];
 
-const messages: Record<InvoiceField, string> = {
+const messages: Partial<Record<InvoiceField, string>> = {
   appId: "Choose the app that the invoice is for",
   provider: "Use up to 128 letters, digits, dots, underscores, colons and hyphens, as in your imports",
   accountId: "Enter the account as the provider writes it, with at most 256 characters",
   reference: "Enter the reference as it is on the invoice, with at most 256 characters",
   kind: "Choose a kind",
   replaces: "Enter the reference as it is on that invoice, with at most 256 characters, or leave it empty",
-  amountUsd: "Enter the amount with a decimal point and without commas, such as 1234.56",
   issuedOn: "Enter the day the invoice was issued",
   periodStart: "Enter the period’s first day, or leave it empty",
   periodEnd: "Enter the period’s last day, or leave it empty",
@@ -21,43 +21,44 @@ const messages: Record<InvoiceField, string> = {
 const missingMessages: Partial<Record<InvoiceField, string>> = {
   provider: "Enter the provider",
   reference: "Enter the invoice’s reference",
-  amountUsd: "Enter the amount",
 };
-const plainAmount = /^\$?\s?(\d+(?:\.\d+)?)$/;
+const tooLarge = "The amount in US dollars has more than 12 digits before the decimal point";
 
 /**
- * Reads an invoice's form. The amount is parsed as a decimal. Commas are rejected, because they separate
- * thousands for some people and decimals for others.
- * @returns the draft, or one message per field
+ * Reads an invoice's form.
+ * @returns the draft, or one message per field. If only the exchange rate is missing, `rateless` is the invoice with
+ * the rate 1.
  */
 export function readInvoiceForm(form: FormData): {
   typed: TypedInvoice;
-  read: { draft: InvoiceDraft } | { errors: InvoiceErrors };
+  read: { draft: InvoiceDraft } | { errors: InvoiceErrors; rateless?: InvoiceDraft };
 } {
   const typed = Object.fromEntries(
     invoiceFields.map((name) => [name, String(form.get(name) ?? "").trim()]),
   ) as TypedInvoice;
-  const given = Object.entries(typed).filter(([, text]) => text !== "");
+  typed.currency ||= "USD";
+  const { currency: _, exchangeRate: __, netAmount: ___, taxAmount: ____, totalAmount: _____, ...others } = typed;
+  const amounts = readInvoiceAmounts(typed);
+  const given = Object.entries(others).filter(([, text]) => text !== "");
   const parsed = draftedInvoice.safeParse({
     ...Object.fromEntries(given),
-    amountUsd: amountOf(typed.amountUsd),
+    ...("amounts" in amounts ? amounts.amounts : { amountUsd: new JsonNumber("0") }),
   });
-  if (parsed.success) return { typed, read: { draft: parsed.data.record } };
-  const errors: InvoiceErrors = {};
-  for (const { path, code, message } of parsed.error.issues) {
-    const field = path[0] as InvoiceField;
-    if (errors[field]) continue;
-    errors[field] = typed[field] === "" ? (missingMessages[field] ?? messages[field]) : messages[field];
-    if (field === "amountUsd" && plainAmount.test(typed.amountUsd)) {
-      errors.amountUsd = "Enter at most 12 digits before the decimal point";
+  const errors: InvoiceErrors = "errors" in amounts ? { ...amounts.errors } : {};
+  for (const { path, code, message } of parsed.error?.issues ?? []) {
+    if (path[0] === "amountUsd") {
+      errors[typed.exchangeRate === "" ? "netAmount" : "exchangeRate"] ??= tooLarge;
+      continue;
     }
+    const field = path[0] as InvoiceField;
     // A custom issue of `periodEnd` means that the period ends before it starts.
-    if (field === "periodEnd" && code === "custom") errors[field] = message;
+    const isReversed = field === "periodEnd" && code === "custom";
+    const missing = typed[field] === "" ? missingMessages[field] : undefined;
+    errors[field] ??= isReversed ? message : (missing ?? messages[field] ?? message);
   }
-  return { typed, read: { errors } };
-}
-
-function amountOf(text: string): JsonNumber | undefined {
-  const digits = plainAmount.exec(text)?.[1];
-  return digits === undefined ? undefined : new JsonNumber(digits);
+  if (!parsed.success || "errors" in amounts) return { typed, read: { errors } };
+  const draft = parsed.data.record;
+  if (!amounts.isRateMissing) return { typed, read: { draft } };
+  const noRate = `Enter the US dollars for one ${typed.currency}. The provider’s imported costs have no rate for this period.`;
+  return { typed, read: { errors: { exchangeRate: noRate }, rateless: draft } };
 }

@@ -1,11 +1,11 @@
 import type { ReactNode } from "react";
 import { type DataColumn, DataTable } from "../../ui/data-table.tsx";
 import { DotSeparated } from "../../ui/facts.tsx";
-import { columnDecimals } from "../../ui/format-amount.ts";
+import { columnDecimals, formatMoney } from "../../ui/format-amount.ts";
 import { RelativeTime, UtcDay } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
-import { kindNames, periodOf, signedAmount } from "./invoice-facts.ts";
+import { kindNames, periodOf, signAmount, signedAmount } from "./invoice-facts.ts";
 
 /** Lists invoices and credit notes, each with the invoice that it replaces. */
 export function InvoiceList({
@@ -54,9 +54,26 @@ export function InvoiceList({
       small: "aside",
       cell: (invoice) => {
         const amount = <Usd amount={signedAmount(invoice)} decimals={decimals} />;
-        return invoice.replacedBy === null ? amount : <del className="text-muted">{amount}</del>;
+        return (
+          <>
+            {invoice.replacedBy === null ? amount : <del className="text-muted">{amount}</del>}
+            <OriginalTotal invoice={invoice} />
+          </>
+        );
       },
     },
   ];
   return <DataTable caption="Invoices" columns={columns} rows={records} rowKey={({ id }) => id} empty={empty} />;
+}
+
+/** Shows the total on an invoice if it differs from the amount that counts, because of its currency or tax. */
+function OriginalTotal({ invoice }: { invoice: InvoiceRecord }) {
+  const { currency, totalAmount, amountUsd, taxAmount } = invoice;
+  if (currency === null || totalAmount === null || (currency === "USD" && totalAmount === amountUsd)) return null;
+  return (
+    <span className="block whitespace-nowrap text-muted text-small">
+      {formatMoney({ amount: signAmount(invoice, totalAmount), currency })}
+      {taxAmount === "0" ? "" : " with tax"}
+    </span>
+  );
 }

@@ -6,8 +6,14 @@ import { problem } from "../../http/problem.ts";
 import type { AuditedChange } from "../costs/platform-book.ts";
 import type { InvoiceRecord } from "../costs/provider-import-schema.ts";
 import { callAsMember, isUnavailable, type StudioMember } from "../studio-reader.ts";
-import { type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
-import { type InvoiceErrors, invoiceFields, type TypedInvoice, unconfirmedInvoice } from "./invoice-facts.ts";
+import { findImportRate, type ImportRate, type InvoiceReview, requireInvoice, reviewInvoice } from "./invoice-entry.ts";
+import {
+  type InvoiceErrors,
+  invoiceFields,
+  recordedFields,
+  type TypedInvoice,
+  unconfirmedInvoice,
+} from "./invoice-facts.ts";
 import { type InvoiceDraft, readInvoiceForm } from "./invoice-form.ts";
 
 const recordAnswer = z.union([
@@ -16,10 +22,12 @@ const recordAnswer = z.union([
     refused: z.literal("invoice_conflict"),
     /** The id of the stored invoice. `differs` lists the fields in which the new invoice differs from it. */
     id: z.uuid(),
-    differs: z.array(z.enum(["kind", "replaces", "amountUsd", "issuedOn", "periodStart", "periodEnd", "reviewedAt"])),
+    differs: z.array(z.enum([...recordedFields, "reviewedAt"])),
     /** Set if another invoice already replaces the same invoice. */
     message: z.string().optional(),
   }),
+  /** The invoice would change closed months (YYYY-MM). */
+  z.object({ refused: z.literal("month_closed"), months: z.array(z.string()) }),
   z.object({
     refused: z.enum(["not_allowed", "app_not_linked", "invalid_request"]),
     param: z.string().optional(),
@@ -65,6 +73,8 @@ export async function recordInvoice(
         detail: "appId: no enabled external app linked to this workspace.",
         members: { param: "appId" },
       });
+    case "month_closed":
+      throw problem("CONFLICT", { requestId, detail: `These months are closed: ${answer.months.join(", ")}.` });
     case "invoice_conflict":
       throw problem("CONFLICT", {
         requestId,
@@ -83,12 +93,14 @@ export async function recordInvoice(
 
 /** The result of one step of entering an invoice. */
 export type InvoiceEntry =
-  | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors }
+  | { at: "form"; typed: TypedInvoice; errors: InvoiceErrors; closedMonths?: readonly string[] }
   | {
       at: "review";
       typed: TypedInvoice;
       draft: InvoiceDraft;
       review: InvoiceReview;
+      /** The exchange rate of the provider's imported costs, if the invoice is in another currency than US dollars. */
+      importRate: ImportRate | null;
       /** Whether it is reviewed again because the database did not answer when it was to be recorded. */
       isUnconfirmed: boolean;
     }
@@ -107,7 +119,7 @@ export async function enterInvoice(
   context: AppLoadContext,
   { member, form, change }: { member: StudioMember; form: FormData; change?: AuditedChange },
 ): Promise<InvoiceEntry> {
-  const { typed, read } = readInvoiceForm(form);
+  const { typed, read } = await readFormWithRate(context, { member, form });
   if ("errors" in read) return { at: "form", typed, errors: read.errors };
   if (form.get("step") === "edit") return { at: "form", typed, errors: {} };
   const { draft } = read;
@@ -123,6 +135,8 @@ export async function enterInvoice(
   switch (answer.refused) {
     case "not_allowed":
       throw problem("FORBIDDEN", { requestId: context.requestId });
+    case "month_closed":
+      return { at: "form", typed, errors: {}, closedMonths: answer.months };
     case "invoice_conflict": {
       if (answer.message) return { at: "form", typed, errors: { replaces: answer.message } };
       const differs = answer.differs.filter((field) => field !== "reviewedAt");
@@ -138,6 +152,16 @@ export async function enterInvoice(
       return openReview(context, { member, typed, draft });
     }
   }
+}
+
+/** Reads the form. If only the exchange rate is missing, uses the rate of the imported costs. */
+async function readFormWithRate(context: AppLoadContext, { member, form }: { member: StudioMember; form: FormData }) {
+  const typed = readInvoiceForm(form);
+  if (!("rateless" in typed.read) || typed.read.rateless === undefined) return typed;
+  const found = await findImportRate(context, { member, draft: typed.read.rateless });
+  if (!found) return typed;
+  form.set("exchangeRate", found.rate);
+  return readInvoiceForm(form);
 }
 
 /** Returns the receipt of an invoice that was recorded without an answer, otherwise its review. */
@@ -156,17 +180,22 @@ async function openReview(
   context: AppLoadContext,
   { member, typed, draft }: { member: StudioMember; typed: TypedInvoice; draft: InvoiceDraft },
 ): Promise<InvoiceEntry> {
-  const answer = await reviewInvoice(context, { member, draft });
+  const [answer, importRate] = await Promise.all([
+    reviewInvoice(context, { member, draft }),
+    findImportRate(context, { member, draft }),
+  ]);
   switch (answer.outcome) {
     case "app_not_linked":
       return { at: "form", typed, errors: { appId: "Choose an app that is linked to this workspace" } };
     case "not_issued_yet":
       return { at: "form", typed, errors: { issuedOn: "The issue date can’t be in the future" } };
+    case "month_closed":
+      return { at: "form", typed, errors: {}, closedMonths: answer.months };
     case "cannot_replace":
       return { at: "form", typed, errors: { [answer.param]: answer.message } };
     case "reviewed": {
       const { kept: stored, differs } = answer;
-      if (!stored || !differs) return { at: "review", typed, draft, review: answer, isUnconfirmed: false };
+      if (!stored || !differs) return { at: "review", typed, draft, review: answer, importRate, isUnconfirmed: false };
       return differs.length === 0
         ? { at: "receipt", id: stored.id }
         : { at: "conflict", typed, draft, stored, differs };

@@ -92,10 +92,11 @@ function limitFacts(details: unknown): [string, string | null | undefined][] {
   } else if (limit.kind !== "provider") {
     facts.push(["Limit", count(limit.limit)]);
   }
+  const isUsual = limit.kind === "budget" && need.tokens !== undefined;
   return [
     ...facts,
-    ["Maximum cost of the call", usd(need.usd) ?? credits(need.credits)],
-    ["Tokens of the call", count(need.tokens)],
+    [isUsual ? "Cost with the usual output" : "Maximum cost of the call", usd(need.usd) ?? credits(need.credits)],
+    [isUsual ? "Usual output" : "Tokens of the call", count(need.tokens)],
     ["Output limit that would fit", count(fitting ?? undefined)],
     ["Resets", "resets_at" in limit && limit.resets_at ? formatExactDateTime(limit.resets_at) : null],
   ];

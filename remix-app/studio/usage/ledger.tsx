@@ -3,7 +3,7 @@ import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals } from "../../ui/format-amount.ts";
 import { ExactTime } from "../../ui/moment.tsx";
 import { Credits } from "../../ui/money.tsx";
-import type { LedgerEntry, CreditTotals as Totals } from "./usage.ts";
+import type { LedgerEntry } from "./usage.ts";
 
 const entryKindLabels: Record<LedgerEntry["kind"], string> = {
   grant: "Grant",
@@ -13,7 +13,14 @@ const entryKindLabels: Record<LedgerEntry["kind"], string> = {
   refund: "Refund",
 };
 
-export const ledgerColumns: readonly CsvColumn<LedgerEntry>[] = [
+/** A row of the ledger's CSV file: an entry, or a line that explains the balance. */
+export type LedgerRow = Omit<LedgerEntry, "id" | "kind" | "amount" | "balanceAfter"> & {
+  kind: LedgerEntry["kind"] | "opening_balance" | "other_workspaces" | "closing_balance";
+  amount: string | null;
+  balanceAfter: string | null;
+};
+
+export const ledgerColumns: readonly CsvColumn<LedgerRow>[] = [
   { name: "time", value: ({ createdAt }) => createdAt },
   { name: "kind", value: ({ kind }) => kind },
   { name: "payer", value: ({ payer }) => payer },
@@ -82,55 +89,5 @@ export function LedgerTable({
       rowKey={({ id }) => id}
       empty={empty}
     />
-  );
-}
-
-/** Shows the credit totals of a range: credits used, credits added and credits not billed. */
-export function CreditTotals({ totals, payer }: { totals: Totals; payer: "workspace" | "member" }) {
-  const lines = [
-    {
-      label: "Billed for runs",
-      amount: totals.runCredits,
-      note: "Runs of all members and API keys of this workspace",
-    },
-    {
-      label: "Adjustments",
-      amount: totals.otherDeductions,
-      note:
-        payer === "member"
-          ? "Deducted manually from your balance, or from the workspace’s if it has one"
-          : "Deducted manually from the workspace’s balance, or from yours if you have one",
-    },
-    { label: "Total used", amount: totals.usedCredits, note: "Billed for runs, plus adjustments", strong: true },
-    {
-      label: "Added",
-      amount: totals.addedCredits,
-      note:
-        payer === "member"
-          ? "Granted, purchased or refunded, to your balance or, if the workspace has one, its balance"
-          : "Granted, purchased or refunded",
-    },
-    {
-      label: "Not billed",
-      amount: totals.unmeteredCredits,
-      note: "Requests by external apps, and failed requests without a token count",
-    },
-  ];
-  const decimals = columnDecimals(lines.map(({ amount }) => amount));
-  return (
-    <dl>
-      {lines.map(({ label, amount, note, strong }) => (
-        <div
-          key={label}
-          className="grid grid-cols-[1fr_auto] items-baseline gap-x-6 border-line py-2.5 first:pt-0 last:pb-0 not-first:border-t"
-        >
-          <dt className={strong ? "font-semibold" : "font-medium"}>{label}</dt>
-          <dd className={`text-right tabular-nums ${strong ? "font-semibold" : ""}`}>
-            <Credits amount={amount} decimals={decimals} />
-          </dd>
-          <dd className="col-span-2 text-muted text-small">{note}</dd>
-        </div>
-      ))}
-    </dl>
   );
 }

@@ -104,6 +104,7 @@ export function OverviewTable({
         rows={rows}
         rowKey={({ key }) => key}
         empty="Nothing was used in this range."
+        from="lg"
         columns={[
           {
             label: by !== "day" ? dimensionLabels[by] : daysEach > 1 ? "Week from (UTC)" : "Day (UTC)",
@@ -126,7 +127,7 @@ export function OverviewTable({
             small: small("tokens", "hidden"),
             cell: ({ now }) => formatCount(now.inputTokens + now.outputTokens),
           },
-          // With one more column, the table would not fit on half a screen. The figures above show the median.
+          // One more column would not fit. The figures above show the median.
           ...(timed && !showsRefused ? [p50] : []),
           ...(timed ? [{ ...p95, small: small("latency") }] : []),
         ]}

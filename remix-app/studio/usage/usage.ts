@@ -150,9 +150,30 @@ const listedCredits = listedEntries.extend({
       available: amountText,
       /** The provider cost that the available credits pay for at the plan's markup. Null if it is hidden or free. */
       availableUsd: amountText.nullable(),
+      /** How the balance changed in the range: opening + added − deducted − runs − otherRuns = closing. */
+      changes: z.object({
+        opening: amountText,
+        added: amountText,
+        deducted: amountText,
+        /** Paid for this workspace's runs. */
+        runs: amountText,
+        /** Paid for runs of other workspaces, which share a member's own balance. */
+        otherRuns: amountText,
+        closing: amountText,
+      }),
     }),
   ),
+  /**
+   * The part of the totals' `runCredits` that none of these accounts paid in the range: members' own balances did, under
+   * this plan or an earlier one, or the run was charged before or after the range.
+   */
+  elsewhere: z.object({
+    credits: amountText,
+    /** Whether members' own balances paid part of it. */
+    membersPaid: z.boolean(),
+  }),
   totals: z.object({
+    /** Billed for the workspace's runs that began in the range, regardless of who paid. */
     runCredits: amountText,
     otherDeductions: amountText,
     usedCredits: amountText,
@@ -169,6 +190,8 @@ export const creditsPage = listedCredits
 /** One change of a balance. Amounts are exact strings. */
 export type LedgerEntry = z.infer<typeof listedEntries>["entries"][number];
 export type CreditTotals = z.infer<typeof listedCredits>["totals"];
+export type CreditsElsewhere = z.infer<typeof listedCredits>["elsewhere"];
+export type CreditAccount = z.infer<typeof listedCredits>["accounts"][number];
 
 /**
  * Returns balances, a page of the ledger entries in a range, and the usage in that range. If the workspace's plan

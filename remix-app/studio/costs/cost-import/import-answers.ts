@@ -35,6 +35,8 @@ const previewSchema = z.object({
   cleared: z.object({ days: countSchema, amountUsd: amountText }),
   /** Identifies the stored costs that the import was compared with. */
   state: z.string(),
+  /** The closed months (YYYY-MM) in which the import would change days, so that it is refused. */
+  closedMonths: z.array(z.string()).default([]),
 });
 export type ImportPreview = z.output<typeof previewSchema>;
 
@@ -57,7 +59,12 @@ const importedAnswer = z.object({
 
 /** The database's answers to a preview and to an import, the same for members and operators. */
 export const previewAnswer = z.union([previewSchema, invalidAnswer]);
-export const importAnswer = z.union([importedAnswer, invalidAnswer, z.object({ outcome: z.literal("changed") })]);
+export const importAnswer = z.union([
+  importedAnswer,
+  invalidAnswer,
+  z.object({ outcome: z.literal("changed") }),
+  z.object({ outcome: z.literal("month_closed"), months: z.array(z.string()) }),
+]);
 
 export const importReceipt = z.object({
   outcome: z.literal("read"),
@@ -73,5 +80,15 @@ export const importReceipt = z.object({
     firstDay: z.string().nullable(),
     lastDay: z.string().nullable(),
   }),
+  /**
+   * The services of these days: the 50 with the largest amounts, and the sum of the others. A null service has the lines
+   * that name none. Null if the file names no services, or if it was imported before services were stored.
+   */
+  services: z
+    .object({
+      list: z.array(z.object({ service: z.string().nullable(), amountUsd: amountText })),
+      others: z.object({ services: countSchema, amountUsd: amountText }),
+    })
+    .nullable(),
 });
 export type ImportReceipt = z.output<typeof importReceipt>;

@@ -57,6 +57,7 @@ test("an import adds up an account's services per day and currency, without roun
       sha256: "a".repeat(64),
       timeZone: "UTC",
       rates: { EUR: "1.08" },
+      services: ["Bedrock", "S3"],
       days: [
         {
           accountId: "111",
@@ -65,8 +66,18 @@ test("an import adds up an account's services per day and currency, without roun
             { currency: "EUR", amount: "5" },
             { currency: "USD", amount: "0.3" },
           ],
+          parts: [
+            [0, "EUR", "5"],
+            [0, "USD", "0.1"],
+            [1, "USD", "0.2"],
+          ],
         },
-        { accountId: "default", day: "2026-10-01", amounts: [{ currency: "USD", amount: "-0.000000000001" }] },
+        {
+          accountId: "default",
+          day: "2026-10-01",
+          amounts: [{ currency: "USD", amount: "-0.000000000001" }],
+          parts: [[0, "USD", "-0.000000000001"]],
+        },
       ],
     },
   });
@@ -82,7 +93,58 @@ test("an import assigns lines without an account to the entered account", () => 
         { currency: "EUR", amount: "5" },
         { currency: "USD", amount: "0.299999999999" },
       ],
+      parts: [
+        [0, "EUR", "5"],
+        [0, "USD", "0.099999999999"],
+        [1, "USD", "0.2"],
+      ],
     },
+  ]);
+});
+
+/** Returns a bill of one day with the given services, each with an amount of 1. */
+const billOfServices = (names: readonly (string | null)[]): CostFile => ({
+  ...file,
+  providers: [
+    {
+      provider: "aws",
+      timeZone: "UTC",
+      currencies: ["USD"],
+      days: [{ accountId: "111", day: "2026-10-01", amounts: names.map((name) => amount("1", name)) }],
+      serviceCategories: { Bedrock: "AI and Machine Learning", Unused: "Web" },
+    },
+  ],
+});
+
+test("an import names services on one line, with the categories of those that it has", () => {
+  const read = buildDocument(billOfServices(["Bedrock", " Amazon\nS3 ", null, "Amazon S3"]), chosen);
+  expect("document" in read && read.document).toMatchObject({
+    services: ["Bedrock", "Amazon S3", ""],
+    serviceCategories: { Bedrock: "AI and Machine Learning" },
+    days: [
+      {
+        amounts: [{ currency: "USD", amount: "4" }],
+        parts: [
+          [0, "USD", "1"],
+          [1, "USD", "2"],
+          [2, "USD", "1"],
+        ],
+      },
+    ],
+  });
+});
+
+test.each([
+  ["a bill that names no service", [null], false],
+  ["a bill of 5,000 services", Array.from({ length: 5_000 }, (_, n) => `service ${n}`), true],
+  ["a bill of more than 5,000 services", Array.from({ length: 5_001 }, (_, n) => `service ${n}`), false],
+])("an import of %s has the total, and services if they can be stored", (_, names, hasServices) => {
+  const read = buildDocument(billOfServices(names), chosen);
+  if (!("document" in read)) throw new Error("no document");
+  expect(read.document.days[0]?.amounts).toEqual([{ currency: "USD", amount: String(names.length) }]);
+  expect([read.document.services !== undefined, read.document.days[0]?.parts !== undefined]).toEqual([
+    hasServices,
+    hasServices,
   ]);
 });
 

@@ -15,12 +15,19 @@ export function receiptFacts({ provider, sha256, appName, import: file, current 
     ...(rates ? [["Rates", rates] satisfies [string, string]] : []),
     [
       "Imported by",
-      file.name ?? (file.by === "operator" ? "The operator, from the command line" : "A deleted account"),
+      isAutomatic(file)
+        ? "The system, from the provider’s API"
+        : (file.name ?? (file.by === "operator" ? "The operator, from the command line" : "A deleted account")),
     ],
     ["Imported at", formatExactTime(file.importedAt)],
     ["SHA-256 of the file", sha256],
     ["Receipt ID", file.id],
   ];
+}
+
+/** Returns whether our server imported costs from a provider's API. Like the operator's imports, these name no person. */
+export function isAutomatic({ by, format }: ImportReceipt["import"]): boolean {
+  return by === "operator" && format.endsWith("-api");
 }
 
 /** Formats rates, such as "1 EUR = $1.08, 1 GBP = $1.27". Returns an empty text if there are none. */

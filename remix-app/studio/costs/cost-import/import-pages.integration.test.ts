@@ -265,3 +265,34 @@ test("a month's FOCUS file adds up to the invoiced and imported amounts", async 
   expect((await viewer.get(`${base}/reconciliation.focus.csv?month=2026-05`)).status).toBe(403);
   expect((await member.get(`${base}/reconciliation.focus.csv?month=2026-5`)).status).toBe(400);
 });
+
+test("a FOCUS file has a line for each service of an imported bill, which add up to the imported totals", async () => {
+  const bill = [
+    "BilledCost,BillingCurrency,ChargeCategory,ChargePeriodStart,ChargePeriodEnd,ProviderName,ServiceName,ServiceCategory,SubAccountId",
+    "1.25,USD,Usage,2026-04-03T00:00:00Z,2026-04-04T00:00:00Z,Mistral,Object Storage,Storage,focus-1",
+    "2.5,USD,Usage,2026-04-03T00:00:00Z,2026-04-04T00:00:00Z,Mistral,Inference,AI and Machine Learning,focus-1",
+    "-0.75,USD,Credit,2026-04-03T00:00:00Z,2026-04-04T00:00:00Z,Mistral,,Other,focus-1",
+    "4,USD,Usage,2026-04-04T00:00:00Z,2026-04-05T00:00:00Z,Mistral,Inference,AI and Machine Learning,focus-1",
+  ].join("\n");
+  const review = await member.post(page, upload(bill, "april.csv"));
+  const imported = await member.post(page, reviewed(review.text, "import"));
+  const receipt = await member.get(imported.location ?? "");
+  expect(receipt.words).toContain("By service");
+  expect(receipt.words).toMatch(/Inference Share 92\.9% .*\$6\.50/);
+  const base = page.replace("/costs/import", "");
+  const file = await member.get(`${base}/reconciliation.focus.csv?month=2026-04`);
+  const [header = "", ...lines] = file.text.trim().split("\r\n");
+  const names = header.split(",");
+  const rows = lines.map((line) => Object.fromEntries(line.split(",").map((field, n) => [names[n], field])));
+  const own = rows.filter(({ BillingAccountId }) => BillingAccountId === "focus-1");
+  expect(
+    own
+      .map((row) => [row.ChargePeriodStart, row.ServiceName, row.ServiceCategory, row.EffectiveCost, row.BilledCost])
+      .toSorted(),
+  ).toEqual([
+    ["2026-04-03T00:00:00Z", "Inference", "AI and Machine Learning", "2.5", "0"],
+    ["2026-04-03T00:00:00Z", "Object Storage", "Storage", "1.25", "0"],
+    ["2026-04-03T00:00:00Z", "mistral", "AI and Machine Learning", "-0.75", "0"],
+    ["2026-04-04T00:00:00Z", "Inference", "AI and Machine Learning", "4", "0"],
+  ]);
+});

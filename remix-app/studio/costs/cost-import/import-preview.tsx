@@ -123,7 +123,12 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                     label: "In this file",
                     numeric: true,
                     small: "aside",
-                    cell: ({ toUsd }) => <Usd amount={toUsd} decimals={decimals.to} />,
+                    cell: ({ fromUsd, toUsd }) => (
+                      <>
+                        <Usd amount={toUsd} decimals={decimals.to} />
+                        {fromUsd === toUsd ? <span className="block text-muted text-small">Same total</span> : null}
+                      </>
+                    ),
                   },
                 ]}
                 rows={corrected.list}

@@ -29,13 +29,13 @@ export type ImportEntry =
 /** Returns the HTTP status of a page that shows an import. */
 export function statusOfImport(entry: Exclude<ImportEntry, { at: "receipt" }>): number {
   if (entry.at === "upload" || Object.keys(entry.review.errors).length > 0) return 400;
-  return entry.review.again ? 409 : 200;
+  return entry.review.again || entry.review.preview?.closedMonths.length ? 409 : 200;
 }
 
 /**
  * Advances an import by one step. A form with a file begins it. `preview` shows the changes that the choices would
  * make. `import` stores exactly what was previewed. If the choices or the stored costs have changed since, `import`
- * stores nothing and shows the new preview.
+ * stores nothing and shows the new preview. A file that would change days of a closed month is refused.
  * @param options.change what the audit log records, for the platform's book
  * @throws Response 429 while two files of the same person are being read, or many of others; 403, 503
  */
@@ -73,6 +73,8 @@ export async function takeImportStep(
       return answer.importId === null ? review(null) : { at: "receipt", importId: answer.importId };
     case "changed":
       return review("changed");
+    case "month_closed":
+      return review(null);
     case "invalid":
       return review(null, answer);
   }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { type CostFile, UnreadableCostFile } from "../files/cost-file.ts";
-import type { ServiceTotal } from "../files/import-document.ts";
+import { type ServiceTotal, withoutServices } from "../files/import-document.ts";
 import { readCostFile } from "../files/read-cost-file.ts";
 import {
   buildDocument,
@@ -96,7 +96,14 @@ function billOf(
   };
   const read = buildDocument(file, choices);
   if ("errors" in read) return { bill, contents, errors: read.errors };
-  const document = JSON.stringify(read.document);
+  let document = JSON.stringify(read.document);
+  if (document.length > maxImportJsonLength) {
+    document = JSON.stringify(withoutServices(read.document));
+    bill.file.notes = [
+      ...notes,
+      "The file has too many services to store. Its daily totals are imported without them. Export a shorter range to keep the services.",
+    ];
+  }
   if (document.length > maxImportJsonLength) {
     const services = "The file has too many daily totals and currencies for one import. Export a shorter range.";
     return { bill, contents, errors: { services } };

@@ -10,9 +10,9 @@ import { type ImportErrors, maxFileMiB } from "./import-choices.ts";
 const sources = [
   ["OpenAI", "Costs as CSV from the dashboard, or as JSON from the costs API"],
   ["Anthropic", "Cost report as CSV from the console, or as JSON from the API"],
-  ["AWS", "Cost and Usage Report (CUR) or FOCUS data export, as CSV"],
-  ["Google Cloud", "Billing export to BigQuery, saved as CSV or JSON"],
-  ["Azure", "Cost export, as CSV"],
+  ["AWS", "FOCUS data export as CSV (recommended), or Cost and Usage Report (CUR)"],
+  ["Google Cloud", "FOCUS view of the BigQuery export as CSV (recommended), or the billing export as CSV or JSON"],
+  ["Azure", "FOCUS cost export as CSV (recommended), or cost and usage details"],
   ["Others", "FOCUS 1.0 or later, as CSV"],
 ] as const;
 

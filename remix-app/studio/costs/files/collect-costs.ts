@@ -15,7 +15,12 @@ type Period = { first: string; last: string };
 type CostTotal = { account: string | null; day: string; currency: string; service: string | null; amount: Decimal };
 /** The lines of one account, day, service and currency. `long` counts those that span several days. */
 type DailyTotal = CostTotal & { rows: number; long: number };
-type ProviderTotals = { timeZone: string; lines: Map<string, DailyTotal>; bills?: Period | undefined };
+type ProviderTotals = {
+  timeZone: string;
+  lines: Map<string, DailyTotal>;
+  bills?: Period | undefined;
+  categories: Map<string, string>;
+};
 
 /**
  * Adds up the lines of a bill by provider, account, day, service and currency. A line outside the period of the file's
@@ -31,11 +36,16 @@ export function collectCosts({ account: unnamed = null }: { account?: string | n
 
   function addLine(line: CostLine, where: string): void {
     checkLine(line, where);
-    const own: ProviderTotals = providers.get(line.provider) ?? { timeZone: line.timeZone, lines: new Map() };
+    const own: ProviderTotals = providers.get(line.provider) ?? {
+      timeZone: line.timeZone,
+      lines: new Map(),
+      categories: new Map(),
+    };
     providers.set(line.provider, own);
     own.bills = mergePeriods(own.bills, line.bill);
     const { day, currency } = line;
     const service = line.service?.slice(0, maxServiceLength).toWellFormed() ?? null;
+    if (service !== null && line.serviceCategory !== undefined) own.categories.set(service, line.serviceCategory);
     const long = Number(line.lastDay !== undefined && line.lastDay > day);
     const account = line.account ?? unnamed;
     const key = JSON.stringify([account, day, currency, service]);
@@ -151,5 +161,6 @@ function providerCosts(provider: string, own: ProviderTotals): ProviderCosts {
   const order = ({ day, accountId }: CostDay) => `${day}${accountId ?? ""}`;
   const sorted = [...days.values()].toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
   const currencies = [...new Set([...sums.values()].map(({ currency }) => currency))].toSorted();
-  return { provider, timeZone: own.timeZone, currencies, days: sorted };
+  const categories = own.categories.size > 0 ? { serviceCategories: Object.fromEntries(own.categories) } : {};
+  return { provider, timeZone: own.timeZone, currencies, days: sorted, ...categories };
 }

@@ -17,6 +17,8 @@ export type CostLine = {
   /** The first and the last day of the bill that the line is on. */
   bill?: { first: string; last: string } | undefined;
   service: string | null;
+  /** The FOCUS category of the service, if the file states it. */
+  serviceCategory?: string | undefined;
   /** ISO 4217. */
   currency: string;
   /** Credits and refunds are negative. */
@@ -38,6 +40,8 @@ export type ProviderCosts = {
   currencies: string[];
   /** Ordered by day, then by account. */
   days: CostDay[];
+  /** The FOCUS category of each service, by name. Only files with categories have it. */
+  serviceCategories?: Record<string, string>;
 };
 
 /** The contents of one or more files of a provider's bill. */

@@ -1,5 +1,6 @@
 import type { CsvFormat, CsvRow } from "./csv-format.ts";
 import { lastDayBefore, type Moment, pacificDay } from "./read-day.ts";
+import { findServiceCategory } from "./service-category.ts";
 
 const googleZone = "America/Los_Angeles";
 
@@ -40,6 +41,7 @@ export const focusCosts: CsvFormat = {
         lastDay: end ? lastDayBefore(end, dayIn) : undefined,
         bill: readBillingPeriod(row, dayIn),
         service: row.text("ServiceName"),
+        serviceCategory: findServiceCategory(row.text("ServiceCategory")),
         currency: row.needed("BillingCurrency").toUpperCase(),
         amount: row.amount("BilledCost"),
       };

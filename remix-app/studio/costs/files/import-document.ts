@@ -5,6 +5,10 @@ import { type CostFile, type ProviderCosts, UnreadableCostFile } from "./cost-fi
 /** The maximum number of daily totals per import, as in the database. */
 export const maxImportDays = 20_000;
 
+/** The maximum numbers of services and of their daily parts per import, as in the database. */
+const maxServices = 5_000;
+const maxServiceParts = 100_000;
+
 const currencySchema = z.string().regex(/^[A-Z]{3}$/);
 const amountText = z.string().regex(/^-?\d{1,15}(?:\.\d{1,40})?$/);
 
@@ -29,9 +33,15 @@ export const costImportDocumentSchema = z.object({
         accountId: z.string(),
         day: z.iso.date(),
         amounts: z.array(z.object({ currency: currencySchema, amount: amountText })).min(1),
+        /** The parts of the amounts by service: the position in `services`, the currency and the amount. */
+        parts: z.array(z.tuple([z.int(), currencySchema, amountText])).optional(),
       }),
     )
     .max(maxImportDays),
+  /** The names of the bill's services. The empty name is for lines that name no service. Without it, no day has parts. */
+  services: z.array(z.string()).optional(),
+  /** The FOCUS category of services, as the file states it. */
+  serviceCategories: z.record(z.string(), z.string()).optional(),
   /** Whether to set days in the file's period to 0 if other files contained them and this file lacks them. */
   clear: z.literal(true).optional(),
 });
@@ -80,14 +90,21 @@ export function costImportDocument(
   costs: ProviderCosts,
   { provider = costs.provider, account = "default", services, rates = {}, clear }: DocumentChoices = {},
 ): CostImportDocument {
-  const days = new Map<string, { accountId: string; day: string; sums: Map<string, Decimal> }>();
+  const days = new Map<string, DayTotal>();
+  const names = new Map<string, number>();
   for (const { accountId, day, amounts } of costs.days) {
     const own = amounts.filter(({ service }) => services?.has(service) ?? true);
     if (own.length === 0) continue;
     const key = JSON.stringify([day, accountId ?? account]);
-    const total = days.get(key) ?? { accountId: accountId ?? account, day, sums: new Map<string, Decimal>() };
+    const total = days.get(key) ?? { accountId: accountId ?? account, day, sums: new Map(), parts: new Map() };
     days.set(key, total);
-    for (const { currency: code, amount } of own) addTo(total.sums, code, amount);
+    for (const { currency: code, amount, service } of own) {
+      addTo(total.sums, code, amount);
+      const at = positionOf(names, serviceName(service));
+      const part = total.parts.get(at) ?? new Map<string, Decimal>();
+      total.parts.set(at, part);
+      addTo(part, code, amount);
+    }
   }
   if (days.size === 0) throw new UnreadableCostFile("Choose at least one service to import.");
   if (days.size > maxImportDays) {
@@ -103,9 +120,75 @@ export function costImportDocument(
     sha256,
     timeZone: costs.timeZone,
     rates: Object.fromEntries(Object.entries(rates).filter(([code]) => needed.includes(code))),
-    days: [...days.values()].map(({ accountId, day, sums }) => ({ accountId, day, amounts: amountsOf(sums) })),
+    ...servicesOf(names, { days, serviceCategories: costs.serviceCategories }),
     ...(clear ? { clear } : {}),
   };
+}
+
+type DayTotal = {
+  accountId: string;
+  day: string;
+  sums: Map<string, Decimal>;
+  /** Sums per currency, by the position of the service. */
+  parts: Map<number, Map<string, Decimal>>;
+};
+
+/**
+ * Returns the document's days, with the parts by service. Returns only the totals if the bill names no service, or more
+ * than the database stores.
+ */
+function servicesOf(
+  names: ReadonlyMap<string, number>,
+  {
+    days,
+    serviceCategories = {},
+  }: { days: ReadonlyMap<string, DayTotal>; serviceCategories?: Record<string, string> | undefined },
+): Pick<CostImportDocument, "days" | "services" | "serviceCategories"> {
+  const totals = [...days.values()];
+  const size = totals.flatMap(({ parts }) => [...parts.values()]).reduce((sum, { size: amounts }) => sum + amounts, 0);
+  const isNamed = names.size > 1 || !names.has("");
+  if (!isNamed || names.size > maxServices || size > maxServiceParts) {
+    return { days: totals.map(({ accountId, day, sums }) => ({ accountId, day, amounts: amountsOf(sums) })) };
+  }
+  const categories = Object.entries(serviceCategories).flatMap(([service, category]) => {
+    const name = serviceName(service);
+    return names.has(name) ? [[name, category] as const] : [];
+  });
+  return {
+    services: [...names.keys()],
+    ...(categories.length > 0 ? { serviceCategories: Object.fromEntries(categories) } : {}),
+    days: totals.map(({ accountId, day, sums, parts }) => ({
+      accountId,
+      day,
+      amounts: amountsOf(sums),
+      parts: [...parts].flatMap(([at, part]) =>
+        amountsOf(part).map(({ currency: code, amount }): Part => [at, code, amount]),
+      ),
+    })),
+  };
+}
+
+type Part = [service: number, currency: string, amount: string];
+
+/** Returns a document without its services, for one that is too long with them. */
+export function withoutServices({
+  services: _,
+  serviceCategories: __,
+  days,
+  ...document
+}: CostImportDocument): CostImportDocument {
+  return { ...document, days: days.map(({ parts: ___, ...day }) => day) };
+}
+
+/** Returns a service's name as one line of text, or an empty text for lines that name no service. */
+function serviceName(service: string | null): string {
+  return (service ?? "").replace(/[\p{Cc}\s]+/gu, " ").trim();
+}
+
+function positionOf(names: Map<string, number>, name: string): number {
+  const position = names.get(name) ?? names.size;
+  names.set(name, position);
+  return position;
 }
 
 function addTo(sums: Map<string, Decimal>, code: string, amount: string): void {

@@ -96,7 +96,8 @@ export function createApp({ runtime, build, clientDir, draining }: AppOptions): 
     c.header("X-Request-Id", requestId);
     const { headers } = c.res;
     for (const [name, value] of Object.entries(securityHeaders({ nonce, formTargets, widgets, https, development }))) {
-      headers.set(name, value);
+      // A download may have a stricter policy than pages.
+      if (name !== "Content-Security-Policy" || !headers.has(name)) headers.set(name, value);
     }
     const defaultSeconds = headers.has("Retry-After") ? undefined : defaultRetryAfterSeconds[c.res.status];
     const retryAfter = retryAfterSeconds || defaultSeconds;

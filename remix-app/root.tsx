@@ -62,7 +62,7 @@ export async function loader({ request, context }: LoaderFunctionArgs): Promise<
         ? {
             email: state.facts.user.email ?? "",
             displayName: state.facts.user.displayName,
-            infrastructureAdmin: state.facts.infrastructureAdmin,
+            consoleRole: state.facts.consoleRole,
           }
         : null,
     accounts: context.session.accounts.map(({ id, email, displayName, active, requiresReauth }) => ({

@@ -2,6 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { deviceName } from "../activity/device-name.ts";
 import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
+import { consoleRoleSchema } from "../session/console-role.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
@@ -17,7 +18,7 @@ const foundSchema = z.array(
     displayName: z.string().nullable(),
     /** A single sign-on account may share its email with another account. */
     singleSignOn: z.boolean(),
-    admin: z.boolean(),
+    consoleRole: consoleRoleSchema,
     policy: policyState,
     banned: z.boolean(),
     confirmed: z.boolean(),
@@ -38,7 +39,7 @@ export const accountSchema = z.object({
   confirmedAt: z.string().nullable(),
   lastSignInAt: z.string().nullable(),
   bannedUntil: z.string().nullable(),
-  infrastructureAdmin: z.boolean(),
+  consoleRole: consoleRoleSchema,
   methods: z.object({
     password: z.boolean(),
     passkeys: z.number(),

@@ -60,12 +60,12 @@ type Badge = { label: string; tone: keyof typeof tones };
 
 /** Returns an account's badges, most serious first. */
 function badgesOf(account: Omit<FoundAccount, "createdAt" | "lastSignInAt">): Badge[] {
-  const { deleted, banned, confirmed, admin, policy, singleSignOn } = account;
+  const { deleted, banned, confirmed, consoleRole, policy, singleSignOn } = account;
   const badges: (Badge | false)[] = [
     deleted && { label: "Deleted", tone: "bad" },
     banned && { label: "Banned", tone: "bad" },
     !confirmed && { label: "Email not confirmed", tone: "warn" },
-    admin && { label: "Admin", tone: "accent" },
+    consoleRole !== null && { label: consoleRole === "admin" ? "Admin" : "Finance", tone: "accent" },
     policy !== "optional" && {
       label: `MFA ${policyLabels[policy].toLowerCase()}`,
       tone: policy === "required" ? "good" : "warn",

@@ -25,6 +25,11 @@ test("names the admin, a former admin or the operator behind an action", () => {
   expect(actorLabel({ ...by, requestId: null })).toBe("The operator");
 });
 
+test("names the system as the actor of an automatic import", () => {
+  const action = "costs.import_automatically";
+  expect(actorLabel({ actorEmail: null, action, requestId: null })).toBe("The system");
+});
+
 test("names the owner as the actor if the owner deleted the account", () => {
   expect(actorLabel({ actorEmail: null, action: "account.deleted", requestId: "request-1" })).toBe("The owner");
 });

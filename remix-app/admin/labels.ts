@@ -80,10 +80,15 @@ export function counterSentence(counter: {
  */
 const accountDeletedAction = "account.deleted";
 
+/** The only action in this log that the system takes by itself. */
+const automaticImportAction = "costs.import_automatically";
+
 /** Labels of the log's actions. */
 const actionLabels: Record<string, string> = {
   "admin.grant": "Made an account an admin",
   "admin.revoke": "Removed an admin",
+  "finance.grant": "Gave an account the platform’s books",
+  "finance.revoke": "Withdrew the platform’s books from an account",
   "required_mfa.require": "Required MFA",
   "required_mfa.make_optional": "Made MFA optional",
   "required_mfa.begin_reset": "Began to reset the authenticators",
@@ -122,7 +127,12 @@ const actionLabels: Record<string, string> = {
   "plan.edit": "Edited a plan",
   "plan.move_workspace": "Moved a workspace to another plan",
   "books.record_invoice": "Recorded an invoice",
+  "books.attach_document": "Attached an invoice’s document",
+  "books.close_month": "Closed a month",
+  "books.reopen_month": "Reopened a month",
   "costs.import": "Imported costs",
+  [automaticImportAction]: "Imported costs automatically",
+  "costs.request_import": "Requested an automatic import of costs",
   [accountDeletedAction]: "Deleted an account",
 };
 
@@ -145,5 +155,6 @@ export function actorLabel({
   requestId: string | null;
 }): string {
   if (action === accountDeletedAction) return "The owner";
+  if (action === automaticImportAction) return "The system";
   return actorEmail ?? (requestId === null ? "The operator" : "A former admin");
 }

@@ -16,6 +16,7 @@ export function ProviderLimitTable({ limits }: { limits: readonly ProviderLimit[
       caption="Limits of providers"
       rows={limits}
       rowKey={({ provider }) => provider}
+      from="lg"
       empty="No provider has a route. Add a route on the Models page."
       columns={[
         {

@@ -13,6 +13,7 @@ export function HealthTable({ health }: { health: readonly ProviderHealth[] }) {
       rows={health}
       rowKey={({ provider }) => provider}
       empty="No provider has an enabled route or a recent request. Add a route on the Models page."
+      from="lg"
       columns={[
         {
           label: "Provider",

@@ -84,7 +84,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
               <p className="min-w-0 font-medium">
                 {stateOf(override)} · <span className="font-normal">Reason: {override.reason}</span>
               </p>
-              <p className="text-muted">
+              <p className="wrap-anywhere min-w-0 text-muted">
                 created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
                 {override.active ? (
                   <>

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { enterApproved } from "../../scripts/test/approved-browser.ts";
+import { createConsoleAdmin } from "../../scripts/test/console-admin.ts";
 import { vaultSettings } from "../../scripts/test/keep-session.ts";
 import {
   createPerson,
@@ -14,6 +15,7 @@ import {
   signedInLongAgo,
 } from "../../scripts/test/people.ts";
 import { openContext } from "../../scripts/test/request-context.ts";
+import { everyRoute } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
 import type { Browser } from "../testing/browser.ts";
@@ -62,7 +64,7 @@ describe("access to the console", () => {
     expect(await command("grant", person.email, "--reason", "on call")).toContain("may use the console now");
     expect(await knock(browser)).toBe(person.id);
     expect(await command("grant", person.email)).toContain("is an infrastructure admin already");
-    expect(await command("list")).toContain(`${person.email}, since`);
+    expect(await command("list")).toContain(`${person.email}, admin since`);
     expect(await command("revoke", person.email)).toContain("may not use the console any more");
     expect(await knock(browser)).toBe(403);
     const log = await query(
@@ -98,5 +100,59 @@ describe("access to the console", () => {
     const prove = { factorId: app.factorId, code: codeOf(app, 1) };
     const old = await signedInLongAgo(person, { secondsAgo: 601, prove });
     expect(await knock(old)).toBe("/step-up?returnUrl=%2Fadmin");
+  });
+});
+
+describe("the role finance", () => {
+  const consoleRoutes = everyRoute.filter(({ route }) => /^admin($|[/.])/.test(route));
+  const isOfBooks = ({ route }: { route: string }) => /^admin\/books($|[/.])/.test(route);
+
+  test("opens the pages and files of the platform's books, and no other route of the console", async () => {
+    const finance = await createConsoleAdmin({ role: "finance" });
+    const { browser } = finance;
+    const others = consoleRoutes.filter((route) => !isOfBooks(route) && route.route !== "admin");
+    expect(others.length).toBeGreaterThan(30);
+    for (const { route, path } of others) {
+      expect([route, (await browser.get(path)).status]).toEqual([route, 403]);
+      // A route without an action answers 405.
+      expect([route, [403, 405]]).toEqual([route, expect.arrayContaining([(await browser.post(path, {})).status])]);
+    }
+    for (const { route, path } of consoleRoutes.filter(isOfBooks)) {
+      const { status, location } = await browser.get(path);
+      // There is no record with a random id, and some addresses lead to another page of the books.
+      if (location === null) expect([route, [200, 404]]).toEqual([route, expect.arrayContaining([status])]);
+      else expect([route, location]).toEqual([route, expect.stringMatching(/^\/admin\/books[/?#]/)]);
+    }
+    const first = await browser.get("/admin");
+    expect([first.status, first.location]).toEqual([302, "/admin/books"]);
+    expect((await browser.post("/admin/books/invoices/new", {})).status).not.toBe(403);
+    await deletePerson(finance);
+  });
+
+  test("is granted and withdrawn by the operator, and opens nothing once it is withdrawn", async () => {
+    const browser = await signInWithCode();
+    const visit = async (path: string) => (await browser.get(path)).status;
+    expect(await visit("/admin/books")).toBe(403);
+    expect(await command("grant", person.email, "--role", "finance")).toContain("may use the platform's books now");
+    expect(await command("list")).toContain(`${person.email}, finance since`);
+    const { text } = await browser.get("/admin/books");
+    const links = [...text.matchAll(/href="(\/admin[^"?]*)/g)].map(([, path]) => path);
+    expect(links).toContain("/admin/books");
+    expect(links.filter((path) => !path?.startsWith("/admin/books"))).toEqual([]);
+    expect(await knock(browser)).toBe(403);
+    await command("revoke", person.email);
+    expect(await visit("/admin/books")).toBe(403);
+  });
+
+  test("requires an authenticator, and its code of the last ten minutes", async () => {
+    await command("grant", person.email, "--role", "finance");
+    const unenrolled = await (await enter(person)).get("/admin/books");
+    expect(unenrolled.location).toBe("/mfa/enroll?returnUrl=%2Fadmin%2Fbooks");
+    const app = await enroll();
+    const approved = await (await enterApproved(person, app)).get("/admin/books");
+    expect(approved.location).toBe("/step-up?returnUrl=%2Fadmin%2Fbooks");
+    const prove = { factorId: app.factorId, code: codeOf(app, 1) };
+    const old = await signedInLongAgo(person, { secondsAgo: 601, prove });
+    expect((await old.get("/admin/books")).location).toBe("/step-up?returnUrl=%2Fadmin%2Fbooks");
   });
 });

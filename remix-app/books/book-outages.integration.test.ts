@@ -104,7 +104,7 @@ describe.each(["workspace", "platform"] as const)("while the database does not a
 
   test("says that an invoice may be recorded only if recording it got no answer, and then shows what was recorded", async () => {
     const { browser, newInvoice, own } = books[name];
-    const typed = { ...own, kind: "invoice", provider, amountUsd: "1", issuedOn: "2026-03-31" };
+    const typed = { ...own, kind: "invoice", provider, netAmount: "1", issuedOn: "2026-03-31" };
     await web.trouble({ unreachable: "/rpc/review_provider_invoice" });
     const unseen = await browser.post(newInvoice, { ...typed, reference: "O-1", step: "review" });
     expect([unseen.status, unseen.words.includes(invoiceUnknown)]).toEqual([503, false]);
@@ -129,12 +129,12 @@ describe.each(["workspace", "platform"] as const)("while the database does not a
 
   test("does not say that an invoice may be recorded if it is already recorded with other values", async () => {
     const { browser, newInvoice, own } = books[name];
-    const typed = { ...own, kind: "invoice", provider, amountUsd: "1", issuedOn: "2026-03-31", reference: "O-2" };
+    const typed = { ...own, kind: "invoice", provider, netAmount: "1", issuedOn: "2026-03-31", reference: "O-2" };
     const { fields } = formOf((await browser.post(newInvoice, typed)).text, newInvoice);
     const confirmed = { ...fields, reason: "The bill of March", confirmation: "O-2", step: "record" };
     expect((await browser.post(newInvoice, confirmed)).status).toBe(303);
     await web.trouble({ unreachable: "/rpc/read_provider_invoice" });
-    const { status, words } = await browser.post(newInvoice, { ...confirmed, amountUsd: "2" });
+    const { status, words } = await browser.post(newInvoice, { ...confirmed, netAmount: "2" });
     expect([status, words.includes(invoiceUnknown)]).toEqual([503, false]);
   });
 });

@@ -15,6 +15,9 @@ export interface Book {
 
 const base = "/admin/books";
 
+/** The path that requests an automatic import into the platform's book. */
+export const automaticImports = `${base}/automatic-imports`;
+
 export const platformBook: Book = {
   isPlatform: true,
   name: "Books · Console",
@@ -50,6 +53,11 @@ export function costsPath(
 /** Returns the path of the page that explains a provider's month in the platform's book. */
 export function providerPage({ month, provider }: { month: string; provider: string }): string {
   return `${base}/${month}/${encodeURIComponent(provider)}`;
+}
+
+/** Returns the path of the likely causes on {@link providerPage}. */
+export function causesPath(month: { month: string; provider: string }): string {
+  return `${providerPage(month)}#causes`;
 }
 
 /** Names the costs that a book's invoices are compared with. */

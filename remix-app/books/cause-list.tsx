@@ -1,6 +1,7 @@
 import { formatDay } from "../http/date-text.ts";
 import { Usd } from "../ui/money.tsx";
 import { type DifferenceCause, describeDifferenceCause, workspacesOf } from "./causes.ts";
+import { WorkspaceLink } from "./workspace-link.tsx";
 
 /** Lists the likely causes of a difference, most likely first. Each says what to do and which workspaces to check. */
 export function CauseList({ causes }: { causes: readonly DifferenceCause[] }) {
@@ -19,9 +20,7 @@ export function CauseList({ causes }: { causes: readonly DifferenceCause[] }) {
                   {workspaces.slice(0, maxLinks).map(({ workspaceId, name }) =>
                     name === null ? null : (
                       <li key={workspaceId}>
-                        <a className="link" href={`/admin/workspaces/${workspaceId}`}>
-                          {name}
-                        </a>
+                        <WorkspaceLink workspaceId={workspaceId} name={name} />
                       </li>
                     ),
                   )}

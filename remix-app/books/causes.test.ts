@@ -31,6 +31,11 @@ const cases: [DifferenceCause, what: string, next: string][] = [
     "may have charged",
   ],
   [
+    { kind: "provider_not_metered", amountUsd: "7" },
+    "charged $7.00 this month, and no workspace had a run with it",
+    "AI_PROVIDER_<ID>_BILLING_NAME",
+  ],
+  [
     { kind: "account_not_metered", amountUsd: "7", accountId: "proj_9" },
     "charged $7.00 to account proj_9, which no workspace’s runs name",
     "AI_PROVIDER_<ID>_ACCOUNT",

@@ -11,7 +11,7 @@ const workspaces = z.array(z.object({ ...workspace, meteredUsd: amountText, days
 const differenceUsdSchema = amountText.nullable();
 const runCountSchema = z.number().int();
 
-/** A likely cause of a difference between charged and metered costs, as determined by the database. */
+/** A likely cause of a difference between charged and metered costs. */
 export const differenceCauseSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("workspace_costs_above_metered"),
@@ -31,6 +31,8 @@ export const differenceCauseSchema = z.discriminatedUnion("kind", [
     ...workspace,
     runs: runCountSchema,
   }),
+  /** Comes from the month's figures, and not from the database's explanation. */
+  z.object({ kind: z.literal("provider_not_metered"), amountUsd: amountText }),
   z.object({ kind: z.literal("account_not_metered"), amountUsd: amountText, accountId }),
   z.object({ kind: z.literal("account_not_imported"), amountUsd: amountText, accountId, workspaces }),
   z.object({ kind: z.literal("account_differs"), amountUsd: amountText, accountId, workspaces }),
@@ -63,6 +65,11 @@ export function describeDifferenceCause(cause: DifferenceCause): CauseDescriptio
       return {
         what: `${countOf(cause.runs, "run")} of ${nameOf(cause)} ended without a result, so what the provider charged for ${cause.runs === 1 ? "it" : "them"} isn’t known.`,
         next: "The provider may have charged for these. Look for them in the provider’s usage on the same days.",
+      };
+    case "provider_not_metered":
+      return {
+        what: `The provider charged ${formatUsd(cause.amountUsd)} this month, and no workspace had a run with it.`,
+        next: "If runs appear under another name, set AI_PROVIDER_<ID>_BILLING_NAME on that provider to this one’s name. Otherwise, find out who uses its keys.",
       };
     case "account_not_metered":
       return {

@@ -1,52 +1,80 @@
 import { formatDay } from "../http/date-text.ts";
-import { subtractAmounts } from "../studio/costs/difference.ts";
+import { RoundingNote, type ShownSum } from "../studio/costs/rounding-note.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { columnDecimals } from "../ui/format-amount.ts";
 import { Usd } from "../ui/money.tsx";
+import { type DayLine, dayLines } from "./day-lines.ts";
 import type { DayFigures } from "./platform-month.ts";
 
-/** Lists a provider's month day by day: what runs cost, and what was imported into the platform's books. */
+const columns = [
+  ["meteredUsd", "Metered"],
+  ["importedUsd", "Imported"],
+  ["differenceUsd", "Imported − metered"],
+] as const;
+
+/**
+ * Lists a provider's month day by day: what runs cost, and what was imported into the platform's books. A day with
+ * several accounts lists them below its total.
+ */
 export function DayTable({ days }: { days: readonly DayFigures[] }) {
-  const rows = days.map((day) => ({ ...day, differenceUsd: subtractAmounts(day.importedUsd, day.meteredUsd) }));
-  const several = new Set(rows.map(({ accountId }) => accountId)).size > 1;
+  const { lines, total, hasAccounts } = dayLines(days);
+  const rows = total ? [...lines, total] : lines;
   const decimals = columnDecimals(rows.flatMap((row) => [row.meteredUsd, row.importedUsd, row.differenceUsd]));
+  const [metered, imported, difference] = columns.map(([name, label]) => ({
+    label,
+    numeric: true,
+    cell: (row: DayLine) => <Usd amount={row[name]} decimals={decimals} />,
+  }));
+  if (!metered || !imported || !difference) return null;
   return (
-    <DataTable
-      caption="Days"
-      rows={rows}
-      rowKey={({ day, accountId }) => `${day} ${accountId ?? ""}`}
-      empty="Nothing was metered or imported on any day of this month."
-      columns={[
-        {
-          label: "Day",
-          cell: ({ day, accountId }) => (
-            <>
-              <span className="whitespace-nowrap tabular-nums">{formatDay(day)}</span>
-              {several ? (
-                <span className="block break-all text-muted text-small">
-                  {accountId === null ? "No account named" : `Account ${accountId}`}
-                </span>
-              ) : null}
-            </>
-          ),
-        },
-        {
-          label: "Metered",
-          numeric: true,
-          cell: ({ meteredUsd }) => <Usd amount={meteredUsd} decimals={decimals} />,
-        },
-        {
-          label: "Imported",
-          numeric: true,
-          cell: ({ importedUsd }) => <Usd amount={importedUsd} decimals={decimals} />,
-        },
-        {
-          label: "Imported − metered",
-          numeric: true,
-          small: "aside",
-          cell: ({ differenceUsd }) => <Usd amount={differenceUsd} decimals={decimals} />,
-        },
-      ]}
-    />
+    <>
+      <DataTable
+        caption="Days"
+        rows={rows}
+        rowKey={({ of, day, accountId }) => `${of} ${day} ${accountId ?? ""}`}
+        empty="Nothing was metered or imported on any day of this month."
+        columns={[
+          { label: "Day", cell: (line) => <Name line={line} /> },
+          metered,
+          imported,
+          { ...difference, small: "aside" },
+        ]}
+      />
+      {hasAccounts ? null : <p className="mt-3 text-muted text-small">The accounts of each day are in the CSV.</p>}
+      <RoundingNote sums={sumsOf({ lines, total, decimals })} />
+    </>
   );
+}
+
+function Name({ line: { of, day, accountId } }: { line: DayLine }) {
+  if (of === "month") return <span className="font-medium">Total</span>;
+  const account = accountId === undefined ? null : accountId === null ? "No account named" : `Account ${accountId}`;
+  if (of === "account") return <span className="block break-all pl-4 text-muted">{account}</span>;
+  return (
+    <>
+      <span className="whitespace-nowrap tabular-nums">{formatDay(day)}</span>
+      {account === null ? null : <span className="block break-all text-muted text-small">{account}</span>}
+    </>
+  );
+}
+
+function sumsOf({
+  lines,
+  total,
+  decimals,
+}: {
+  lines: readonly DayLine[];
+  total: DayLine | null;
+  decimals: number;
+}): ShownSum[] {
+  const days = lines.filter(({ of }) => of === "day");
+  return columns.flatMap(([name, label]) => [
+    { label, rows: days.map((line) => line[name]), total: total?.[name] ?? null, decimals },
+    ...days.map((day) => ({
+      label: `${label} on ${formatDay(day.day)}`,
+      rows: lines.filter((line) => line.of === "account" && line.day === day.day).map((line) => line[name]),
+      total: day[name],
+      decimals,
+    })),
+  ]);
 }

@@ -2,9 +2,10 @@ import type { AppLoadContext } from "@remix-run/node";
 import { confirmedChangeSchema, isConfirmed } from "../admin/console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../admin/failed-change.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
+import { attachDocument, readDocument } from "../studio/invoices/invoice-document.ts";
 import { unconfirmedInvoice } from "../studio/invoices/invoice-facts.ts";
 import { enterInvoice, type InvoiceEntry } from "../studio/invoices/record-invoice.ts";
-import type { StudioMember } from "../studio/studio-reader.ts";
+import { isUnavailable, type StudioMember } from "../studio/studio-reader.ts";
 import { auditedChange } from "./audited-change.ts";
 import type { Book } from "./book.ts";
 
@@ -13,17 +14,23 @@ import type { Book } from "./book.ts";
  * review and `failed` says what to correct.
  */
 export type BookInvoiceEntry =
-  | Exclude<InvoiceEntry, { at: "review" }>
-  | (Extract<InvoiceEntry, { at: "review" }> & { failed?: FailedChange | undefined });
+  | Exclude<InvoiceEntry, { at: "review" | "receipt" }>
+  | (Extract<InvoiceEntry, { at: "review" }> & {
+      failed?: FailedChange | undefined;
+      documentError?: string | undefined;
+    })
+  /** `isUnattached` means that the invoice is recorded, but not its document. */
+  | (Extract<InvoiceEntry, { at: "receipt" }> & { isUnattached?: boolean });
 
 /** Returns the HTTP status of a page that shows an entry. */
 export function statusOfEntry(entry: Exclude<BookInvoiceEntry, { at: "receipt" }>): number {
   switch (entry.at) {
     case "form":
+      if (entry.closedMonths) return 409;
       return Object.keys(entry.errors).length === 0 ? 200 : 400;
     case "review":
       if (entry.isUnconfirmed) return 503;
-      return entry.failed ? 400 : 200;
+      return entry.failed || entry.documentError ? 400 : 200;
     case "conflict":
       return 409;
   }
@@ -32,14 +39,14 @@ export function statusOfEntry(entry: Exclude<BookInvoiceEntry, { at: "receipt" }
 /**
  * Advances the entry of an invoice into a book by one step, like {@link enterInvoice}. Recording one in the platform's
  * book needs a reason and the invoice's reference typed again. Without them, the review is shown again and nothing is
- * recorded.
+ * recorded. An invoice of a workspace may be recorded with its document.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function enterBookInvoice(
   context: AppLoadContext,
   { book, member, form }: { book: Book; member: StudioMember; form: FormData },
 ): Promise<BookInvoiceEntry> {
-  if (!book.isPlatform) return enterInvoice(context, { member, form });
+  if (!book.isPlatform) return enterWithDocument(context, { member, form });
   form.set("appId", platformBookId);
   const isRecording = form.has("reviewedAt") && form.get("step") !== "edit";
   const failed = isRecording ? failedConfirmation(form) : undefined;
@@ -48,6 +55,25 @@ export async function enterBookInvoice(
   const entry = await enterInvoice(context, { member, form, change: auditedChange(context, form) });
   if (entry.at !== "review") return entry;
   return { ...entry, failed: entry.isUnconfirmed ? failWithRefusal({ message: unconfirmedInvoice }, form) : failed };
+}
+
+/** Advances the entry like {@link enterInvoice}, and attaches the form's document to the recorded invoice. */
+async function enterWithDocument(
+  context: AppLoadContext,
+  { member, form }: { member: StudioMember; form: FormData },
+): Promise<BookInvoiceEntry> {
+  const document = await readDocument(form);
+  const documentError = document && "error" in document ? document.error : undefined;
+  // Without the time of its review, an invoice is reviewed and not recorded.
+  if (documentError) form.delete("reviewedAt");
+  const entry = await enterInvoice(context, { member, form });
+  if (entry.at === "review") return { ...entry, documentError };
+  if (entry.at !== "receipt" || !document || "error" in document) return entry;
+  const attached = await attachDocument(context, { member, invoiceId: entry.id, document }).catch((error: unknown) => {
+    if (isUnavailable(error)) return { error: "The database didn’t respond" };
+    throw error;
+  });
+  return { ...entry, isUnattached: attached !== null };
 }
 
 /** Returns what is wrong with the confirmation of an invoice, or undefined. */

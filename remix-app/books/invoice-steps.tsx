@@ -1,4 +1,7 @@
+import { formatDecimal, parseDecimal } from "#shared/decimal.ts";
 import { ChangeForm } from "../admin/change-form.tsx";
+import { formatDay } from "../http/date-text.ts";
+import { DocumentField } from "../studio/invoices/document-card.tsx";
 import { InvoiceComparison, OtherInvoicesNotice } from "../studio/invoices/invoice-comparison.tsx";
 import {
   blankInvoice,
@@ -27,17 +30,18 @@ export function InvoiceReviewCards({
   const { reviewedAt, appName, comparison } = review;
   const invoice = { ...blankInvoice, ...draft, appName, reviewedAt };
   const kind = kindNames[invoice.kind].toLowerCase();
+  const facts = [...invoiceFacts(invoice), ...rateFacts(entry)];
   return (
     <>
       {entry.isUnconfirmed && !entry.failed ? <ErrorSummary id="invoice-error" form={unconfirmedInvoice} /> : null}
-      <OtherInvoicesNotice kind={invoice.kind} comparison={comparison} />
+      <OtherInvoicesNotice invoice={invoice} comparison={comparison} />
       <Card title="How it compares" lead={`This ${kind} against ${comparedCosts(book)} for its period.`}>
         <InvoiceComparison invoice={invoice} comparison={comparison} />
       </Card>
       {book.isPlatform ? (
         <>
           <Card title="What will be recorded">
-            <FactList facts={invoiceFacts(invoice)} />
+            <FactList facts={facts} />
           </Card>
           <Panel>
             <ChangeForm
@@ -62,16 +66,22 @@ export function InvoiceReviewCards({
           lead="It can’t be changed or deleted afterward. Runs and credits aren’t affected."
         >
           <div className="space-y-5">
-            <FactList facts={invoiceFacts(invoice)} />
-            <AccountForm className="flex flex-wrap gap-3">
+            <FactList facts={facts} />
+            <AccountForm encType="multipart/form-data" className="space-y-5">
+              <ErrorSummary id="attachment-error" fields={{ document: entry.documentError }} />
               <TypedFields typed={entry.typed} />
               <input type="hidden" name="reviewedAt" value={reviewedAt} />
-              <Button name="step" value="record">
-                Record {kind}
-              </Button>
-              <Button name="step" value="edit" variant="secondary">
-                Edit
-              </Button>
+              <div className="max-w-108">
+                <DocumentField error={entry.documentError} />
+              </div>
+              <div className="flex flex-wrap gap-3">
+                <Button name="step" value="record">
+                  Record {kind}
+                </Button>
+                <Button name="step" value="edit" variant="secondary">
+                  Edit
+                </Button>
+              </div>
             </AccountForm>
           </div>
         </Card>
@@ -80,10 +90,30 @@ export function InvoiceReviewCards({
   );
 }
 
+/** Compares the invoice's exchange rate with the rate of the imported costs, and says who entered that rate. */
+function rateFacts({
+  draft: { currency, exchangeRate },
+  importRate,
+}: Extract<BookInvoiceEntry, { at: "review" }>): [term: string, text: string][] {
+  if (currency === undefined || currency === "USD") return [];
+  const term = "Rate of the imported costs";
+  if (!importRate) return [[term, "None for this provider, currency and period"]];
+  const { rate, import: file } = importRate;
+  const person = file.by === "operator" ? "The platform’s operator" : (file.name ?? "A deleted account");
+  const entered = `${person} entered ${rate} for ${file.file} on ${formatDay(file.importedAt)}`;
+  const isEqual = formatDecimal(parseDecimal(rate)) === exchangeRate;
+  return [[term, `${isEqual ? "The same" : "Different"}: ${entered}`]];
+}
+
 const names: Record<string, string> = {
   kind: "the kind",
   replaces: "what it replaces",
   amountUsd: "the amount",
+  currency: "the currency",
+  exchangeRate: "the exchange rate",
+  netAmount: "the net amount",
+  taxAmount: "the tax",
+  totalAmount: "the total",
   issuedOn: "the day of issue",
   periodStart: "the period’s first day",
   periodEnd: "the period’s last day",

@@ -68,7 +68,7 @@ async function importFile(
   return { previewed, confirmed, done: await admin.browser.post(page, confirmed) };
 }
 
-type Invoice = { provider: string; accountId: string; reference: string; amountUsd: string } & Record<string, string>;
+type Invoice = { provider: string; accountId: string; reference: string; netAmount: string } & Record<string, string>;
 
 /** Enters an invoice and confirms its review. */
 async function enterInvoice(invoice: Invoice) {
@@ -164,20 +164,20 @@ describe("a month of three providers' bills, imported from files", () => {
     const corrected = await importFile(openAiCosts([[5, "30", "proj_1"]]), { provider: openai });
     expect(corrected.previewed.words).toContain("Corrects 1 day.");
     expect(corrected.done.status).toBe(303);
-    await enterInvoice({ provider: openai, accountId: "proj_1", reference: "INV-1", amountUsd: "110" });
+    await enterInvoice({ provider: openai, accountId: "proj_1", reference: "INV-1", netAmount: "110" });
     expect(await lineOf(openai)).toContain("Invoice differs");
     const { done: replaced } = await enterInvoice({
       provider: openai,
       accountId: "proj_1",
       reference: "INV-1-R1",
       replaces: "INV-1",
-      amountUsd: "100.000000000001",
+      netAmount: "100.000000000001",
     });
     expect(replaced.status).toBe(303);
     expect(await lineOf(openai)).toMatch(/Matches Nothing to do/);
     const list = await admin.browser.get(`/admin/books/invoices?provider=${openai}`);
     expect(list.words).toContain("replaced by INV-1-R1, doesn’t count");
-    const again = { provider: openai, accountId: "proj_1", reference: "INV-1-R2", replaces: "INV-1", amountUsd: "9" };
+    const again = { provider: openai, accountId: "proj_1", reference: "INV-1-R2", replaces: "INV-1", netAmount: "9" };
     const second = await enterInvoice(again);
     expect(second.done.status).toBe(400);
     expect(second.done.text).toMatch(/id="replaces-error"/);
@@ -196,8 +196,8 @@ describe("a month of three providers' bills, imported from files", () => {
       { provider: anthropic },
     );
     expect(done.status).toBe(303);
-    await enterInvoice({ provider: anthropic, accountId: "wrkspc_1", reference: "A-1", amountUsd: "50" });
-    const credit = { provider: anthropic, accountId: "wrkspc_1", reference: "A-2", amountUsd: "7.5" };
+    await enterInvoice({ provider: anthropic, accountId: "wrkspc_1", reference: "A-1", netAmount: "50" });
+    const credit = { provider: anthropic, accountId: "wrkspc_1", reference: "A-2", netAmount: "7.5" };
     const { reviewed } = await enterInvoice({ ...credit, kind: "credit_note" });
     expect(reviewed.words).toContain("−$7.50");
     expect(await lineOf(anthropic)).toMatch(/Matches Nothing to do/);
@@ -215,7 +215,7 @@ describe("a month of three providers' bills, imported from files", () => {
     expect(previewed.words).toContain("EUR");
     expect(done.status).toBe(303);
     expect((await admin.browser.get(done.location ?? "")).words).toContain("1 EUR = $2.00");
-    const quarter = { provider: aws, accountId: "123456789012", reference: "Q 3/2026", amountUsd: String(days) };
+    const quarter = { provider: aws, accountId: "123456789012", reference: "Q 3/2026", netAmount: String(days) };
     const { done: recorded } = await enterInvoice({ ...quarter, periodStart: `${start}-01` });
     expect(recorded.status).toBe(303);
     expect(await lineOf(aws)).toMatch(/Matches Nothing to do/);
@@ -290,7 +290,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
       ]),
       { provider },
     );
-    await enterInvoice({ provider, accountId: "proj_7", reference: "ONE-FOR-ALL", amountUsd: "100" });
+    await enterInvoice({ provider, accountId: "proj_7", reference: "ONE-FOR-ALL", netAmount: "100" });
     expect(await lineOf(provider)).toContain("Metering differs");
     const { words, status } = await admin.browser.get(`/admin/books/${month}/${provider}`);
     expect(status).toBe(200);
@@ -319,7 +319,7 @@ describe("a provider whose invoice exceeds the metered cost of the month", () =>
       ]),
       { provider },
     );
-    await enterInvoice({ provider, accountId: "proj_8", reference: "Q-1", amountUsd: "85" });
+    await enterInvoice({ provider, accountId: "proj_8", reference: "Q-1", netAmount: "85" });
     const { words } = await admin.browser.get(`/admin/books/${month}/${provider}`);
     expect(words).toContain("The provider charged account proj_8 $10.00 more than was metered.");
     expect(words).toContain(`Lighthouse has no runs on ${formatDay(dayOf(month, 12))}`);
@@ -345,7 +345,7 @@ describe("refused, concurrent and repeated changes to the books", () => {
       expect(refused.status).toBe(400);
       expect([...refused.text.matchAll(/id="(\w+)-error" class/g)].map(([, name]) => name)).toEqual(fields);
     }
-    const invoice = { provider, accountId: "proj_1", reference: "G-1", amountUsd: "1" };
+    const invoice = { provider, accountId: "proj_1", reference: "G-1", netAmount: "1" };
     const { confirmed: entry } = await enterInvoice(invoice);
     for (const wrong of [{ reason: "" }, { confirmation: "G-2" }]) {
       const refused = await admin.browser.post("/admin/books/invoices/new", { ...entry, reference: "G-9", ...wrong });
@@ -394,11 +394,11 @@ describe("refused, concurrent and repeated changes to the books", () => {
   });
 
   test("records an invoice only once if it is sent twice, and returns the same receipt", async () => {
-    const invoice = { provider, accountId: "proj_1", reference: "G-2", amountUsd: "1" };
+    const invoice = { provider, accountId: "proj_1", reference: "G-2", netAmount: "1" };
     const { confirmed, done } = await enterInvoice(invoice);
     const again = await admin.browser.post("/admin/books/invoices/new", confirmed);
     expect([again.status, again.location]).toEqual([303, done.location]);
-    const conflict = await admin.browser.post("/admin/books/invoices/new", { ...confirmed, amountUsd: "2" });
+    const conflict = await admin.browser.post("/admin/books/invoices/new", { ...confirmed, netAmount: "2" });
     expect(conflict.status).toBe(409);
     const receipt = await admin.browser.get(done.location ?? "");
     expect(receipt.words).toContain(admin.email);

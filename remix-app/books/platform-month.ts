@@ -5,10 +5,11 @@ import { recordsPerRead } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { reconcileCosts } from "../studio/costs/book.ts";
 import { monthPattern, monthWindow } from "../studio/costs/month.ts";
+import type { ReconciledMonth } from "../studio/costs/provider-import-schema.ts";
 import type { StudioMember } from "../studio/studio-reader.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { amountText } from "../ui/format-amount.ts";
-import { differenceCauseSchema } from "./causes.ts";
+import { type DifferenceCause, differenceCauseSchema } from "./causes.ts";
 
 const count = z.number().int();
 
@@ -63,7 +64,20 @@ export async function explainPlatformMonth(
     const detail = `${provider} has no metered, imported or invoiced costs in ${month}.`;
     throw problem("NOT_FOUND", { requestId: context.requestId, detail });
   }
-  return { record, ...explanation };
+  return { record, ...explanation, causes: addUnmeteredProvider(explanation.causes, record) };
+}
+
+/**
+ * Puts a cause for the whole provider first if nothing was metered in the month. It stands for the causes of single
+ * accounts, and for an invoice that nothing explains.
+ */
+function addUnmeteredProvider(causes: DifferenceCause[], record: ReconciledMonth): DifferenceCause[] {
+  const { runs, importedRecords, importedUsd, invoicedUsd } = record;
+  const amountUsd = importedRecords > 0 ? importedUsd : invoicedUsd;
+  if (runs > 0 || Number(amountUsd) === 0) return causes;
+  const isExplained = ({ kind }: DifferenceCause) =>
+    kind === "account_not_metered" || (kind === "invoice_share" && importedRecords === 0);
+  return [{ kind: "provider_not_metered", amountUsd }, ...causes.filter((cause) => !isExplained(cause))];
 }
 
 /** Reads a provider's month from a path. @throws Response 404 unless the path has a valid month and a valid provider */

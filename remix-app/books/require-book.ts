@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { requireInfrastructureAdmin } from "../admin/require-admin.ts";
+import { requirePlatformBooks } from "../admin/require-admin.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
 import type { StudioMember } from "../studio/studio-reader.ts";
 import { requirePermission } from "../workspaces/permission.ts";
@@ -22,10 +22,10 @@ export async function requireBook(
 }
 
 /**
- * Returns the infrastructure admin who makes this request, with the platform's book.
- * @throws Response like {@link requireInfrastructureAdmin}
+ * Returns the admin or finance person who makes this request, with the platform's book.
+ * @throws Response like {@link requirePlatformBooks}
  */
 export async function requirePlatformBook(context: AppLoadContext, request: Request): Promise<StudioMember> {
-  const { id } = await requireInfrastructureAdmin(context, request);
+  const { id } = await requirePlatformBooks(context, request);
   return { userId: id, workspaceId: platformBookId };
 }

@@ -1,7 +1,9 @@
+import { Incomparable, Missing } from "../studio/costs/difference-text.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { columnDecimals, formatCount } from "../ui/format-amount.ts";
 import { Usd } from "../ui/money.tsx";
 import type { WorkspaceFigures } from "./platform-month.ts";
+import { WorkspaceLink } from "./workspace-link.tsx";
 
 /**
  * Compares each workspace's metered cost with the cost that the workspace imported itself, for one provider and month.
@@ -22,7 +24,13 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
           label: "Workspace",
           cell: ({ workspaceId, name, accountId }) => (
             <>
-              <WorkspaceLink workspaceId={workspaceId} name={name} />
+              {name === null ? (
+                <span className="break-all">Deleted workspace {workspaceId}</span>
+              ) : (
+                <span className="font-medium">
+                  <WorkspaceLink workspaceId={workspaceId} name={name} />
+                </span>
+              )}
               <span className="block break-all text-muted text-small">
                 {accountId === null ? "No account named" : `Account ${accountId}`}
               </span>
@@ -40,26 +48,16 @@ export function BookWorkspaceTable({ workspaces }: { workspaces: readonly Worksp
           label: "Own imports",
           numeric: true,
           cell: ({ importedUsd, differenceUsd }) =>
-            differenceUsd === null ? <EmptyValue /> : <Usd amount={importedUsd} decimals={decimals} />,
+            differenceUsd === null ? <Missing /> : <Usd amount={importedUsd} decimals={decimals} />,
         },
         {
           label: "Own imports − metered",
           numeric: true,
           cell: ({ differenceUsd }) =>
-            differenceUsd === null ? <EmptyValue /> : <Usd amount={differenceUsd} decimals={decimals} />,
+            differenceUsd === null ? <Incomparable /> : <Usd amount={differenceUsd} decimals={decimals} />,
         },
       ]}
     />
-  );
-}
-
-/** Shows a workspace by its name, or by its id once it is deleted. */
-function WorkspaceLink({ workspaceId, name }: { workspaceId: string; name: string | null }) {
-  if (name === null) return <span className="break-all">Deleted workspace {workspaceId}</span>;
-  return (
-    <a className="link wrap-anywhere font-medium" href={`/admin/workspaces/${workspaceId}`}>
-      {name}
-    </a>
   );
 }
 
@@ -73,14 +71,5 @@ function RunCounts({ row: { runs, estimatedRuns, closedRuns } }: { row: Workspac
       {formatCount(runs)}
       {parts.length > 0 ? <span className="block text-muted text-small">{parts.join(", ")}</span> : null}
     </>
-  );
-}
-
-function EmptyValue() {
-  return (
-    <span className="text-muted">
-      <span aria-hidden="true">–</span>
-      <span className="sr-only">none</span>
-    </span>
   );
 }

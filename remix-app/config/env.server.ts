@@ -14,6 +14,7 @@ import { microsoftTenant, oauthProviderNames } from "./oauth-providers.ts";
 
 /** An origin. The path and everything after it are cut off. */
 const originSchema = z.url({ protocol: /^https?$/ }).transform((text) => new URL(text).origin);
+const baseUrlSchema = z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, ""));
 const commaListSchema = z.string().transform((text) => text.split(",").map((entry) => entry.trim()));
 const hostname = z.string().regex(/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/, "must be a bare domain, such as example.com");
 const headerName = z
@@ -52,13 +53,10 @@ const envSchema = z
     BRAND_ACCENT: brandAccent.optional(),
     BRAND_MARK: brandMark.optional(),
     SUPPORT_ADDRESS: supportAddress.optional(),
-    SUPABASE_URL: z.url({ protocol: /^https?$/ }).transform((text) => text.replace(/\/+$/, "")),
+    SUPABASE_URL: baseUrlSchema,
     SUPABASE_PUBLISHABLE_KEY: z.string(),
     SUPABASE_SECRET_KEY: z.string(),
-    AI_URL: z
-      .url({ protocol: /^https?$/ })
-      .transform((text) => text.replace(/\/+$/, ""))
-      .optional(),
+    AI_URL: baseUrlSchema.optional(),
     PARENT_DOMAIN: hostname.optional(),
     TRUSTED_PROXY_HOPS: createWholeNumberSchema(0, 10).default(0),
     VISITOR_CITY_HEADER: headerName,
@@ -87,10 +85,7 @@ const envSchema = z
       .default([]),
     OAUTH_FORM_TARGETS: commaListSchema.pipe(z.array(originSchema)).default([]),
     MICROSOFT_TENANT: microsoftTenant.optional(),
-    MICROSOFT_LOGIN_URL: z
-      .url({ protocol: /^https?$/ })
-      .transform((text) => text.replace(/\/+$/, ""))
-      .default("https://login.microsoftonline.com"),
+    MICROSOFT_LOGIN_URL: baseUrlSchema.default("https://login.microsoftonline.com"),
     BREACHED_PASSWORDS_URL: z
       .union([z.literal("off"), z.url({ protocol: /^https?$/ })])
       .transform((value) => (value === "off" ? undefined : value.replace(/\/+$/, "")))
@@ -102,6 +97,12 @@ const envSchema = z
           .max(2, "may have at most two URLs"),
       )
       .default([]),
+    OPENAI_ADMIN_KEY: z.string().optional(),
+    OPENAI_BASE_URL: baseUrlSchema.default("https://api.openai.com/v1"),
+    ANTHROPIC_ADMIN_KEY: z.string().optional(),
+    ANTHROPIC_BASE_URL: baseUrlSchema.default("https://api.anthropic.com"),
+    OPENROUTER_ADMIN_KEY: z.string().optional(),
+    OPENROUTER_BASE_URL: baseUrlSchema.default("https://openrouter.ai/api/v1"),
     MAILBOX_URL: z.url().optional(),
     SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
     MAIL_FROM: z

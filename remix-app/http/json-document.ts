@@ -23,3 +23,14 @@ export function documentResponse({ body, etag }: JsonDocument, request: Request)
   }
   return new Response(body, { headers: { "Content-Type": "application/json", ...headers } });
 }
+
+/** Returns a document of one person as a file, never cached. @param name the file's name, without its extension */
+export function createJsonFile(name: string, value: unknown): Response {
+  return new Response(`${JSON.stringify(value, null, 2)}\n`, {
+    headers: {
+      "Content-Type": "application/json",
+      "Content-Disposition": `attachment; filename="${name}.json"`,
+      "Cache-Control": "private, no-store",
+    },
+  });
+}

@@ -66,7 +66,7 @@ test.each([
       aal: "aal1",
       user,
       mustReplacePassword: false,
-      infrastructureAdmin: false,
+      consoleRole: null,
     } as const;
     expect(mfaFactsOf({ ...session, hasVerifiedFactor: enrolled, policy })).toEqual({
       required,
@@ -81,6 +81,6 @@ test.each([
 test("a boundary after the last possible date has no time to show, and does not break the account's pages", () => {
   const policy = { state: "required", required: true, since: Number.MAX_SAFE_INTEGER, satisfied: false } as const;
   const user = { id: "", email: null, displayName: null, avatarUrl: null, banned: false, deleted: false };
-  const session = { sessionId: "", aal: "aal1", user, mustReplacePassword: false, infrastructureAdmin: false } as const;
+  const session = { sessionId: "", aal: "aal1", user, mustReplacePassword: false, consoleRole: null } as const;
   expect(mfaFactsOf({ ...session, hasVerifiedFactor: true, policy }).requiredSince).toBeNull();
 });

@@ -15,7 +15,7 @@ const facts = {
   },
   hasVerifiedFactor: false,
   policy: { state: "optional", required: false, satisfied: true },
-  infrastructureAdmin: false,
+  consoleRole: null,
 };
 const workspace = { id: "0c9a8f52-7a0e-4a1c-9f5b-52a7a3c1d9ee", withFrame: true };
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { FoundRoute } from "../http/route-table.ts";
 import { createFetchWithTimeout } from "../supabase/backend-fetch.ts";
 import { policyTimeoutMs, setApprovalProof } from "../supabase/data-api.ts";
+import { consoleRoleSchema } from "./console-role.ts";
 import type { Device } from "./cookies.ts";
 import { type DeviceView, deviceView } from "./vault.ts";
 
@@ -28,7 +29,7 @@ const sessionFactsSchema = z.object({
    * Whether the session began with a password that is easy to guess. Absent if the database is older than this server.
    */
   mustReplacePassword: z.boolean().default(false),
-  infrastructureAdmin: z.boolean(),
+  consoleRole: consoleRoleSchema,
 });
 /** Defined once, because a schema compiles itself when it first parses. */
 const responseBody = z.looseObject({});

@@ -4,6 +4,7 @@ import type { Claims } from "#shared/claims.ts";
 import { problem } from "../http/problem.ts";
 import { addReturnUrl, getDestination } from "../http/redirect-target.ts";
 import { createDataClient } from "../supabase/data-api.ts";
+import type { ConsoleRole } from "./console-role.ts";
 import { clearApprovalCookie, readApprovalValidity } from "./cookies.ts";
 import { saveForm } from "./saved-form.ts";
 import type { SessionFacts } from "./session-state.ts";
@@ -26,7 +27,8 @@ export interface User {
   mfa: MfaFacts;
   /** Whether the session can only replace the account's password, because the password is easy to guess. */
   mustReplacePassword: boolean;
-  infrastructureAdmin: boolean;
+  /** The person's role in the console, as its row says now. */
+  consoleRole: ConsoleRole | null;
   /** A Data API client that acts as this user, under row-level security. */
   data: PostgrestClient;
 }
@@ -61,7 +63,7 @@ export async function getUser(context: AppLoadContext): Promise<User | null> {
     provenAt: getLastProofTime(claims.amr, { enrolled: facts.hasVerifiedFactor }),
     mfa: readMfaFacts(context, { facts, via: auth.via }),
     mustReplacePassword: facts.mustReplacePassword,
-    infrastructureAdmin: facts.infrastructureAdmin,
+    consoleRole: facts.consoleRole,
   };
 }
 

@@ -2,7 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { readAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
-import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { redirectToBooks, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
 import { KeyRequestNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
@@ -14,6 +14,7 @@ import { PageNav } from "../../ui/page-nav.tsx";
 export const meta = pageTitle("Accounts · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
+  await redirectToBooks(context);
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const cursor = new URL(request.url).searchParams.get("cursor");

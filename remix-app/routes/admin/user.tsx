@@ -40,13 +40,18 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   return { account, policy: { state, locks }, timeline, blocks, cursor, done, oneself };
 }
 
+const roleLeads = {
+  admin: "This account can use the console.",
+  finance: "This account can use the platform’s books in the console, and nothing else there.",
+};
+
 export default function ConsoleUserPage() {
   const { account, policy, timeline, blocks, cursor, done, oneself } = useLoaderData<typeof loader>();
   const base = `/admin/users/${account.id}`;
   return (
     <Page title={account.email ? <EmailTitle email={account.email} /> : "Account"} lead={account.displayName}>
       {done ? <Notice tone="good">{done}</Notice> : null}
-      <Card title="State" lead={account.infrastructureAdmin ? "This account can use the console." : undefined}>
+      <Card title="State" lead={account.consoleRole ? roleLeads[account.consoleRole] : undefined}>
         <AccountState account={account} policy={policy} />
         <p className="mt-4 break-all font-mono text-muted text-small">{account.id}</p>
         <AccountLinks id={account.id} email={account.email} />

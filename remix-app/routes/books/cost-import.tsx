@@ -3,6 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { ConfirmationField, ReasonField } from "../../admin/change-fields.tsx";
 import { importCosts } from "../../books/import-costs.ts";
 import { requireBook } from "../../books/require-book.ts";
+import { ClosedMonths } from "../../books/statements/closed-months.tsx";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { importFormLimits } from "../../studio/costs/cost-import/import-choices.ts";
@@ -40,6 +41,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 export default function ImportCostsPage() {
   const { book, apps } = useLoaderData<typeof loader>();
   const entry = useActionData<typeof action>();
+  const closedMonths = (entry?.at === "review" && entry.review.preview?.closedMonths) || [];
   const app = apps?.find(({ id }) => id === entry?.typed.appId);
   return (
     <StudioPage
@@ -52,6 +54,7 @@ export default function ImportCostsPage() {
             : "Import a provider’s cost export as one total per account and day. A later import for the same day, from a file or the API, replaces the earlier one."
       }
     >
+      {closedMonths.length > 0 ? <ClosedMonths months={closedMonths} /> : null}
       {entry?.at === "review" ? (
         <ImportReviewForm
           review={entry.review}

@@ -5,6 +5,7 @@ import { requireBook } from "../../books/require-book.ts";
 import { monthText } from "../../http/date-text.ts";
 import { requireImport } from "../../studio/costs/cost-import/import-book.ts";
 import { receiptFacts } from "../../studio/costs/cost-import/import-facts.ts";
+import { ServiceTable } from "../../studio/costs/cost-import/service-table.tsx";
 import { Figures } from "../../studio/figures.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -63,6 +64,7 @@ export default function CostReceiptPage() {
           ) : null}
         </div>
       </Card>
+      {receipt.services ? <ServiceTable services={receipt.services} totalUsd={current.amountUsd} /> : null}
     </StudioPage>
   );
 }

@@ -1,10 +1,13 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { enterBookInvoice, statusOfEntry } from "../../books/enter-invoice.ts";
+import { type BookInvoiceEntry, enterBookInvoice, statusOfEntry } from "../../books/enter-invoice.ts";
 import { InvoiceConflictCards, InvoiceReviewCards } from "../../books/invoice-steps.tsx";
 import { requireBook } from "../../books/require-book.ts";
+import { ClosedMonths } from "../../books/statements/closed-months.tsx";
 import { readForm } from "../../http/form.ts";
+import { withUploadSlot } from "../../http/upload-slots.ts";
 import { takeForm } from "../../session/saved-form.ts";
+import { documentFormLimits } from "../../studio/invoices/invoice-document.ts";
 import { listLinkedApps } from "../../studio/invoices/invoice-entry.ts";
 import { InvoiceEntryForm } from "../../studio/invoices/invoice-entry-form.tsx";
 import { blankInvoice, invoiceFields, kindNames, type TypedInvoice } from "../../studio/invoices/invoice-facts.ts";
@@ -29,15 +32,21 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 export async function action({ request, params, context }: ActionFunctionArgs) {
   const { book, member } = await requireBook(context, { request, params });
-  const form = await readForm(request, context);
-  const entry = await enterBookInvoice(context, { book, member, form });
-  if (entry.at === "receipt") throw redirect(`${book.invoices}/${entry.id}?recorded`, 303);
-  return data(entry, { status: statusOfEntry(entry) });
+  const takeStep = async (form: FormData) => {
+    const entry = await enterBookInvoice(context, { book, member, form });
+    if (entry.at !== "receipt") return data(entry, { status: statusOfEntry(entry) });
+    throw redirect(`${book.invoices}/${entry.id}?recorded${entry.isUnattached ? "&unattached" : ""}`, 303);
+  };
+  // Only the review of a workspace's invoice has a file.
+  if (!/^multipart\//i.test(request.headers.get("content-type") ?? ""))
+    return takeStep(await readForm(request, context));
+  const slot = { owner: member.userId, requestId: context.requestId, maxBytes: documentFormLimits.maxBytes };
+  return withUploadSlot(request, slot, async () => takeStep(await readForm(request, context, documentFormLimits)));
 }
 
 export default function NewInvoicePage() {
   const { book, apps, given } = useLoaderData<typeof loader>();
-  const entry = useActionData<typeof action>() ?? { at: "form" as const, typed: given, errors: {} };
+  const entry: BookInvoiceEntry = useActionData<typeof action>() ?? { at: "form", typed: given, errors: {} };
   return (
     <StudioPage
       title={entry.at === "review" ? "Review the invoice" : "Enter an invoice"}
@@ -51,6 +60,7 @@ export default function NewInvoicePage() {
     >
       {entry.at === "review" ? <InvoiceReviewCards entry={entry} book={book} /> : null}
       {entry.at === "conflict" ? <InvoiceConflictCards entry={entry} book={book} /> : null}
+      {entry.at === "form" && entry.closedMonths ? <ClosedMonths months={entry.closedMonths} /> : null}
       {entry.at === "form" && apps?.length !== 0 ? (
         <Card title="The invoice">
           <InvoiceEntryForm apps={apps} typed={entry.typed} errors={entry.errors} cancelTo={book.invoices} />

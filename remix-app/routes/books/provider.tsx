@@ -2,6 +2,7 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { platformBook, providerPage } from "../../books/book.ts";
 import { CauseList } from "../../books/cause-list.tsx";
+import { countDays } from "../../books/day-lines.ts";
 import { DayTable } from "../../books/day-table.tsx";
 import { explainPlatformMonth, readBookMonth } from "../../books/platform-month.ts";
 import { recordLinks } from "../../books/reconciliation-links.ts";
@@ -9,7 +10,8 @@ import { requirePlatformBook } from "../../books/require-book.ts";
 import { BookWorkspaceTable } from "../../books/workspace-table.tsx";
 import { monthText } from "../../http/date-text.ts";
 import { cellsOf } from "../../studio/costs/reconciliation.ts";
-import { ReconciliationTable } from "../../studio/costs/reconciliation-table.tsx";
+import { ReconciliationTable, shownSums } from "../../studio/costs/reconciliation-table.tsx";
+import { RoundingNote } from "../../studio/costs/rounding-note.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -37,6 +39,7 @@ export default function ConsoleProviderMonthPage() {
     >
       {causes.length > 0 ? (
         <Card
+          id="causes"
           title="Likely causes"
           lead="Most likely first. Amounts are what the provider charged beyond the metered cost. Causes can overlap, so don’t add the amounts up."
         >
@@ -49,6 +52,7 @@ export default function ConsoleProviderMonthPage() {
           linksOf={(cell, only) => recordLinks(cell, { book: platformBook, only })}
           empty={null}
         />
+        <RoundingNote sums={shownSums(cells)} />
       </Card>
       <Card
         title="Workspaces"
@@ -59,7 +63,7 @@ export default function ConsoleProviderMonthPage() {
       </Card>
       <Card
         title="Days"
-        lead="Imported costs use the provider’s dates, metered costs use UTC. A request near midnight can fall on different days."
+        lead={`${countDays(days)}. Imported costs use the provider’s dates, metered costs use UTC. A request near midnight can fall on different days.`}
         action={<ButtonLink href={`${providerPage({ month, provider })}/days.csv`}>Download CSV</ButtonLink>}
       >
         <DayTable days={days} />

@@ -1,6 +1,7 @@
 import { Outlet } from "@remix-run/react";
 import { AppFrame } from "../../ui/app-frame.tsx";
 import { type SectionGroup, SectionNav } from "../../ui/section-nav.tsx";
+import { consoleLink, useSite } from "../../ui/site.ts";
 
 const groups: readonly SectionGroup[] = [
   {
@@ -32,10 +33,16 @@ const groups: readonly SectionGroup[] = [
   },
 ];
 
-/** Renders the frame of the console's pages. Their loaders check that the visitor is an admin. */
+/** The sections of the role finance. */
+const financeGroups = groups.filter(({ label }) => label === "Money");
+
+/** Renders the frame of the console's pages. Their loaders check what the visitor's role may open. */
 export default function ConsoleFrame() {
+  const user = useSite()?.user;
+  const name = consoleLink(user)?.label ?? "Admin console";
+  const shown = user?.consoleRole === "finance" ? financeGroups : groups;
   return (
-    <AppFrame nav={<SectionNav label="Console" name="Admin console" groups={groups} />}>
+    <AppFrame nav={<SectionNav label="Console" name={name} groups={shown} />}>
       <Outlet />
     </AppFrame>
   );

@@ -1,0 +1,31 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, test } from "vitest";
+import { FiguresTable } from "./figures-table.tsx";
+
+const rowsOf = (accounts: number) =>
+  Array.from({ length: accounts }, (_, n) => ({
+    provider: n < 2 ? "anthropic" : "openai",
+    accountId: `proj_${n}`,
+    meteredUsd: "0.1",
+    importedUsd: "0.2",
+    invoicedUsd: "-1",
+    runs: 1,
+    importedRecords: 31,
+    invoices: 1,
+  }));
+const render = (accounts: number) =>
+  renderToStaticMarkup(createElement(FiguresTable, { caption: "Figures", rows: rowsOf(accounts), empty: "" }));
+
+test("60 accounts are listed in less than 100 kB, and more are summed by provider", () => {
+  const listed = render(60);
+  expect(listed.match(/<tr>/g)).toHaveLength(60);
+  expect(listed.length).toBeLessThan(90_000);
+  const summed = render(2_000);
+  expect(summed.match(/<tr>/g)).toHaveLength(2);
+  expect(summed).toContain("$199.80");
+  expect(summed).toContain("$399.60");
+  expect(summed).toContain("−$1,998.00");
+  expect(summed).toContain("61,938");
+  expect(summed).toContain("2,000 lines by account are in the CSV.");
+});

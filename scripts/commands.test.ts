@@ -43,14 +43,6 @@ test.each(verbs.slice(verbs.indexOf("admin")))("npm run gatehouse -- %s --help s
 });
 
 test.each([
-  ["openai", "--project"],
-  ["anthropic", "--workspace"],
-])("npm run gatehouse -- import-costs %s --help shows its usage", (source, option) => {
-  const { status, stdout } = run("scripts/gatehouse.ts", "import-costs", source, "--help");
-  expect([status, stdout]).toEqual([0, expect.stringContaining(`import-costs ${source} ${option}`)]);
-});
-
-test.each([
   ["scripts/test/main.ts", "There is no suite nonsense."],
   ["scripts/generate.ts", "There is nothing to generate called nonsense."],
   ["scripts/gatehouse.ts", "Unknown command: nonsense"],

@@ -44,6 +44,7 @@ const guarded: Record<string, Guarded> = {
     whole("private.login_challenges"),
     whole("private.recovery_overrides"),
     whole("private.infrastructure_admins"),
+    whole("private.finance_people"),
     whole("ai.keys", ["last_used_at"]),
     whole("ai.app_tokens"),
     whole("ai.credit_ledger"),
@@ -52,6 +53,7 @@ const guarded: Record<string, Guarded> = {
     whole("ai.external_provider_costs"),
     whole("ai.external_provider_invoices"),
     whole("ai.cost_imports"),
+    whole("ai.invoice_documents", ["content"]),
   ]),
 };
 

@@ -1,11 +1,11 @@
 import { createClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { helpWhereAsked } from "../help.ts";
-import { type AdminCommand, readAdminCommand, usage } from "./admins/command.ts";
+import { type AdminCommand, type ConsoleRole, readAdminCommand, usage } from "./admins/command.ts";
 import { operatorProject } from "./project.ts";
 
 /**
- * `npm run gatehouse -- admin …`: grants and revokes access to the admin console, in the project that the environment names or,
+ * `npm run gatehouse -- admin …`: grants and revokes the roles of the admin console, in the project that the environment names or,
  * by default, in the running local stack.
  */
 helpWhereAsked(usage);
@@ -15,8 +15,20 @@ const database = createClient(url, secretKey, { auth: { persistSession: false, a
 );
 
 const listed = z.array(
-  z.object({ email: z.string(), reason: z.string(), createdAt: z.string(), hasAuthenticator: z.boolean() }),
+  z.object({
+    email: z.string(),
+    role: z.string(),
+    reason: z.string(),
+    createdAt: z.string(),
+    hasAuthenticator: z.boolean(),
+  }),
 );
+
+const outcomes: Record<ConsoleRole | "none", { changed: string; unchanged: string }> = {
+  admin: { changed: "may use the console now", unchanged: "is an infrastructure admin already" },
+  finance: { changed: "may use the platform's books now", unchanged: "has the role finance already" },
+  none: { changed: "may not use the console any more", unchanged: "has no role in the console" },
+};
 
 try {
   await run(readAdminCommand(process.argv.slice(2)));
@@ -27,18 +39,17 @@ try {
 
 async function run(command: AdminCommand): Promise<void> {
   if (command.verb === "list") {
-    for (const { email, reason, createdAt, hasAuthenticator } of listed.parse(await call("list_infrastructure_admins")))
+    for (const { email, role, reason, createdAt, hasAuthenticator } of listed.parse(await call("list_console_people")))
       console.log(
-        `${email}, since ${createdAt.slice(0, 10)}${hasAuthenticator ? "" : ", no authenticator"}: ${reason}`,
+        `${email}, ${role} since ${createdAt.slice(0, 10)}${hasAuthenticator ? "" : ", no authenticator"}: ${reason}`,
       );
     return;
   }
-  const { email, reason, verb } = command;
-  const outcome = await call("set_infrastructure_admin", { account_email: email, admin: verb === "grant", reason });
+  const { email, role, reason } = command;
+  const outcome = await call("set_console_role", { account_email: email, role, reason });
   if (outcome === "no_account")
     throw new Error(`There is no account with the email ${email}: it has to sign up first.`);
-  const unchanged = verb === "grant" ? "is an infrastructure admin already" : "is not an infrastructure admin";
-  const changed = verb === "grant" ? "may use the console now" : "may not use the console any more";
+  const { changed, unchanged } = outcomes[role ?? "none"];
   console.log(`${email} ${outcome === "changed" ? changed : unchanged}.`);
 }
 

@@ -1,13 +1,18 @@
 import { parseArgs } from "node:util";
 import { z } from "zod";
 
-export type AdminCommand = { verb: "list" } | { verb: "grant" | "revoke"; email: string; reason: string };
+export type ConsoleRole = z.output<typeof role>;
+/** Revoking withdraws any role, so it has none. */
+export type AdminCommand = { verb: "list" } | { verb: "set"; email: string; role: ConsoleRole | null; reason: string };
 
 export const usage = `npm run gatehouse -- admin list
-npm run gatehouse -- admin grant <email> [--reason <text>]
+npm run gatehouse -- admin grant <email> [--role admin|finance] [--reason <text>]
 npm run gatehouse -- admin revoke <email> [--reason <text>]
 
-Infrastructure admins use the console at /admin, by an authenticator of their own.`;
+Infrastructure admins use the console at /admin, by an authenticator of their own. The role finance opens only the
+platform's books there. Granting replaces the account's role, and revoking withdraws any.`;
+
+const role = z.enum(["admin", "finance"], { error: "--role is admin or finance" });
 
 const reason = z.string().trim().min(1, "say why with --reason: it goes into the audit log").max(500);
 
@@ -19,13 +24,19 @@ export function readAdminCommand(argv: string[]): AdminCommand {
   const { values, positionals } = parseArgs({
     args: argv,
     allowPositionals: true,
-    options: { reason: { type: "string", default: "By the operator, on the command line" } },
+    options: { role: { type: "string" }, reason: { type: "string", default: "By the operator, on the command line" } },
   });
   const [verb, email, ...more] = positionals;
   if (more.length > 0) throw new Error(`${more[0]}: one thing too many.\n\n${usage}`);
   if (verb === "list") return { verb };
   if (verb !== "grant" && verb !== "revoke") throw new Error(usage);
-  return { verb, email: read(z.email("name an account by its email"), email), reason: read(reason, values.reason) };
+  if (verb === "revoke" && values.role !== undefined) throw new Error(`revoke withdraws any role.\n\n${usage}`);
+  return {
+    verb: "set",
+    email: read(z.email("name an account by its email"), email),
+    role: verb === "grant" ? read(role, values.role ?? "admin") : null,
+    reason: read(reason, values.reason),
+  };
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {

@@ -30,7 +30,7 @@ const keySet = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
 const verdict = z.object({ error_code: z.enum(["captcha_failed", "invalid_credentials", "email_provider_disabled"]) });
 const refused = z.object({ error: z.object({ code: z.string() }) });
 const progress = z.array(z.object({ summed_until: z.string() }));
-const admins = z.array(z.object({ email: z.string(), hasAuthenticator: z.boolean() }));
+const consolePeople = z.array(z.object({ role: z.string(), hasAuthenticator: z.boolean() }));
 
 /**
  * Measures how far our clock is from the project's. Uses the Date header of responses, which has whole seconds (RFC
@@ -73,7 +73,7 @@ export async function checkAuthority(env: Env): Promise<Finding[]> {
   const database = createServiceClient(env, { timeoutMs: askLimitMs });
   const [version, listed] = await Promise.all([
     database.rpc("required_mfa_enforcement_version"),
-    database.schema("private").rpc("list_infrastructure_admins"),
+    database.schema("private").rpc("list_console_people"),
   ]);
   const enforced =
     version.data === 1
@@ -82,12 +82,13 @@ export async function checkAuthority(env: Env): Promise<Finding[]> {
           "required MFA",
           "the database does not enforce it: a trigger, a policy or a privilege is missing. Apply the migrations; then read supabase/migrations/20260923130000_required_account_mfa.sql.",
         );
-  const known = admins.safeParse(listed.data);
+  const known = consolePeople.safeParse(listed.data);
   if (!known.success) return [enforced, fail("admins", "they cannot be read: apply the migrations.")];
-  const able = known.data.filter(({ hasAuthenticator }) => hasAuthenticator).length;
+  const admins = known.data.filter(({ role }) => role === "admin");
+  const able = admins.filter(({ hasAuthenticator }) => hasAuthenticator).length;
   if (able > 0) return [enforced, ok("admins", `${able} can use the console`)];
   const advice =
-    known.data.length > 0
+    admins.length > 0
       ? "no admin has an authenticator. Add one at /mfa/enroll."
       : "there is no admin. Add one with npm run gatehouse -- admin grant <email>";
   return [enforced, warn("admins", `no account can use the console: ${advice}`)];

@@ -20,9 +20,7 @@ contain and change before it asks to store it. Parts of one report belong in one
 --clear     sets imported days of this time to 0 that the file lacks, as of a wrong account or a service left out
 --yes       stores without asking
 
-Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, the running local stack.
-
-To import daily totals from a provider's API: import-costs openai --help, import-costs anthropic --help`;
+Environment: SUPABASE_URL and SUPABASE_SECRET_KEY of the project; without them, the running local stack.`;
 
 export type CostFileOptions = {
   files: string[];

@@ -2,7 +2,8 @@ import path from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
 import { sdkFolder, sdkPackages } from "./scripts/clients/sdks/packages.ts";
 import { installedFolder } from "./scripts/install.ts";
-import { hostedTests, tierTests } from "./scripts/test/parts.ts";
+import { busyTests, hostedTests, tierTests } from "./scripts/test/parts.ts";
+import { measureSlowness } from "./scripts/test/processor-time.ts";
 
 const { sql, contract, integration, fault, fuzz, sdks } = tierTests;
 /** Generated files, and the tests that `npm test` leaves out. */
@@ -14,7 +15,7 @@ const exclude = [
 const globalSetup = ["scripts/test/global-setup.ts"];
 
 /**
- * One project per tier of tests. All but `unit` and `fault` need a stack, which the global setup starts if none is
+ * One project per tier of tests, and two for integration tests. All but `unit` and `fault` need a stack, which the global setup starts if none is
  * given.
  */
 export default defineConfig({
@@ -74,15 +75,31 @@ export default defineConfig({
         test: {
           name: "integration",
           include: [integration],
-          exclude,
+          exclude: [...exclude, ...busyTests],
           globalSetup,
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // These tests mostly wait for the stack and for timers. With four workers, three of them are often waiting at
-          // the same time.
-          maxWorkers: 5,
+          // the same time. On a slow machine they wait less, and more workers would only exceed the servers' time limits.
+          maxWorkers: Math.max(2, Math.round(5 / measureSlowness())),
           // Files can share a process, because no file leaves state behind. Loading the clients again for each file
           // would be slow.
+          isolate: false,
+          expect: { poll: { timeout: 20_000 } },
+        },
+      },
+      {
+        test: {
+          name: "integration-busy",
+          include: [...busyTests],
+          exclude,
+          globalSetup,
+          testTimeout: 60_000,
+          hookTimeout: 60_000,
+          // One for each core.
+          maxWorkers: 2,
+          maxConcurrency: 2,
+          sequence: { groupOrder: 1 },
           isolate: false,
           expect: { poll: { timeout: 20_000 } },
         },

@@ -63,17 +63,17 @@ test("costs are imported, an invoice is entered once, and reconciliation shows t
 
   await page.goto(`${base}/reconciliation?month=2026-01`);
   const account = page.getByRole("row", { name: /Account proj_1/ });
-  await expect(account).toContainText("Invoice missing");
+  await expect(account).toContainText("Not metered");
   await expectWellMade(page);
   await account.getByRole("link", { name: "Enter invoice" }).click();
 
   await expect(page.getByLabel("Period’s last day")).toHaveValue("2026-01-31");
-  await page.getByLabel("Amount in US dollars").fill("1,5");
+  await page.getByLabel("Net amount").fill("1,5");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await expect(page.getByRole("alert")).toContainText("without commas");
   await expectWellMade(page);
   await page.getByLabel("Reference").fill("INV-2026-01");
-  await page.getByLabel("Amount in US dollars").fill("0.300000000002");
+  await page.getByLabel("Net amount").fill("0.300000000002");
   await page.getByLabel("Issued on").fill("2026-02-01");
   await page.getByRole("button", { name: "Review invoice" }).click();
   await expect(page.getByRole("definition").getByText("$0.300000000002", { exact: true }).first()).toBeVisible();
@@ -85,7 +85,8 @@ test("costs are imported, an invoice is entered once, and reconciliation shows t
   await expectWellMade(page);
 
   await page.goto(`${base}/reconciliation?month=2026-01`);
-  await expect(account).toContainText("Matches (rounding)");
+  await expect(account).toContainText("Invoiced − imported $0.00");
+  await expect(account).toContainText("Not metered");
   await account.getByRole("link", { name: "Invoices" }).click();
   await expect(page.getByRole("row")).toHaveCount(2);
   await expectWellMade(page);

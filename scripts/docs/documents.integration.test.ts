@@ -13,7 +13,7 @@ const runnable = guides
   .filter(({ blocks }) => blocks.length > 0);
 
 /** The time limit of one document, whose blocks run one after the other. */
-const limitMs = 90_000;
+const limitMs = 240_000;
 const installLimitMs = 300_000;
 
 // The blocks run without the settings that npm needs to reach its registry.

@@ -20,7 +20,7 @@ const checks = [
   { needsStack: false, command: ["vitest", "run", "--project", "unit", "scripts/docs"] },
   {
     needsStack: true,
-    command: ["vitest", "run", "--project", "integration", "scripts/docs", "scripts/operator/doctor"],
+    command: ["vitest", "run", "--project", "integration-busy", "scripts/docs", "scripts/operator/doctor"],
   },
   { needsStack: true, command: ["playwright", "test", "e2e/tour.spec.ts"] },
 ];

@@ -6,7 +6,7 @@
 export const notRun: readonly string[] = [
   "README.md checkout: npm ci && npm start",
   "README.md checkout: npm ci && npm test",
-  "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project integration",
+  "CONTRIBUTING.md checkout: GATEHOUSE_STACK=.local/stack.json npx vitest run --project 'integration*'",
   'docs/admin-guide.md values: npm run gatehouse -- admin grant ada@example.com --reason "on call"',
   "docs/admin-guide.md production: npx node --env-file=production.env scripts/gatehouse.ts admin list",
   "docs/backup.md production: npm run gatehouse -- backup --out gatehouse.tar --env owner.env",
@@ -27,6 +27,7 @@ export const notRun: readonly string[] = [
   "docs/coding-agents.md values: ANTHROPIC_CUSTOM_HEADERS='X-Platform-Envelope: usd=5; calls=200' claude",
   "docs/coding-agents.md values: gatehouse token opencode > /dev/null && opencode",
   "docs/cost-files.md values: npm run gatehouse -- import-costs costs.csv --workspace 6a3f0f6e-3d0f-4f0a-9b0e-2f9a3b1c4d5e --app 0d9c8b7a-1a2b-4c3d-8e4f-5a6b7c8d9e0f",
+  "docs/costs.md values: // node verify-statement.mjs statement-2026-10-v1.json",
   "docs/deploying.md hosted: cat > production.env <<'ENV'",
   "docs/deploying.md hosted: read -rs SUPABASE_ACCESS_TOKEN && export SUPABASE_ACCESS_TOKEN",
   "docs/deploying.md values: npm run gatehouse -- compose --app https://app.example.com --api https://api.example.com \\",

@@ -9,7 +9,7 @@ import type { Block } from "./blocks.ts";
 /** Lets a block import the SDKs of `scripts/clients/sdks/`, which are not in `node_modules`. */
 const resolveSdks = path.resolve("scripts/clients/sdks/resolve.ts");
 /** Some blocks run half a dozen npm commands. */
-const limitMs = 60_000;
+const limitMs = 150_000;
 /** Shorter than Postgres's deadlock_timeout (1 s), so that a deadlock never aborts another transaction. */
 const lockLimitMs = 200;
 const lockAttempts = 20;

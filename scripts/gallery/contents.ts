@@ -23,7 +23,7 @@ section > div { display: flex; flex-wrap: wrap; gap: 4px 12px; align-items: base
 ul.shots { display: flex; gap: 12px; align-items: flex-start; margin: 0; padding: 0 0 8px; overflow-x: auto; list-style: none; }
 .shots a { display: block; height: 300px; overflow: hidden; border: 1px solid var(--line); border-radius: 6px; }
 .shots img { display: block; width: 100%; } .shots small { color: var(--muted); }
-.w320 { flex: 0 0 110px; } .w768 { flex: 0 0 200px; } .w1440 { flex: 0 0 320px; } .w0 { flex: 0 0 320px; }
+.w320 { flex: 0 0 110px; } .w640 { flex: 0 0 200px; } .w1440 { flex: 0 0 320px; } .w0 { flex: 0 0 320px; }
 .faults { margin: 12px 0 0; padding-left: 20px; color: var(--bad); overflow-wrap: anywhere; }
 [hidden] { display: none !important; } :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }`;
 

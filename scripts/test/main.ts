@@ -9,7 +9,7 @@ const suites: Record<string, { about: string; command: readonly string[] }> = {
   unit: { about: "needs no stack", command: vitest("unit") },
   sql: { about: "the database's functions and rules", command: vitest("sql") },
   contract: { about: "the identity server, or the one that IDENTITY_BIN names", command: vitest("contract") },
-  integration: { about: "the servers on a stack", command: vitest("integration") },
+  integration: { about: "the servers on a stack", command: vitest("integration*") },
   "direct-calls": {
     about: "what direct calls of the identity backend record, mail and refuse",
     command: vitest("integration", "supabase/tests/direct-calls"),

@@ -11,6 +11,17 @@ export const tierTests = {
   sdks: "**/*.sdk.test.ts",
 };
 
+/**
+ * The integration tests whose own processes keep both cores busy, such as scratch clusters and the documents' commands.
+ * They run after the others, whose servers would otherwise exceed their time limits.
+ */
+export const busyTests = [
+  "remix-app/loop-delay.integration.test.ts",
+  "packages/local-stack/services/gateway/data-api-access.integration.test.ts",
+  "scripts/{database,docs,releases}/**/*.integration.test.ts",
+  "scripts/operator/doctor/**/*.integration.test.ts",
+] as const;
+
 /** The tests that also run on the Deno of hosted Supabase's runtime. */
 export const hostedTests = [
   "packages/local-stack/services/functions/host.test.ts",

@@ -54,6 +54,11 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
       reviewedAt: "2026-02-03T09:30:00Z",
     }),
   ]);
+  await query(
+    `insert into ai.invoice_documents (invoice_id, workspace_id, file_name, sha256, content)
+     select $1, $2, 'bill.pdf', sha256(c.content), c.content from (select convert_to('%PDF-1.7', 'UTF8') as content) c`,
+    [invoiceId, workspaceId],
+  );
   const importOf = { provider: "gcp", format: "google-billing-export", fileName: "bill.csv", sha256: "0".repeat(64) };
   const days = [{ accountId: "prod", day: "2026-01-20", amounts: [{ currency: "EUR", amount: "38.75" }] }];
   const importId = await one("select ai.import_cost_file($1, $2, $3, $4, null) ->> 'importId' as id", [
@@ -62,6 +67,15 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     appId,
     JSON.stringify({ ...importOf, timeZone: "UTC", rates: { EUR: "1.08" }, days }),
   ]);
+  // Statements can't be deleted. A reopened one closes no month.
+  const statementId = await one(
+    `insert into ai.book_statements (
+       book_id, month, version, closed_by, figures, exceptions, records, sha256, reopened_by, reopened_at, reopen_reason
+     )
+     select ai.platform_book(), '2000-01-01', count(*) + 1, $1, '[]', '[]', '', sha256(''), $1, now(), 'test'
+     from ai.book_statements s where s.month = '2000-01-01' returning id`,
+    [person.id],
+  );
   const credential = Buffer.from(crypto.randomUUID()).toString("hex");
   await query("select private.announce_addition($1, $2)", [person.id, credential]);
   const passkeyId = await one(
@@ -88,6 +102,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     runId: await one("select id from ai.runs where workspace_id = $1", [workspaceId]),
     keyId,
     importId,
+    statementId,
     invoiceId,
     userId: other.id,
     passkeyId,

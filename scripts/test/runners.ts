@@ -35,8 +35,8 @@ export async function runCheck(command: string, args: string[]): Promise<Result>
 }
 
 /**
- * Runs a Vitest project. `files` limits the run to some paths, `excluded` leaves test files out, and `withoutTag` skips
- * the tests with a tag. A run that fails although no test failed counts as a failure, too.
+ * Runs a tier of Vitest: the projects whose names begin with its name. `files` limits the run to some paths, `excluded`
+ * leaves test files out, and `withoutTag` skips the tests with a tag. A run that fails although no test failed counts as a failure, too.
  */
 export async function runVitest(
   project: string,
@@ -48,7 +48,7 @@ export async function runVitest(
   const selection = withoutTag === undefined ? files : [...files, `--tagsFilter=!${withoutTag}`];
   // The projects of vitest.config.ts read this variable, since Vitest's own option --exclude does not reach them.
   const env = { ...process.env, EXCLUDED_TESTS: excluded.join("\n") };
-  const code = await run("vitest", ["run", "--project", project, ...reporters, ...selection], { env });
+  const code = await run("vitest", ["run", "--project", `${project}*`, ...reporters, ...selection], { env });
   return orFailed(vitestResult(await readJson(reportFile), withoutTag), code);
 }
 

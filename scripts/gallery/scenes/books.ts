@@ -1,3 +1,4 @@
+import { monthText } from "../../../remix-app/http/date-text.ts";
 import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
 import { arrive, press, refuse, type Scene, statesOf } from "../define-states.ts";
 import type { World } from "../world.ts";
@@ -93,6 +94,8 @@ async function fillBooks({ query, busy, people }: World): Promise<void> {
   const bedrock = { account: "123456789012", days: [1, 28] as [number, number] };
   await meter("aws", { workspace: busy, usd: "1.03", ...bedrock });
   await bill("aws", { usd: "1.031", ...bedrock });
+  // Charged without any run.
+  await bill("gcp", { account: "01A2B3-C4D5E6", usd: "0.82", days: [1, 28] });
 }
 
 const costFile = {
@@ -133,7 +136,7 @@ async function importCosts(scene: Scene, provider: string): Promise<void> {
 /** Fills in a new invoice and opens its review. */
 async function reviewInvoice({ page }: Scene, changes: Record<string, string> = {}): Promise<string> {
   const reference = `INV-${crypto.randomUUID().slice(0, 8)}`;
-  const typed = { provider: "mistral", accountId: "org-4", reference, amountUsd: "1204.5", ...changes };
+  const typed = { provider: "mistral", accountId: "org-4", reference, netAmount: "1204.5", ...changes };
   for (const [name, text] of Object.entries(typed)) await page.locator(`[name=${name}]`).fill(text);
   await page.locator("[name=issuedOn]").fill(`${month}-28`);
   await page.locator("[name=periodStart]").fill(`${month}-01`);
@@ -141,12 +144,79 @@ async function reviewInvoice({ page }: Scene, changes: Record<string, string> = 
   return reference;
 }
 
+/**
+ * Returns the address of the statement of a month that ended `monthsAgo` months ago, after closing it. A cost arrives
+ * after the close.
+ */
+const statementOf =
+  (monthsAgo: number, { reopened = false } = {}) =>
+  async ({ world: { query, people } }: Scene): Promise<string> => {
+    const closed = shiftMonth(new Date().toISOString().slice(0, 7), -monthsAgo);
+    const addCost = (day: number, usd: string) =>
+      query(
+        `insert into ai.external_provider_costs (
+           workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at
+         )
+         values (ai.platform_book(), ai.platform_book(), 'mistral', 'org-4', $1, 'account_day', $2, $3, now())
+         on conflict do nothing`,
+        [`mistral:${closed}:${day}`, usd, `${closed}-0${day}T00:00:00Z`],
+      );
+    const find = () =>
+      query<{ id: string }>("select id from ai.book_statements where month = $1 order by version limit 1", [
+        `${closed}-01`,
+      ]);
+    if ((await find()).length === 0) {
+      await addCost(2, "1204.5");
+      await query(
+        `select ai.close_month($1, ai.platform_book(), $2, c.list ->> 'state', (
+           select jsonb_agg(p || '{"reason": "The invoice is not issued yet"}') from jsonb_array_elements(c.list -> 'openPoints') p
+         ), '{"reason": "Closed the month"}')
+         from (select ai.read_close_checklist($1, ai.platform_book(), $2) as list) c`,
+        [people.admin.id, closed],
+      );
+      await addCost(3, "18.25");
+      if (reopened) {
+        await query(
+          `select ai.reopen_month($1, ai.platform_book(), s.id, '{"reason": "The invoice has arrived"}')
+           from ai.book_statements s where s.month = $2`,
+          [people.admin.id, `${closed}-01`],
+        );
+      }
+    }
+    return `/admin/books/statements/${(await find())[0]?.id}`;
+  };
+
 /** The console's pages about the platform's books. */
 export const bookStates = statesOf("Console", [
   ["Books", "books/reconciliation", "admin", ofBooks(`?month=${month}`)],
+  ["Books, needs action", "books/reconciliation", "admin", ofBooks(`?month=${month}&show=action`)],
   ["Books, an empty month", "books/reconciliation", "admin", "/admin/books?month=2020-01"],
   ["Books, no such month", "books/reconciliation", "admin", "/admin/books?month=last", 400],
+  ["The checklist of a statement", "books/close", "admin", ofBooks(`/close?month=${month}`)],
+  [
+    "The checklist of a statement, reasons missing",
+    "books/close",
+    "admin",
+    ofBooks(`/close?month=${month}`),
+    ({ page }) => refuse(page, `Close ${monthText(month)}`),
+  ],
+  [
+    "The checklist of a statement, month in progress",
+    "books/close",
+    "admin",
+    `/admin/books/close?month=${new Date().toISOString().slice(0, 7)}`,
+  ],
+  ["A statement, with costs after the close", "books/statement", "admin", statementOf(7)],
+  ["A statement, reopened", "books/statement", "admin", statementOf(8, { reopened: true })],
+  [
+    "A statement, reason missing",
+    "books/statement",
+    "admin",
+    statementOf(7),
+    ({ page }) => refuse(page, `Reopen ${monthText(shiftMonth(month, -4))}`),
+  ],
   ["A provider's month that differs", "books/provider", "admin", ofBooks(`/${month}/openai`)],
+  ["A provider's month that is not metered", "books/provider", "admin", ofBooks(`/${month}/gcp`)],
   ["A provider's month that agrees", "books/provider", "admin", ofBooks(`/${month}/anthropic`)],
   ["Costs of the platform", "books/costs", "admin", ofBooks(`/costs?month=${month}`)],
   ["Costs of the platform, none", "books/costs", "admin", "/admin/books/costs?month=2020-01"],

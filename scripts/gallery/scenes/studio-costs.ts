@@ -51,11 +51,17 @@ async function withClashes(scene: Scene): Promise<string> {
   return `/workspaces/${workspaceId}/ai/reconciliation?month=2026-01`;
 }
 
+/** The references of invoices with these amounts. The last one is recorded, so it is new in each run. */
+const references: Record<string, string> = {
+  "0.4": "INV-2026-0917",
+  "1204.5": `INV-${crypto.randomUUID().slice(0, 8)}`,
+};
+
 async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
   await page.getByLabel("Provider").fill("openai");
   await page.getByLabel("Account", { exact: true }).fill("proj_1");
-  await page.getByLabel("Reference").fill(amount === "0.4" ? "INV-2026-0917" : "INV-2026-0918");
-  await page.getByLabel("Amount in US dollars").fill(amount);
+  await page.getByLabel("Reference").fill(references[amount] ?? "INV-2026-0918");
+  await page.getByLabel("Net amount").fill(amount);
   await page.getByLabel("Issued on").fill("2026-02-01");
   await page.getByLabel("Period’s first day").fill("2026-01-01");
   await page.getByLabel("Period’s last day").fill("2026-01-31");
@@ -114,7 +120,7 @@ export const costStates = statesOf("AI studio", [
     "user",
     busy("/invoices/new"),
     async ({ page }) => {
-      await page.getByLabel("Amount in US dollars").fill("1,5");
+      await page.getByLabel("Net amount").fill("1,5");
       await refuse(page, "Review invoice");
     },
   ],
@@ -126,6 +132,39 @@ export const costStates = statesOf("AI studio", [
     async (scene) => {
       await enterInvoice(scene, "0.300000000002");
       await scene.page.getByRole("button", { name: "Record invoice" }).waitFor();
+    },
+  ],
+  [
+    "New invoice, review in euros",
+    "books/invoices-new",
+    "user",
+    busy("/invoices/new"),
+    async (scene) => {
+      const { page } = scene;
+      await page.getByLabel("Currency").selectOption("EUR");
+      await page.getByLabel("Tax").fill("190");
+      await page.getByLabel("Exchange rate").fill("1.0825");
+      await enterInvoice(scene, "1000");
+      await page.getByRole("button", { name: "Record invoice" }).waitFor();
+    },
+  ],
+  [
+    "An invoice in euros, with its document",
+    "books/invoice",
+    "user",
+    busy("/invoices/new"),
+    async (scene) => {
+      const { page } = scene;
+      await page.getByLabel("Currency").selectOption("EUR");
+      await page.getByLabel("Tax").fill("190");
+      await page.getByLabel("Exchange rate").fill("1.0825");
+      await enterInvoice(scene, "1204.5");
+      const buffer = Buffer.from("%PDF-1.7");
+      await page
+        .getByLabel("Original document")
+        .setInputFiles({ name: "INV-7.pdf", mimeType: "application/pdf", buffer });
+      await press(page, "Record invoice");
+      await page.getByText("Invoice recorded. This is its receipt.").waitFor();
     },
   ],
   [

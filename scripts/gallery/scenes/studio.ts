@@ -355,6 +355,14 @@ export const studioStates = statesOf("AI studio", [
   ],
   ["Credits", "studio/credits", "user", busy("/credits")],
   ["Credits, a member's own", "studio/credits", "guest", empty("/credits")],
+  ["Statement of credits", "studio/credits-statement", "user", busy("/credits/statement")],
+  [
+    "Statement of credits, month to date",
+    "studio/credits-statement",
+    "user",
+    busy("/credits/statement", `?month=${new Date().toISOString().slice(0, 7)}`),
+  ],
+  ["Statement of credits, nothing yet", "studio/credits-statement", "guest", empty("/credits/statement")],
   ["Credits, low", "studio/credits", "guest", withCredits(25)],
   ["Credits, used up", "studio/credits", "guest", withCredits(0)],
 ]);

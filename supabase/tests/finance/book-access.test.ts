@@ -54,7 +54,7 @@ describe.for(functions)("ai.%s", ([name, valuesOf]) => {
     }
   });
 
-  test("is only for infrastructure admins in the platform's book", async ({ db }) => {
+  test("is only for admins and finance people in the platform's book", async ({ db }) => {
     const { owner } = await createWorkspace(db);
     const admin = await createAdmin(db);
     const values = valuesOf(platformBookId);
@@ -62,6 +62,13 @@ describe.for(functions)("ai.%s", ([name, valuesOf]) => {
     expect(isNotAllowed(await call(db, name, [null, platformBookId, ...values]))).toBe(true);
     expect(isNotAllowed(await call(db, name, [admin.id, platformBookId, ...values]))).toBe(false);
     await db.query("delete from private.infrastructure_admins where user_id = $1", [admin.id]);
+    expect(isNotAllowed(await call(db, name, [admin.id, platformBookId, ...values]))).toBe(true);
+
+    await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [admin.id]);
+    expect(isNotAllowed(await call(db, name, [admin.id, platformBookId, ...values]))).toBe(false);
+    const { id: workspaceId } = await createWorkspace(db);
+    expect(isNotAllowed(await call(db, name, [admin.id, workspaceId, ...values]))).toBe(true);
+    await db.query("delete from private.finance_people where user_id = $1", [admin.id]);
     expect(isNotAllowed(await call(db, name, [admin.id, platformBookId, ...values]))).toBe(true);
   });
 });

@@ -4,7 +4,12 @@ import { type Database, one } from "../database.ts";
 import { bindKey } from "../gateway/call-fixtures.ts";
 import { createTenant } from "../gateway/fixtures.ts";
 
-export type CostDay = { accountId: string; day: string; amounts: { currency: string; amount: string }[] };
+export type CostDay = {
+  accountId: string;
+  day: string;
+  amounts: { currency: string; amount: string }[];
+  parts?: unknown;
+};
 export type CostDocument = {
   provider: string;
   format: string;
@@ -14,6 +19,8 @@ export type CostDocument = {
   rates: Record<string, string>;
   days: CostDay[];
   clear?: boolean;
+  services?: string[];
+  serviceCategories?: Record<string, string>;
 };
 
 /** Returns one day of a cost file, in USD. */

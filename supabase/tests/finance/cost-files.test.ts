@@ -24,6 +24,7 @@ describe("a cost file", () => {
     const preview = await book.preview(document);
     expect(preview).toEqual({
       outcome: "previewed",
+      closedMonths: [],
       totalUsd: "3.750000000001",
       byCurrency: [{ currency: "USD", amount: "3.750000000001", amountUsd: "3.750000000001" }],
       firstDay: "2026-10-03",

@@ -137,11 +137,11 @@ describe("lists of imports", () => {
     const compare = (...rest: unknown[]) =>
       call(db, "compare_costs", [ownerId, workspaceId, "2026-01-01", "2026-02-01", ...rest]);
     const lines = [
-      { provider: "_c", meteredUsd: "0", importedUsd: "4" },
-      { provider: "a", meteredUsd: "0", importedUsd: "2" },
-      { provider: "b", meteredUsd: "0", importedUsd: "0.100000000001" },
+      { provider: "_c", meteredUsd: "0", importedUsd: "4", importedRecords: 1 },
+      { provider: "a", meteredUsd: "0", importedUsd: "2", importedRecords: 1 },
+      { provider: "b", meteredUsd: "0", importedUsd: "0.100000000001", importedRecords: 2 },
     ];
-    const totals = { meteredUsd: "0", importedUsd: "6.100000000001", providers: 3 };
+    const totals = { meteredUsd: "0", importedUsd: "6.100000000001", importedRecords: 4, providers: 3 };
     expect(await compare()).toEqual({ outcome: "listed", totals, records: lines });
     expect(await compare(null, null, 2)).toEqual({ outcome: "listed", totals, records: lines.slice(0, 2) });
     expect(await compare(null, "a", 2)).toEqual({ outcome: "listed", totals, records: lines.slice(2) });
@@ -219,7 +219,7 @@ describe("lists of imports", () => {
       { provider: "demo" },
       { provider: "openai", meteredUsd: "3", accounts: [{ accountId: "acct-1", importedUsd: "1", ...unnamed }] },
     ]);
-    expect(await meteredFor("acct-1")).toBe("2");
+    expect([await meteredFor("acct-1"), await meteredFor()]).toEqual([null, "3"]);
 
     await db.query("insert into ai.workspace_policies (workspace_id, provider_cost_visible) values ($1, false)", [
       workspaceId,

@@ -157,16 +157,27 @@ export function limitsOf({ limits, at, created_at }: OpenedRun) {
   return { requests: roomOf(requests), tokens: roomOf(tokens), resetSeconds };
 }
 
-/** Calls `ai.begin_runs` with one call, and retries a call that a busy machine delayed for too long, as a client does after a 503. */
-export async function begin(db: Database, call: object): Promise<OpenedRun> {
-  for (let retries = 3; ; retries -= 1) {
+/** Calls `ai.begin_runs` with one call. */
+export function begin(db: Database, call: object): Promise<OpenedRun> {
+  return retryContended(async () => {
+    const sql = "select ai.begin_runs($1)::json -> 0 as answer";
+    const [row] = await db.query<{ answer: OpenedRun }>(sql, [batchOf([call])]);
+    if (!row) throw new Error("begin_runs answered nothing");
+    return row.answer;
+  });
+}
+
+/**
+ * Sends a call again that waited for a lock for too long, or came too late, because the machine is busy, as the gateway
+ * and then the client do.
+ */
+export async function retryContended<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+  for (let retries = 20; ; retries -= 1) {
     try {
-      const sql = "select ai.begin_runs($1)::json -> 0 as answer";
-      const [row] = await db.query<{ answer: OpenedRun }>(sql, [batchOf([call])]);
-      if (!row) throw new Error("begin_runs answered nothing");
-      return row.answer;
+      return await send();
     } catch (error) {
-      if (retries === 0 || !(error instanceof Error && error.message.startsWith("too late"))) throw error;
+      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      if (retries === 0 || (code !== "55P03" && code !== "57014")) throw error;
     }
   }
 }

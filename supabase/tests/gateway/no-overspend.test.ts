@@ -53,7 +53,9 @@ afterAll(async () => {
 
 /** What must happen in 250 histories, or the test would prove little. */
 const kinds = [
-  ...["admitted", "admitted a step", "refused a step", "settled as usage", "settled as adjustment", "swept"],
+  ...["admitted", "admitted a step", "refused a step", "admitted a stream", "refused a stream", "stopped a stream"],
+  "reserved the expected cost",
+  ...["settled as usage", "settled as adjustment", "swept"],
   "released",
   ...["cost above the reservation", "changed a limit", "ended an envelope", "budget_exceeded budget"],
   ...["envelope_exhausted envelope", "rate_limit_exceeded concurrent", "rate_limit_exceeded rate"],

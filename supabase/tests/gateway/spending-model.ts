@@ -10,8 +10,14 @@ export type RunState = {
   isOpen: boolean;
   isSwept: boolean;
   reserved: number;
+  /** What the run reserves in the budgets of `expectedEntries`; null if all reserve its maximum cost. */
+  expected: number | null;
+  expectedEntries: string[];
   cost: number;
 };
+
+/** The gateway stops a stream at the latest when it has cost this much more than its budgets reserved. */
+export const stepUsd = 2;
 
 /** A budget, an envelope or a limit of concurrent calls. */
 type BudgetState = {
@@ -24,6 +30,7 @@ type BudgetState = {
   reserved: number;
   maxCalls: number | null;
   calls: number;
+  reservesExpected: boolean;
   start: number;
   end: number;
   /** Only of an envelope. */
@@ -43,14 +50,21 @@ const keyOf = (workspaceId: string, entry: string, subject: string | null | unde
 const budgetKey = (budget: BudgetState) => keyOf(budget.workspaceId, entryOf(budget), budget.subject);
 const scopeOf = (entry: string) => entry.split("/")[0] ?? "";
 
+/** Returns what a run reserves in a budget while it is open. */
+const heldBy = (run: RunState, entry: string) =>
+  run.expected !== null && run.expectedEntries.includes(entry) ? run.expected : run.reserved;
+
 /**
- * Returns what a run added to its budgets beyond its reservation: the cost above it, or what was charged after the sweep
+ * Returns what a run added to a budget beyond its reservation: the cost above it, or what was charged after the sweep
  * had released the reservation.
  */
-function overrunOf(run: RunState, before: RunState | undefined, abandoned: ReadonlySet<string>): number {
+function overrunOf(
+  run: RunState,
+  { entry, before, abandoned }: { entry: string; before: RunState | undefined; abandoned: ReadonlySet<string> },
+): number {
   if (run.isOpen) return 0;
   if (before?.isOpen === false) return Math.max(run.cost - before.cost, 0);
-  return abandoned.has(run.id) ? run.cost : Math.max(run.cost - run.reserved, 0);
+  return abandoned.has(run.id) ? run.cost : Math.max(run.cost - heldBy(run, entry), 0);
 }
 
 /**
@@ -80,7 +94,10 @@ export function findViolations(
       runs,
       overruns: runs
         .filter(({ begun }) => begun >= budget.start)
-        .reduce((sum, run) => sum + overrunOf(run, runsBefore.get(run.id), abandoned), 0),
+        .reduce(
+          (sum, run) => sum + overrunOf(run, { entry: entryOf(budget), before: runsBefore.get(run.id), abandoned }),
+          0,
+        ),
     });
     for (const fault of faults) {
       const was = JSON.stringify(budgetsBefore.get(key));
@@ -93,7 +110,10 @@ export function findViolations(
   }
   for (const run of after.runs) {
     const old = runsBefore.get(run.id);
-    const faults = old === undefined ? unheldLimits(run, before.budgets) : changedRun(run, old);
+    const faults = [
+      ...(old === undefined ? unheldLimits(run, before.budgets) : changedRun(run, old)),
+      ...wrongReservation(run, abandoned),
+    ];
     violations.push(...faults.map((text) => ({ workspaceId: run.workspaceId, text: `run ${run.id} ${text}` })));
   }
   for (const { workspaceId, requests, limit } of after.rates) {
@@ -120,7 +140,7 @@ function budgetFaults(
     check(budget.calls <= most, `more than ${most} calls are in progress`);
     return faults;
   }
-  const reserved = sum(open.map((run) => run.reserved));
+  const reserved = sum(open.map((run) => heldBy(run, entryOf(budget))));
   check(budget.reserved === reserved, `the open runs reserve ${reserved}`);
   const spent = sum((budget.envelope ? runs.filter((run) => !run.isOpen) : inWindow).map(({ cost }) => cost));
   check(budget.spent === spent, `the settled runs of the window cost ${spent}`);
@@ -155,6 +175,20 @@ function unheldLimits(run: RunState, budgets: readonly BudgetState[]): string[] 
     missing.push(`is not held by envelope ${expected.subject}`);
   if (run.subjects.envelope && !run.entries.includes("envelope/total")) missing.push("is not counted by its envelope");
   return missing;
+}
+
+/** Returns what is wrong with the amount that a run reserves in budgets that hold only its expected cost. */
+function wrongReservation(run: RunState, abandoned: ReadonlySet<string>): string[] {
+  if (run.expected === null) return run.expectedEntries.length === 0 ? [] : ["has no amount for its expected cost"];
+  const faults: string[] = [];
+  if (run.expected > run.reserved) faults.push("reserves more than its maximum cost");
+  if (run.expectedEntries.length === 0 || run.expectedEntries.some((entry) => !run.entries.includes(entry))) {
+    faults.push("reserves its expected cost in a budget that does not hold it");
+  }
+  // A run that was stopped in time costs at most one step more. The sweep may have closed an abandoned run.
+  if (!run.isOpen && !abandoned.has(run.id) && run.cost > run.expected + stepUsd)
+    faults.push("was not stopped in time");
+  return faults;
 }
 
 /** Returns how a run changed that had been settled by a report, so that it can't change again. */

@@ -1,7 +1,7 @@
 import type { Random } from "../../../scripts/soak/random.ts";
 import { type Database, one } from "../database.ts";
 import { abandon, settle } from "./fixtures.ts";
-import type { RunState, State } from "./spending-model.ts";
+import { type RunState, type State, stepUsd } from "./spending-model.ts";
 import { batchThatWaits, callFor, type Spender } from "./spending-world.ts";
 
 /** What a history knows apart from the state: the envelope that its keys name, and its runs whose answers were lost. */
@@ -56,22 +56,33 @@ export function beginOperations(all: Histories, { model, random }: { model: stri
         `call ${suffix} of $${usd} by ${key.label ?? "the key"}, label ${label}, ${JSON.stringify(envelope)}`,
       );
       if (random.chance(0.08)) history.lost.add(suffix);
-      return callFor(model, { key, usd, run_id_suffix: suffix, entity_id: label, envelope });
+      const stream = random.chance(0.7) ? { streamed: true, stoppable_providers: ["demo"] } : {};
+      return callFor(model, { key, usd, run_id_suffix: suffix, entity_id: label, envelope, ...stream });
     }),
   );
   return inBatches(random.shuffled(calls), random).map((batch) => async (connection) => {
-    const { answers } = await one<{ answers: { refused?: string; limit?: { kind: string } }[] }>(connection, {
+    type Answer = { refused?: string; limit?: { kind: string }; expected_output?: number | null };
+    const { answers } = await one<{ answers: Answer[] }>(connection, {
       sql: "select ai.begin_runs($1)::json as answers",
       values: [batchThatWaits(batch)],
     });
-    for (const { refused, limit } of answers) note(refused ? `${refused} ${limit?.kind}` : "admitted");
+    for (const { refused, limit, expected_output: expected } of answers) {
+      note(refused ? `${refused} ${limit?.kind}` : "admitted");
+      if (expected) note("reserved the expected cost");
+    }
   });
 }
 
-/** Returns an outcome that costs less than, as much as, or more than what is reserved. */
-export function drawOutcome({ id, createdAt, reserved }: RunState, random: Random): object {
-  const usd = random.oneOf([0, reserved, reserved, random.below(reserved + 1), reserved + 1 + random.below(3)]);
-  if (usd > reserved) note("cost above the reservation");
+/**
+ * Returns an outcome that costs less than, as much as, or more than what is reserved. A stream whose budgets reserve the
+ * expected cost is stopped within one step.
+ */
+export function drawOutcome({ id, createdAt, reserved: maximum, expected }: RunState, random: Random): object {
+  const reserved = expected ?? maximum;
+  const excess = 1 + random.below(expected === null ? 3 : stepUsd);
+  const usd = random.oneOf([0, reserved, reserved, random.below(reserved + 1), reserved + excess]);
+  if (expected !== null && usd > expected) note("stopped a stream");
+  if (usd > maximum) note("cost above the reservation");
   return {
     ...{ id, created_at: createdAt, status: "succeeded", http_status: 200, usage_source: "provider", route: 1 },
     ...{ estimated: false, input_tokens: 0, output_tokens: usd, cost_usd: String(usd), latency_ms: 5, steps: [] },
@@ -106,23 +117,29 @@ export function settleOperations(all: Histories, { state, random }: { state: Sta
   });
 }
 
-/** Returns further steps of open runs. */
+/** Returns further steps of open runs, and further output of streams whose budgets reserve the expected cost. */
 export function extendOperations(all: Histories, { state, random }: { state: State; random: Random }): Operation[] {
   return state.runs
-    .filter((run) => run.isOpen && random.chance(0.08))
-    .map(({ id, createdAt, workspaceId }) => {
+    .filter((run) => run.isOpen && random.chance(run.expected === null ? 0.08 : 0.5))
+    .map(({ id, createdAt, workspaceId, reserved, expected }) => {
       const usd = 1 + random.below(6);
-      all.get(workspaceId)?.log.push(`extend ${id.slice(-17)} by $${usd}`);
-      const step = { created_at: createdAt, id, input_bytes: 300, output_limit: usd };
+      const isStream = expected !== null && random.chance(0.8);
+      const what = isStream ? "stream" : "step";
+      all.get(workspaceId)?.log.push(`extend ${id.slice(-17)} by a ${what} of $${usd}`);
+      const more = isStream
+        ? { output: { from: expected, to: expected + usd, limit: reserved } }
+        : { input_bytes: 300, output_limit: usd };
       return async (connection) => {
         const { answer } = await one<{ answer: { refused?: string } }>(connection, {
           sql: "select ai.extend_run($1) as answer",
-          values: [JSON.stringify(step)],
+          values: [JSON.stringify({ created_at: createdAt, id, ...more })],
         });
-        note(answer.refused ? "refused a step" : "admitted a step");
+        note(answer.refused ? `refused a ${what}` : `admitted a ${what}`);
       };
     });
 }
+
+const isAmount = ({ envelope, period }: State["budgets"][number]) => envelope === null && period !== "concurrent";
 
 /** Returns raises, cuts and removals of single limits, and envelopes that a person raises or ends. */
 export function limitOperations(all: Histories, { state, random }: { state: State; random: Random }): Operation[] {
@@ -135,6 +152,7 @@ export function limitOperations(all: Histories, { state, random }: { state: Stat
       const ends = budget.envelope !== null && random.chance(0.4);
       const limit = period === "concurrent" ? null : random.oneOf([0, 3 + random.below(40), null, 100]);
       const maxCalls = period === "concurrent" || budget.maxCalls !== null ? random.below(8) : null;
+      const reservesExpected = budget.reservesExpected !== (isAmount(budget) && random.chance(0.3));
       const change = ends ? "ends" : `$${limit}, ${maxCalls} calls`;
       all.get(workspaceId)?.log.push(`${scope}/${period} ${subject}: ${change}`);
       return async (connection) => {
@@ -147,11 +165,10 @@ export function limitOperations(all: Histories, { state, random }: { state: Stat
           );
         } else {
           const usd = budget.envelope ? (limit ?? 50) : limit;
-          await connection.query(`update ai.budgets set limit_usd = $5, max_calls = $6 ${where}`, [
-            ...values,
-            usd,
-            maxCalls,
-          ]);
+          await connection.query(
+            `update ai.budgets set limit_usd = $5, max_calls = $6, reserves_expected = $7 ${where}`,
+            [...values, usd, maxCalls, reservesExpected],
+          );
         }
       };
     });

@@ -80,20 +80,30 @@ export async function drawLimits(db: Database, { world, random }: { world: Spend
         .filter((period) => random.chance(0.15) && (scope !== "label" || period !== "concurrent"))
         .map((period) => ({
           ...{ workspaceId, scope, subject, label, period, zone: random.oneOf(zones) },
-          ...(period === "concurrent" ? { maxCalls: 1 + random.below(5) } : { limit: 5 + random.below(35) }),
+          ...(period === "concurrent"
+            ? { maxCalls: 1 + random.below(5) }
+            : { limit: 5 + random.below(35), reservesExpected: random.chance(0.5) }),
         })),
     );
   });
   await db.query(
     `insert into ai.budgets
-       (scope, subject_id, workspace_id, label, period, time_zone, limit_usd, max_calls, starts_at, ends_at)
+       (scope, subject_id, workspace_id, label, period, time_zone, limit_usd, max_calls, reserves_expected, starts_at, ends_at)
      select b.scope, coalesce(b.subject, ai.label_id(b.label)), b."workspaceId", b.label, b.period, b.zone, b."limit",
-       b."maxCalls", w.starts_at, w.ends_at
+       b."maxCalls", coalesce(b."reservesExpected", false), w.starts_at, w.ends_at
      from jsonb_to_recordset($1) as b (
-       scope text, subject uuid, "workspaceId" uuid, label text, period text, zone text, "limit" numeric, "maxCalls" bigint
+       scope text, subject uuid, "workspaceId" uuid, label text, period text, zone text, "limit" numeric, "maxCalls" bigint,
+       "reservesExpected" boolean
      )
      cross join lateral ai.budget_window(b.period, b.zone, now()) as w`,
     [JSON.stringify(budgets)],
+  );
+  // Most workspaces have a history of calls that cost $2, and so reserve less for calls of up to $8.
+  await db.query("delete from ai.output_histories where workspace_id = any ($1)", [ids]);
+  await db.query(
+    `insert into ai.output_histories (workspace_id, model_id, feature, outputs)
+     select unnest($1::uuid[]), $2, 'chat', array_fill(2, array[30])`,
+    [ids.filter(() => random.chance(0.8)), world.model],
   );
   const limited = world.spenders.filter(() => random.chance(0.15));
   await db.query(
@@ -160,6 +170,7 @@ export async function readState(db: Database, { spenders, model }: SpendingWorld
         `select r.id, r.created_at::text as "createdAt", ${microseconds("r.created_at")} as begun,
            r.workspace_id as "workspaceId", coalesce(r.entity_id, '') as label, r.budget_scopes as entries,
            r.status = 'running' as "isOpen", r.swept as "isSwept", r.reserved_usd::float8 as reserved, r.cost_usd::float8 as cost,
+           r.expected_usd::float8 as expected, coalesce(r.expected_scopes, '{}') as "expectedEntries",
            json_build_object(
              'workspace', r.workspace_id, 'member', r.actor_id, 'key', r.key_lineage_id, 'envelope', r.envelope_id,
              'label', case when r.entity_id is not null then ai.label_id(r.entity_id) end
@@ -170,6 +181,7 @@ export async function readState(db: Database, { spenders, model }: SpendingWorld
         "budgets",
         `select b.scope, b.subject_id as subject, b.workspace_id as "workspaceId", b.period, b.limit_usd::float8 as "limit",
            b.spent_usd::float8 as spent, b.reserved_usd::float8 as reserved, b.max_calls as "maxCalls", b.calls,
+           b.reserves_expected as "reservesExpected",
            ${microseconds("b.starts_at")}::text as start, ${microseconds("b.ends_at")}::text as "end",
            case when e.id is not null then json_build_object(
              'principal', e.principal_id, 'label', e.label, 'holdsAll', e.holds_all, 'hasEnded', b.ends_at <= now()
@@ -228,6 +240,7 @@ export async function removeSpending(db: Database, { spenders }: SpendingWorld):
     "usage_daily",
     "usage_labels_daily",
     "usage_changes",
+    "output_histories",
     "envelopes",
     "budget_alerts",
     "budgets",

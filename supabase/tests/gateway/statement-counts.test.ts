@@ -18,6 +18,7 @@ const maximum: Record<string, Maximum> = {
   "a key": { begin: [6, 6], settle: [5, 5] },
   "a key with all limits": { begin: [11, 11], settle: [10, 10] },
   "a key with budgets of every period and an envelope": { begin: [11, 11], settle: [10, 10] },
+  "a key with budgets that reserve the expected cost": { begin: [12, 12], settle: [12, 12] },
   "a key whose member pays": { begin: [6, 6], settle: [5, 5] },
   "a key and the default model": { begin: [6, 6], settle: [5, 5] },
   "an agent's key": { begin: [7, 7], settle: [5, 5] },
@@ -46,6 +47,16 @@ const callers: Record<string, (db: Database) => Promise<object>> = {
       [tenant.workspaceId, tenant.model],
     );
     return chatCall(tenant, { envelope: { usd: "100", calls: 1_000 } });
+  },
+  "a key with budgets that reserve the expected cost": async (db) => {
+    const tenant = await createLimitedTenant(db);
+    await db.query("update ai.budgets set reserves_expected = true where workspace_id = $1", [tenant.workspaceId]);
+    await db.query(
+      `insert into ai.output_histories (workspace_id, model_id, feature, outputs)
+       values ($1, $2, 'chat', array_fill(7, array[20]))`,
+      [tenant.workspaceId, tenant.model],
+    );
+    return chatCall(tenant, { streamed: true, stoppable_providers: ["demo"] });
   },
   "a key whose member pays": async (db) => chatCall(await createTenant(db, { credits: "1000", payer: "member" })),
   "a key and the default model": async (db) => {

@@ -28,6 +28,7 @@ describe("session_state", () => {
       hasVerifiedFactor: false,
       policy: { state: "optional", required: false, since: null, satisfied: true, byApproval: false },
       mustReplacePassword: false,
+      consoleRole: null,
       infrastructureAdmin: false,
     });
   });
@@ -101,7 +102,17 @@ describe("session_state", () => {
     const forged = { ...claims, app_metadata: { infrastructureAdmin: true } };
     expect(await stateOf(db, forged)).toMatchObject({ infrastructureAdmin: false });
     await db.query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'first')", [claims.sub]);
-    expect(await stateOf(db, claims)).toMatchObject({ infrastructureAdmin: true });
+    expect(await stateOf(db, claims)).toMatchObject({ consoleRole: "admin", infrastructureAdmin: true });
+  });
+
+  test("session_state recognizes a finance person by the row, and a server of release 0.3.0 sees no admin", async ({
+    db,
+  }) => {
+    const claims = await createActor(db, {});
+    await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [claims.sub]);
+    expect(await stateOf(db, claims)).toMatchObject({ consoleRole: "finance", infrastructureAdmin: false });
+    await db.query("delete from private.finance_people where user_id = $1", [claims.sub]);
+    expect(await stateOf(db, claims)).toMatchObject({ consoleRole: null, infrastructureAdmin: false });
   });
 
   test("a session can be restricted to changing the password, until the password is changed", async ({ db }) => {

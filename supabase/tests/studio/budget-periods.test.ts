@@ -34,6 +34,8 @@ type Change = {
   max_calls?: number | null;
   read_time_zone?: string;
   read_thresholds?: number[];
+  reserves_expected?: boolean;
+  read_reserves_expected?: boolean;
   read_max_calls?: number | null;
 };
 
@@ -222,16 +224,22 @@ describe("a budget of any window", () => {
     const seen = { read_limit_usd: "5", read_time_zone: "Asia/Kolkata", read_thresholds: [75] };
     expect(await change(db, tenant, day)).toEqual({ outcome: "changed" });
     expect(await change(db, tenant, { ...day, ...seen })).toEqual({ outcome: "unchanged" });
-    for (const stale of [{ read_limit_usd: null }, { read_time_zone: "UTC" }, { read_thresholds: [50] }]) {
+    for (const stale of [
+      { read_limit_usd: null },
+      { read_time_zone: "UTC" },
+      { read_thresholds: [50] },
+      { read_reserves_expected: true },
+    ]) {
       expect(await change(db, tenant, { ...day, limit_usd: "6", ...seen, ...stale })).toEqual({
         outcome: "changed_meanwhile",
         limitUsd: "5",
         timeZone: "Asia/Kolkata",
         thresholds: [75],
         maxCalls: null,
+        reservesExpected: false,
       });
     }
-    await change(db, tenant, { ...day, ...seen, thresholds: [] });
+    await change(db, tenant, { ...day, ...seen, thresholds: [], reserves_expected: true });
     const calls = { period: "concurrent", max_calls: 3 };
     expect(await change(db, tenant, calls)).toEqual({ outcome: "changed" });
     expect(await change(db, tenant, { ...calls, max_calls: 4 })).toMatchObject({
@@ -251,11 +259,24 @@ describe("a budget of any window", () => {
         timeZone: { before: "UTC", after: "Asia/Kolkata" },
         thresholds: { before: [50, 80, 100], after: [75] },
       },
-      { scope, before: "5", after: "5", period: "day", thresholds: { before: [75], after: [] } },
+      {
+        scope,
+        before: "5",
+        after: "5",
+        period: "day",
+        thresholds: { before: [75], after: [] },
+        reservesExpected: { before: false, after: true },
+      },
       { scope, before: null, after: null, period: "concurrent", maxCalls: { before: null, after: 3 } },
       { scope, before: null, after: null, period: "concurrent", maxCalls: { before: 3, after: null } },
       { scope, before: "5", after: null, period: "day" },
     ]);
+    // A budget that is set again reserves maximum costs, like a new one.
+    await change(db, tenant, { period: "day", limit_usd: "7" });
+    expect(await change(db, tenant, { period: "day", limit_usd: "8", read_limit_usd: "6" })).toMatchObject({
+      limitUsd: "7",
+      reservesExpected: false,
+    });
   });
 
   test("is listed once for each period of a subject, in stable pages, and never as an envelope", async ({ db }) => {

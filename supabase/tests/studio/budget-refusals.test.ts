@@ -10,6 +10,7 @@ import {
   createTenant,
   type OpenedRun,
   outcome,
+  retryContended,
   settle,
   type Tenant,
 } from "../gateway/fixtures.ts";
@@ -115,9 +116,9 @@ describe("recording a budget's refusals", () => {
         from (select ai.begin_runs($1)::json -> 0 as answer offset 0) r`;
       const answers = await Promise.all(
         Array.from({ length: 20 }, async () => {
-          const [row] = await callers.db.query<{ answer: OpenedRun; updated: number }>(sql, [
-            batchOf([chatCall(tenant)]),
-          ]);
+          const [row] = await retryContended(() =>
+            callers.db.query<{ answer: OpenedRun; updated: number }>(sql, [batchOf([chatCall(tenant)])]),
+          );
           return row;
         }),
       );

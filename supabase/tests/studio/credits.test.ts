@@ -2,10 +2,12 @@ import { describe, expect } from "vitest";
 import { createUser, type Database, join, one, test } from "../database.ts";
 import { begin, chatCall, createTenant, outcome, runRow, settle } from "../gateway/fixtures.ts";
 
+type Changes = Record<"opening" | "added" | "deducted" | "runs" | "otherRuns" | "closing", string>;
 type Read = {
   outcome: string;
   payer: string;
-  accounts: { payer: string; balance: string; availableUsd: string | null }[];
+  accounts: { payer: string; balance: string; availableUsd: string | null; changes: Changes }[];
+  elsewhere: { credits: string; membersPaid: boolean };
   totals: Record<string, string | number | null>;
   entries: { kind: string; amount: string; payer: string }[];
 };
@@ -102,6 +104,9 @@ describe("credits of a workspace whose members pay", () => {
       unmeteredCredits: "0",
       addedCredits: "1000",
     });
+    // The 7 credits of the other workspace changed the same balance.
+    expect(owners.accounts[0]?.changes).toMatchObject({ opening: "0", added: "1000", deducted: "3", otherRuns: "7" });
+    expect(owners.accounts[0]?.changes.runs).toBe(trimmed);
     expect(owners.entries.map(({ kind, amount }) => [kind, amount])).toEqual([
       ["refund", "-3"],
       ["usage", `-${trimmed}`],
@@ -132,6 +137,107 @@ describe("credits of a workspace whose members pay", () => {
     for (const name of ["read_credits", "read_usage"] as const) {
       expect(await read(db, name, [stranger.id, tenant.workspaceId])).toEqual({ outcome: "not_allowed" });
     }
+  });
+});
+
+describe("credits after a change of plan", () => {
+  /** Adds a plan with a payer and the tenant's models, and returns a function that moves the workspace to it. */
+  async function addPlan(db: Database, tenant: { workspaceId: string; planId: string; model: string }, payer: string) {
+    const id = `${tenant.planId}_${payer}`;
+    await db.query("insert into ai.plans (id, name, payer, markup) values ($1, 'Other', $2, 1)", [id, payer]);
+    await db.query("insert into ai.model_grants (model_id, plan_id) values ($1, $2)", [tenant.model, id]);
+    return id;
+  }
+  const move = (db: Database, workspaceId: string, planId: string) =>
+    db.query("update public.workspaces set plan_id = $2 where id = $1", [workspaceId, planId]);
+  const runs = async (db: Database, tenant: Parameters<typeof chatCall>[0], count: number) => {
+    let sum = 0;
+    for (let n = 0; n < count; n++) {
+      const run = await begin(db, chatCall(tenant));
+      await settle(db, [outcome(run)]);
+      sum += Number((await runRow(db, run)).billed_credits);
+    }
+    return String(sum);
+  };
+  /** Checks that each balance is explained, and that the runs are the sum of what was paid for them. */
+  function expectExplained({ accounts, elsewhere, totals }: Read) {
+    for (const { balance, changes } of accounts) {
+      const { opening, added, deducted, runs: paid, otherRuns, closing } = changes;
+      expect(Number(opening) + Number(added) - Number(deducted) - Number(paid) - Number(otherRuns)).toBeCloseTo(
+        Number(closing),
+        8,
+      );
+      expect(closing).toBe(balance);
+    }
+    const paid = accounts.reduce((sum, { changes }) => sum + Number(changes.runs), 0);
+    expect(paid + Number(elsewhere.credits)).toBeCloseTo(Number(totals.runCredits), 8);
+  }
+
+  test("what members paid before the workspace pays is one figure, and the workspace's balance is explained without it", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { payer: "member", credits: "1000" });
+    const byMembers = await runs(db, tenant, 2);
+    await move(db, tenant.workspaceId, await addPlan(db, tenant, "workspace"));
+    await db.query("select ai.grant_credits('workspace', $1, 500, 'test')", [tenant.workspaceId]);
+    const byWorkspace = await runs(db, tenant, 1);
+    const credits = await read(db, "read_credits", [tenant.ownerId, tenant.workspaceId]);
+    expectExplained(credits);
+    expect(credits.payer).toBe("workspace");
+    expect(credits.accounts).toMatchObject([{ payer: "workspace", changes: { added: "500", runs: byWorkspace } }]);
+    expect(credits.elsewhere).toEqual({ credits: byMembers, membersPaid: true });
+
+    // Back to the members' plan, both balances are shown and explained.
+    await move(db, tenant.workspaceId, tenant.planId);
+    await runs(db, tenant, 1);
+    const back = await read(db, "read_credits", [tenant.ownerId, tenant.workspaceId]);
+    expectExplained(back);
+    expect(back.accounts.map(({ payer, changes }) => [payer, changes.added])).toEqual([
+      ["workspace", "500"],
+      ["member", "1000"],
+    ]);
+    expect(back.elsewhere).toEqual({ credits: "0", membersPaid: false });
+  });
+
+  test("in a workspace that always paid, runs charged outside the range are not said to be paid by members", async ({
+    db,
+  }) => {
+    const tenant = await createTenant(db, { credits: "1000" });
+    const billed = await runs(db, tenant, 1);
+    // The range has the run's charge and not the run, as if the run began before the range.
+    await db.query("update ai.runs set created_at = created_at - interval '2 days' where workspace_id = $1", [
+      tenant.workspaceId,
+    ]);
+    const credits = await read(db, "read_credits", [tenant.ownerId, tenant.workspaceId]);
+    expect(credits.totals.runCredits).toBe("0");
+    expect(credits.elsewhere).toEqual({ credits: `-${billed}`, membersPaid: false });
+    expectExplained(credits);
+  });
+
+  test("finds the last entry before any moment, also between entries of other accounts", async ({ db }) => {
+    const [one_, two] = [await createTenant(db, { credits: "1" }), await createTenant(db, { credits: "1" })];
+    const [account] = await db.query<{ id: string }>("select id from ai.credit_accounts where workspace_id = $1", [
+      one_.workspaceId,
+    ]);
+    const add = (workspaceId: string, minute: number) =>
+      db.query(
+        `insert into ai.credit_ledger (account_id, kind, amount, balance_after, created_at)
+         select id, 'grant', 1, $2::integer, timestamptz '2030-01-01Z' + make_interval(mins => $2::integer)
+         from ai.credit_accounts where workspace_id = $1`,
+        [workspaceId, minute],
+      );
+    for (let minute = 1; minute <= 9; minute++) {
+      await add(minute % 3 === 0 ? two.workspaceId : one_.workspaceId, minute);
+    }
+    const found = await db.query<{ minute: number; balance: string }>(
+      `select m.minute, l.balance_after::int::text as balance
+       from generate_series(0, 10) m (minute)
+       left join ai.credit_ledger l on l.account_id = $1
+         and l.id = ai.last_entry_before($1, timestamptz '2030-01-01Z' + make_interval(mins => m.minute))
+       order by m.minute`,
+      [account?.id],
+    );
+    expect(found.map(({ balance }) => balance)).toEqual(["1", "1", "1", "2", "2", "4", "5", "5", "7", "8", "8"]);
   });
 });
 

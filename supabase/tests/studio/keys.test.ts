@@ -324,7 +324,8 @@ describe("changing a key", () => {
       },
     ]);
     await change(db, tenant, { keyId, changes: { name: "Weekly" } });
-    expect(await db.query("select from public.workspace_audit_log where action = 'key.changed'")).toHaveLength(1);
+    const changes = "select from public.workspace_audit_log where action = 'key.changed' and workspace_id = $1";
+    expect(await db.query(changes, [tenant.workspaceId])).toHaveLength(1);
   });
 
   test("only roles with the permission manage_ai_keys can change a key", async ({ db }) => {

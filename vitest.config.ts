@@ -15,8 +15,8 @@ const exclude = [
 const globalSetup = ["scripts/test/global-setup.ts"];
 
 /**
- * One project per tier of tests, and two for integration tests. All but `unit` and `fault` need a stack, which the global setup starts if none is
- * given.
+ * One project per tier of tests, and two for integration tests. All but `unit` and `fault` need a stack, which the
+ * global setup starts if none is given.
  */
 export default defineConfig({
   test: {
@@ -104,7 +104,7 @@ export default defineConfig({
           expect: { poll: { timeout: 20_000 } },
         },
       },
-      { test: { name: "fuzz", include: [fuzz], exclude, globalSetup } },
+      { test: { name: "fuzz", include: [fuzz], exclude, globalSetup, testTimeout: 60_000 } },
       {
         // Imports of the SDKs resolve below .local/, where the global setup installs them.
         resolve: {

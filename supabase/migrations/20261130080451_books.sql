@@ -2693,30 +2693,30 @@ create or replace function ai.read_statement(
 as $$
 declare
   refusal jsonb := ai.statement_refusal(member_id, workspace);
-  kept ai.book_statements;
+  stored ai.book_statements;
   summary record;
   after jsonb;
 begin
   if refusal is not null then
     return refusal;
   end if;
-  select * into kept from ai.book_statements s where s.id = statement_id and s.book_id = workspace;
-  if kept.id is null then
+  select * into stored from ai.book_statements s where s.id = statement_id and s.book_id = workspace;
+  if stored.id is null then
     return '{"outcome": "not_found"}';
   end if;
-  if not with_records and kept.reopened_at is null then
-    summary := ai.summarize_month(kept.month);
+  if not with_records and stored.reopened_at is null then
+    summary := ai.summarize_month(stored.month);
     after := jsonb_build_object(
       'sha256', encode(summary.sha256, 'hex'),
-      'differences', ai.figures_difference(summary.figures, kept.figures)
+      'differences', ai.figures_difference(summary.figures, stored.figures)
     );
   end if;
   return jsonb_build_object(
     'outcome', 'read',
-    'statement', ai.statement_summary(kept),
-    'figures', kept.figures,
-    'exceptions', kept.exceptions,
-    'records', case when with_records then kept.records end,
+    'statement', ai.statement_summary(stored),
+    'figures', stored.figures,
+    'exceptions', stored.exceptions,
+    'records', case when with_records then stored.records end,
     'after', after
   );
 end
@@ -2724,21 +2724,21 @@ $$;
 
 -- Returns what lists show of a statement. Names are email addresses, and null once the account is deleted. Not granted
 -- to any role.
-create or replace function ai.statement_summary(kept ai.book_statements) returns jsonb
+create or replace function ai.statement_summary(stored ai.book_statements) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
   select jsonb_build_object(
-    'id', (kept).id,
-    'month', to_char((kept).month, 'YYYY-MM'),
-    'version', (kept).version,
-    'closedBy', (select u.email from auth.users u where u.id = (kept).closed_by),
-    'closedAt', ai.utc_text_microseconds((kept).closed_at),
-    'sha256', encode((kept).sha256, 'hex'),
-    'exceptions', jsonb_array_length((kept).exceptions),
-    'reopened', case when (kept).reopened_at is not null then jsonb_build_object(
-      'by', (select u.email from auth.users u where u.id = (kept).reopened_by),
-      'at', ai.utc_text_microseconds((kept).reopened_at),
-      'reason', (kept).reopen_reason
+    'id', (stored).id,
+    'month', to_char((stored).month, 'YYYY-MM'),
+    'version', (stored).version,
+    'closedBy', (select u.email from auth.users u where u.id = (stored).closed_by),
+    'closedAt', ai.utc_text_microseconds((stored).closed_at),
+    'sha256', encode((stored).sha256, 'hex'),
+    'exceptions', jsonb_array_length((stored).exceptions),
+    'reopened', case when (stored).reopened_at is not null then jsonb_build_object(
+      'by', (select u.email from auth.users u where u.id = (stored).reopened_by),
+      'at', ai.utc_text_microseconds((stored).reopened_at),
+      'reason', (stored).reopen_reason
     ) end
   )
 $$;

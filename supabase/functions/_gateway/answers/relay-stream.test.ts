@@ -684,9 +684,9 @@ describe("Streams whose budgets reserve the expected cost", () => {
 
   test("are cancelled once if their client leaves while a step is reserved", async () => {
     const leave = new AbortController();
-    let asked = 0;
+    let steps = 0;
     const extendOutput: ExtendOutput = async () => {
-      asked += 1;
+      steps += 1;
       leave.abort();
       await new Promise((resolve) => setTimeout(resolve, 20));
       throw refusedBudget;
@@ -698,7 +698,7 @@ describe("Streams whose budgets reserve the expected cost", () => {
       { clientLeft: leave.signal, extendOutput },
     );
     await text(stream).catch(() => {});
-    expect(asked).toBe(1);
+    expect(steps).toBe(1);
     expect(ends).toMatchObject([{ status: "cancelled", httpStatus: 499 }]);
   });
 });

@@ -119,7 +119,7 @@ describe("the role finance", () => {
     }
     for (const { route, path } of consoleRoutes.filter(isOfBooks)) {
       const { status, location } = await browser.get(path);
-      // There is no record with a random id, and some addresses lead to another page of the books.
+      // Records with random ids do not exist. Some routes redirect to another page of the books.
       if (location === null) expect([route, [200, 404]]).toEqual([route, expect.arrayContaining([status])]);
       else expect([route, location]).toEqual([route, expect.stringMatching(/^\/admin\/books[/?#]/)]);
     }

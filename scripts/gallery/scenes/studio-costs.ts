@@ -68,6 +68,14 @@ async function enterInvoice({ page }: Scene, amount: string): Promise<void> {
   await press(page, "Review invoice");
 }
 
+async function enterEuroInvoice(scene: Scene, amount: string): Promise<void> {
+  const { page } = scene;
+  await page.getByLabel("Currency").selectOption("EUR");
+  await page.getByLabel("Tax").fill("190");
+  await page.getByLabel("Exchange rate").fill("1.0825");
+  await enterInvoice(scene, amount);
+}
+
 /** The pages for imported provider costs, invoices and reconciliation. */
 export const costStates = statesOf("AI studio", [
   ["Costs", "books/costs", "user", busy("/costs", january)],
@@ -140,12 +148,8 @@ export const costStates = statesOf("AI studio", [
     "user",
     busy("/invoices/new"),
     async (scene) => {
-      const { page } = scene;
-      await page.getByLabel("Currency").selectOption("EUR");
-      await page.getByLabel("Tax").fill("190");
-      await page.getByLabel("Exchange rate").fill("1.0825");
-      await enterInvoice(scene, "1000");
-      await page.getByRole("button", { name: "Record invoice" }).waitFor();
+      await enterEuroInvoice(scene, "1000");
+      await scene.page.getByRole("button", { name: "Record invoice" }).waitFor();
     },
   ],
   [
@@ -155,10 +159,7 @@ export const costStates = statesOf("AI studio", [
     busy("/invoices/new"),
     async (scene) => {
       const { page } = scene;
-      await page.getByLabel("Currency").selectOption("EUR");
-      await page.getByLabel("Tax").fill("190");
-      await page.getByLabel("Exchange rate").fill("1.0825");
-      await enterInvoice(scene, "1204.5");
+      await enterEuroInvoice(scene, "1204.5");
       const buffer = Buffer.from("%PDF-1.7");
       await page
         .getByLabel("Original document")

@@ -106,7 +106,6 @@ test("searching models does not save the policy form's typed values", () => {
 test.each([
   ["models", { models: "selected" }],
   ["regions", { region_eu: "off" }],
-  // A page of release 0.2.0 has no choice of regions.
   ["regions", { regions: "off", region_eu: "off" }],
   ["requestsPerMinute", { requestsPerMinute: "0" }],
   ["requestsPerMinute", { requestsPerMinute: "1000000001" }],

@@ -23,8 +23,7 @@ $$;
 -- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
 -- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves. regions has the
 -- regions of a model's providers, and unknown for a provider without one. credits_per_usd is what one USD of provider
--- cost takes from the balance, null if the calls are free of credits. Until 0.4.0: gateways of release 0.2.0 state no
--- regions.
+-- cost takes from the balance, null if the calls are free of credits.
 -- Definer: gateway has no grant on any table. The caller is always derived from the credential.
 create or replace function ai.list_models(call jsonb) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -98,10 +97,10 @@ begin
         'context_window', u.context_window,
         'output_limit', u.output_limit,
         'default_output_limit', u.default_output_limit,
-        'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end
+        'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end,
+        'regions', s.regions
       )
       || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
-      || case when request.regions is null then jsonb '{}' else jsonb_build_object('regions', s.regions) end
       || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
       || case
         when shows_prices then jsonb_build_object('routes', s.routes, 'credits_per_usd', credits_per_usd)

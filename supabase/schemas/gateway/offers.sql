@@ -206,12 +206,12 @@ as $$
 $$;
 
 -- Returns the refusal of a call for a usable model that has no route. If the model has one outside the allowed regions,
--- the refusal says so. Until 0.4.0: gateways of release 0.2.0 state no regions, and don't know that refusal.
+-- the refusal says so.
 create or replace function ai.route_refusal(model text, request ai.run_request, allowed_regions text[]) returns jsonb
   language sql stable security invoker
 as $$
   select case
-    when allowed_regions is not null and (request).regions is not null
+    when allowed_regions is not null
       and exists (select from ai.open_routes((request).providers) r where r.model_id = model)
       then ai.refusal('region_not_allowed', '{"param": "model"}')
     else ai.refusal('model_not_found')

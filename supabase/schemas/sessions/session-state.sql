@@ -2,11 +2,10 @@
 
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
 -- hasVerifiedFactor, mustReplacePassword, consoleRole, user: { id, email, displayName, avatarUrl, banned,
--- deleted }, policy: { state, required, since, satisfied, byApproval } }. Returns { alive: false } if the session has
+-- deleted }, policy: { state, required, since, satisfied } }. Returns { alive: false } if the session has
 -- ended. policy.since is the Unix time from which required MFA accepts proofs, or null if MFA is optional.
 -- policy.state is optional, required, recovery_in_progress or malformed. consoleRole is admin, finance or null.
--- Until 0.4.0: servers of release 0.2.0 require policy.byApproval. Until 0.5.0: servers of release 0.3.0 require
--- infrastructureAdmin.
+-- Until 0.5.0: servers of release 0.3.0 require infrastructureAdmin.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
@@ -37,8 +36,7 @@ begin
         'since', case when m.state in ('required', 'recovery_in_progress') then
           f.app_metadata #> '{platform_required_mfa,boundary}'
         end,
-        'satisfied', not f.banned and not f.deleted and v.satisfied,
-        'byApproval', false
+        'satisfied', not f.banned and not f.deleted and v.satisfied
       ),
       'mustReplacePassword', exists (
         select from private.password_replacements r where r.session_id = f.session_id

@@ -107,7 +107,7 @@ test("list_models returns JSON text with its keys in the order of jsonb, both fo
     `{"id": "${tenant.model}", "object": "model", "created": 1767225600, "owned_by": "test", "platform": ` +
     `{"kind": "chat", "name": "A \\"quoted\\" name", "prices": ${prices}, "routes": [{"model": "upstream", "prices": ` +
     `${prices}, "provider": "demo"}, {"model": "their-name", "prices": ${secondPrices}, "provider": "second", ` +
-    `"tier_multipliers": {"flex": 0.5}}], "output_limit": null, "context_window": null, "credits_per_usd": 10000, "default_output_limit": null}}`;
+    `"tier_multipliers": {"flex": 0.5}}], "regions": ["unknown"], "output_limit": null, "context_window": null, "credits_per_usd": 10000, "default_output_limit": null}}`;
   const ask = async (changes: object) => {
     const call = JSON.stringify(chatCall(tenant, { providers: ["demo", "second"], ...changes }));
     return one<{ plain: string; listing: string; endpoints: string[][] }>(db, {

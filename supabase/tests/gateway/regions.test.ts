@@ -48,14 +48,12 @@ async function list(db: Database, tenant: Tenant, changes: object): Promise<unkn
 const notServed = "region_not_allowed";
 const cases: [string, string[] | null, object, string[] | string][] = [
   ["any region", null, {}, providers],
-  ["any region, from release 0.2.0", null, { regions: undefined }, providers],
   ["eu", ["eu"], {}, ["eu_second", "eu_last"]],
   ["us", ["us"], {}, ["us_first"]],
   ["eu and us, without the provider that has no region", ["eu", "us"], {}, ["us_first", "eu_second", "eu_last"]],
   ["ch, where no provider is", ["ch"], {}, notServed],
   ["eu, if no provider states a region", ["eu"], { regions: {} }, notServed],
   ["eu, if only the provider elsewhere has the endpoint", ["eu"], { providers: ["us_first"] }, notServed],
-  ["eu, from release 0.2.0, which states no regions", ["eu"], { regions: undefined }, "model_not_found"],
   ["eu, if no provider has the endpoint", ["eu"], { providers: ["other"] }, "model_not_found"],
 ];
 

@@ -26,7 +26,7 @@ describe("session_state", () => {
         deleted: false,
       },
       hasVerifiedFactor: false,
-      policy: { state: "optional", required: false, since: null, satisfied: true, byApproval: false },
+      policy: { state: "optional", required: false, since: null, satisfied: true },
       mustReplacePassword: false,
       consoleRole: null,
       infrastructureAdmin: false,

@@ -125,6 +125,21 @@ test("keeps a separate file, with its reason and its place", async () => {
   );
 });
 
+test("keeps a separate file behind the functions if it says so", async () => {
+  await writeFile(path.join(folder, "schemas/notes.sql"), `${label("title")};\n`);
+  const late = `-- Separate, after the functions: the former function needs the constraint.\n\n${add} b text;`;
+  await write("20260201000000_a.sql", `${add} a text;`);
+  await write("20260201000001_b.sql", late);
+  await write("20260201000002_c.sql", `${heading}\n\n${label("'a'")};`);
+  await write("20260201000003_d.sql", `${heading}\n\n${label("title")};`);
+  expect((await merge()).written).toEqual([
+    "20260301100000_0_2_0_tables.sql",
+    "20260301100001_0_2_0_functions.sql",
+    "20260301100002_0_2_0_b.sql",
+  ]);
+  expect(await read("20260301100002_0_2_0_b.sql")).toBe(late);
+});
+
 test("runs a backfill after the functions if it came after them, and each file with its own settings", async () => {
   await writeFile(path.join(folder, "schemas/notes.sql"), `${label("title")};\n`);
   await write("20260201000000_a.sql", `${add} label text;`);

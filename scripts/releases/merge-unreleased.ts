@@ -17,12 +17,13 @@ type Part = "tables" | "backfills" | "later_backfills" | "validations";
 type Source = { name: string; text: string; found: Found[] };
 
 /** Begins a file that stays a file of its own, followed by the reason. */
-const separate = "-- Separate: ";
+const separate = /^-- Separate(?<late>, after the functions)?: /;
 
 /**
  * Merges the unreleased migrations into one file of tables, types and policies; one of changes of data; one of functions,
  * views, triggers and grants, generated from `schemas/`; and one of validations. A file that begins with `-- Separate:`
- * and a reason stays a file of its own. Statements keep their order within a file.
+ * and a reason stays a file of its own, and one that begins with `-- Separate, after the functions:` comes with the
+ * validations. Statements keep their order within a file.
  * @param options.prefix begins the names of the files after their time, such as `0_2_0`
  * @returns the names of the new files and the versions of the removed ones; none if merging leaves as many files
  * @throws StackError if a statement would be lost or run in a wrong order, or if the merged files build another database.
@@ -161,14 +162,15 @@ async function gather(sources: readonly Source[], part: Part): Promise<{ subject
     };
     const texts = await splitStatements(source.text);
     const isSetting = (at: number) => "VariableSetStmt" in (source.found[at]?.node ?? {});
-    const isSeparate = source.text.startsWith(separate);
+    const header = separate.exec(source.text);
     // A separate file is one part, that of its first statement.
-    const first = source.found.findIndex((_, at) => !isSetting(at));
-    if (!source.found.some((one, at) => !isSetting(at) && (!isSeparate || at === first) && belongs(one))) continue;
-    if (isSeparate) {
+    const first = source.found.find((_, at) => !isSetting(at));
+    if (header) {
+      if (header.groups?.late ? part !== "validations" : !first || !belongs(first)) continue;
       apart.push({ subject: source.name.replace(/^\d+_(?:\d+_\d+_\d+_)?|\.sql$/g, ""), text: source.text });
       continue;
     }
+    if (!source.found.some((one, at) => !isSetting(at) && belongs(one))) continue;
     const write = (keep: (at: number) => boolean) =>
       texts.flatMap(({ text, offset }, at) => {
         const isParagraph = /\n\s*\n\s*$/.test(source.text.slice(0, offset));

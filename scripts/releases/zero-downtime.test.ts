@@ -144,7 +144,8 @@ test.each([
   ["an index that the operator has already built", `${short}create index if not exists a on ai.runs (request_id)`],
   [
     "a new table with its index",
-    "create table ai.a (id int); create index on ai.a (id); alter table ai.a enable row level security",
+    `${short}create table ai.a (id int); create index on ai.a (id); alter table ai.a enable row level security;
+     select private.protect_table('ai.a'); select ai.protect_partition('ai.a_default'); alter table ai.b add a text`,
   ],
   ["the removal of a function that only functions call", "drop function ai.settle_batch(ai.run_report[])"],
   ["a replaced function", "create or replace function ai.a() returns int language sql as 'select 1'"],

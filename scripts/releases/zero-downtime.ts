@@ -166,7 +166,7 @@ function locksTable(node: Node, created: ReadonlySet<string>): boolean {
 /** Returns whether a statement changes rows. A `select` counts unless it only protects a table. */
 export function changesData({ node, text }: { node: Node; text: string }): boolean {
   if ("DoStmt" in node) return !isGuard(node.DoStmt) && !isCheck(node.DoStmt) && lockedTables(node.DoStmt).length === 0;
-  if ("SelectStmt" in node) return !/\bprivate\.protect_table\(/.test(text);
+  if ("SelectStmt" in node) return !/\b(?:private\.protect_table|ai\.protect_partition)\(/.test(text);
   return dataStatements.some((kind) => kind in node);
 }
 

@@ -1,4 +1,4 @@
--- Counts refused calls among the counters of the deployment.
+-- Separate: it alters a table in use, which then counts refused calls, too.
 set lock_timeout = '500ms';
 
 alter table ai.totals

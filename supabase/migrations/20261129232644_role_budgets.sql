@@ -1,4 +1,4 @@
--- Roles whose members start with a monthly budget.
+-- Separate: it alters a table in use, for roles whose members start with a monthly budget.
 set lock_timeout = '500ms';
 
 alter table public.workspace_roles

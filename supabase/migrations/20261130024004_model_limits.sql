@@ -9,14 +9,23 @@ comment on column ai.workspace_policies.model_limits is
 alter domain ai.rate_scope drop constraint rate_scope_check;
 alter domain ai.rate_scope add constraint rate_scope_check check (value in ('key', 'app', 'user', 'workspace', 'model')) not valid;
 
-alter type ai.run_request add attribute envelope jsonb;
+alter type ai.run_request
+  add attribute envelope jsonb,
+  add attribute stoppable_providers text[];
 alter type ai.caller add attribute model_limits jsonb;
 alter type ai.claim
   add attribute model_requests_per_minute integer,
   add attribute model_tokens_per_minute bigint,
   add attribute envelope_id uuid,
-  add attribute envelope jsonb;
-alter type ai.settlement add attribute envelope_id uuid;
+  add attribute envelope jsonb,
+  add attribute expected_output bigint,
+  add attribute expected_usd numeric(24, 12),
+  add attribute expected_scopes text[];
+alter type ai.settlement
+  add attribute envelope_id uuid,
+  add attribute feature text,
+  add attribute expected_usd numeric,
+  add attribute expected_scopes text[];
 
 -- The functions as they are until the file of functions, with the new values.
 
@@ -150,7 +159,7 @@ begin
       case (r.request).kind when 'chat' then u.output_limit end, o.routes,
       x.usd, case when (r.request).is_free is not true then (r.caller).budgets end,
       a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
-      1, t.reserved_tokens, 0, null, null, null, null, null, null
+      1, t.reserved_tokens, 0, null, null, null, null, null, null, null, null, null
     )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (
@@ -270,7 +279,8 @@ begin
           else 0
         end,
         b.billed_credits, r.window_start, r.counted_tokens,
-        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), null
+        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), null, null,
+        null, null
       )::ai.settlement as due,
       r.outcome,
       r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start,

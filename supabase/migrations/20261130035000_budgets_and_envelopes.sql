@@ -1489,7 +1489,7 @@ begin
       1, t.reserved_tokens, 0, null, null, r.model_requests, r.model_tokens, (e.envelope).id,
       case when (e.envelope).id is not null then
         jsonb_build_object('id', (e.envelope).id, 'label', (e.envelope).label)
-      end
+      end, null, null, null
     )::ai.claim order by r.place), '{}')
     from requests r
     left join lateral (
@@ -1909,7 +1909,8 @@ begin
           else 0
         end,
         b.billed_credits, r.window_start, r.counted_tokens,
-        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), r.envelope_id
+        jsonb_build_object('id', r.id, 'kind', k.kind, 'billed_credits', b.billed_credits::text), r.envelope_id, null,
+        null, null
       )::ai.settlement as due,
       r.outcome,
       r.id, r.account_id, r.workspace_id, r.key_lineage_id, r.budget_scopes, r.window_start, r.model_id,

@@ -1,4 +1,4 @@
--- Separate: the sweep of 0.3.0 finds a warning by the former key, until the functions are replaced.
+-- Separate, after the functions: the sweep of 0.3.0 finds a warning by the former key, until the functions are replaced.
 set lock_timeout = '500ms';
 
 alter table ai.budget_alerts

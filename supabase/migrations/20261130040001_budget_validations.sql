@@ -5,4 +5,3 @@ alter table ai.budgets validate constraint budgets_amount_check;
 alter table ai.budgets validate constraint budgets_thresholds_check;
 alter table ai.budget_alerts validate constraint budget_alerts_scope_check;
 alter table ai.budget_alerts validate constraint budget_alerts_threshold_check;
-alter domain ai.rate_scope validate constraint rate_scope_check;

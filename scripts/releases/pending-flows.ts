@@ -96,13 +96,14 @@ async function beginInvitation(): Promise<Pending> {
 
 async function beginQrLogin(): Promise<Pending> {
   const person = await createPerson();
-  const phone = await openPhone({ base, ...supabase }, person);
   const browser = await signIn(person);
   const { text: challenge } = await browser.postJson(challenges, {});
   const { id, secret } = JSON.parse(challenge) as { id: string; secret: string };
   return {
     what: "a QR code",
     finish: async () => {
+      // This phone never refreshes its access token, which could expire during an upgrade.
+      const phone = await openPhone({ base, ...supabase }, person);
       const approved = await phone.post(`${challenges}/${id}/approve`, { secret, device: unlockedPhone });
       const { status, text } = await browser.get(`${challenges}/${id}?secret=${secret}`);
       return text.includes(person.id) ? undefined : `${JSON.stringify(approved.body)} ${status} ${text}`;

@@ -12,7 +12,7 @@ const keyDetailsSchema = z.object({
   budgets: z.array(
     z.object({
       scope: z.string(),
-      // Absent from platforms before 0.4.0, which only have monthly budgets.
+      // Until 0.5.0: platforms of 0.3.0 only have monthly budgets, and state neither window nor zone.
       window: z.string().default("month"),
       timeZone: z.string().default("UTC"),
       resetsAt: z.string().nullish(),

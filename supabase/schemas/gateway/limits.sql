@@ -132,6 +132,7 @@ declare
   of_account integer;
   of_budget integer;
   of_envelope integer;
+  room jsonb;
   full_budget integer;
   entry text;
   earlier ai.idempotency_keys;
@@ -286,9 +287,10 @@ begin
         budgets[of_budget] := budget;
       end loop;
       if of_envelope is not null then
-        claim.envelope := claim.envelope || ai.envelope_room(
-          budgets[of_envelope], ai.payer_id(claim.caller) is null or (claim.caller).cost_visible
-        );
+        room := ai.envelope_room(budgets[of_envelope], ai.payer_id(claim.caller) is null or (claim.caller).cost_visible);
+        -- The gateway computes with what is left, so it is an exact decimal in text.
+        claim.envelope := claim.envelope || room
+          || jsonb_strip_nulls(jsonb_build_object('remaining_usd', room ->> 'remaining_usd'));
       end if;
       if of_account is not null then
         accounts[of_account].reserved := accounts[of_account].reserved + claim.credits;

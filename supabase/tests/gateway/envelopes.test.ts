@@ -9,7 +9,8 @@ import { addKey, begin, chatCall, createTenant, type OpenedRun, outcome, settle,
 type Envelope = {
   id: string;
   label: string;
-  remaining_usd: number;
+  /** An exact decimal. */
+  remaining_usd: string;
   calls: number;
   remaining_calls?: number;
 };
@@ -45,9 +46,9 @@ describe("a call that names an envelope", () => {
   test("opens it with the first call, and the next call joins it", async ({ db }) => {
     const tenant = await newTenant(db);
     const first = await call(db, tenant, named(labelled("task-1")));
-    expect(first.envelope).toMatchObject({ label: "task-1", limit_usd: 0.0005, remaining_usd: 0.0003, calls: 1 });
+    expect(first.envelope).toMatchObject({ label: "task-1", limit_usd: 0.0005, remaining_usd: "0.0003", calls: 1 });
     const second = await call(db, tenant, named(labelled("task-1")));
-    expect(second.envelope).toMatchObject({ id: first.envelope?.id, remaining_usd: 0.0001, calls: 2 });
+    expect(second.envelope).toMatchObject({ id: first.envelope?.id, remaining_usd: "0.0001", calls: 2 });
     const third = await call(db, tenant, named(labelled("task-1")));
     expect(third).toMatchObject({
       refused: "envelope_exhausted",

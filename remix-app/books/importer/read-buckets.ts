@@ -29,7 +29,9 @@ export function readBuckets(
     if (!Number.isSafeInteger(start) || start % dayMs !== 0) {
       throw new UnreadableCostFile(`${where} doesn’t begin at midnight in UTC.`);
     }
-    return { day: dayOf(start), lines: format.readBucket(bucket, where) };
+    // Reads the bucket first, because it refuses a start that is no date.
+    const lines = format.readBucket(bucket, where);
+    return { day: dayOf(start), lines };
   });
   return { days, hasMore: has_more, next: next_page || null };
 }

@@ -232,6 +232,11 @@ describe("failures at the provider", () => {
       "OpenAI’s report has an unexpected value at data[0]. Import these days from a file.",
     ],
     [
+      "a start beyond all dates",
+      bucket(['"start_time":1767398400', '"start_time":8700480000000']),
+      "OpenAI’s report has an unexpected value at data[0].start_time. Import these days from a file.",
+    ],
+    [
       "an amount with a comma",
       bucket(['"value":3', '"value":"1,5"']),
       "OpenAI’s report has an unexpected value at data[0].results[0].amount.value. Import these days from a file.",

@@ -29,6 +29,8 @@ declare
   locked record;
   budget ai.budgets;
   learning uuid[];
+  -- The places of the settlements that were booked one by one.
+  booked integer[];
   changed jsonb := '[]';
   last_changed uuid;
 begin
@@ -165,14 +167,20 @@ begin
     -- A run changes only once, even if it is reported several times.
     continue when outcomes_due[place].id = last_changed;
     begin
-      changed := changed || ai.book_settlements(
-        due[place:place], outcomes_due[place:place], idle_since is not null, learning
-      );
+      changed := changed || ai.book_settlements(due[place:place], outcomes_due[place:place], idle_since is not null, null);
       last_changed := outcomes_due[place].id;
+      booked := booked || place;
     exception when data_exception or integrity_constraint_violation then
       raise warning 'run % cannot be booked: %', outcomes_due[place].id, sqlerrm using errcode = sqlstate;
     end;
   end loop;
+  if learning is not null then
+    -- In one statement, because two batches that record one run after another could deadlock.
+    perform ai.record_outputs(
+      array(select due[b.place] from unnest(booked) as b (place)),
+      array(select outcomes_due[b.place] from unnest(booked) as b (place)), learning
+    );
+  end if;
   return changed;
 end
 $$;

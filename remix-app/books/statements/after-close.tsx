@@ -14,7 +14,7 @@ export function AfterClose({
       title="After the close"
       lead={
         isSame
-          ? "The month’s records are the same as at the close, and so is its FOCUS file."
+          ? "The month’s records are the same as at the close."
           : "Runs that settled late, and costs that were imported without a person, since the close. The statement above does not include them. The FOCUS file has the records as they are now."
       }
     >

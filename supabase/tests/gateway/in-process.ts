@@ -4,6 +4,7 @@ import { assembleGateway } from "../../functions/_gateway/assemble-gateway.ts";
 import { readEnvironment } from "../../functions/_gateway/environment.ts";
 import type { TimeLimits } from "../../functions/_gateway/providers/limits.ts";
 import { createHandler as createChat } from "../../functions/chat/handler.ts";
+import { createHandler as createEmbeddings } from "../../functions/embeddings/handler.ts";
 import { createHandler as createEnvelopes } from "../../functions/envelopes/handler.ts";
 import { createHandler as createMessages } from "../../functions/messages/handler.ts";
 import { createHandler as createModels } from "../../functions/models/handler.ts";
@@ -62,6 +63,7 @@ export async function openGateway(
   const gateway = { ...assembled, limits: { ...assembled.limits, ...limits } };
   const functions = {
     chat: createChat(gateway),
+    embeddings: createEmbeddings(gateway),
     envelopes: createEnvelopes(gateway),
     messages: createMessages(gateway),
     models: createModels(gateway),

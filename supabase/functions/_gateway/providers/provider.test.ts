@@ -594,6 +594,15 @@ describe("the recorded attempts of a call", () => {
     },
   );
 
+  // https://openrouter.ai/docs/guides/features/router-metadata: "fetch the generation record via GET /api/v1/generation
+  // using the X-Generation-Id response header". Cloudflare adds cf-ray.
+  test("an attempt records OpenRouter's generation id rather than other ids of the request", async () => {
+    const ids = { "cf-ray": "8c1-FRA", "x-request-id": "req_up", "X-Generation-Id": "gen-1764500000-AbC" };
+    const { baseUrl } = await provider(refuse(500, ids));
+    const [attempt] = await attemptsOf(callOf([baseUrl]));
+    expect(attempt?.upstream_request_id).toBe("gen-1764500000-AbC");
+  });
+
   test("the recorded attempts distinguish a failed connection, a lost connection, and a timeout", async () => {
     const reset = await provider((request, response) => request.resume().once("end", () => response.destroy()));
     const silent = await provider(() => {});

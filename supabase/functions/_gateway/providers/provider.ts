@@ -244,10 +244,17 @@ function createRouteRequest(
 }
 
 /**
- * Response headers that may carry a request id: OpenAI's, which most providers use, Azure's, Bedrock's, Anthropic's,
- * and Cloudflare's.
+ * Response headers that may carry a request id: OpenRouter's generation id, by which it states the cost of a call,
+ * OpenAI's, which most providers use, Azure's, Bedrock's, Anthropic's, and Cloudflare's.
  */
-const requestIdHeaders = ["x-request-id", "apim-request-id", "x-amzn-requestid", "request-id", "cf-ray"];
+const requestIdHeaders = [
+  "x-generation-id",
+  "x-request-id",
+  "apim-request-id",
+  "x-amzn-requestid",
+  "request-id",
+  "cf-ray",
+];
 
 /** Returns the provider's request id. Ignores our own id, which some servers return. */
 function upstreamRequestId(header: ExchangeAnswer["header"], ownId: string): string | undefined {

@@ -133,6 +133,7 @@ const actionLabels: Record<string, string> = {
   "costs.import": "Imported costs",
   [automaticImportAction]: "Imported costs automatically",
   "costs.request_import": "Requested an automatic import of costs",
+  "costs.request_generations": "Asked OpenRouter for the costs of calls",
   [accountDeletedAction]: "Deleted an account",
 };
 

@@ -138,6 +138,7 @@ revoke insert, update, delete on
   ai.invoice_documents,
   ai.cost_imports,
   ai.cost_services,
+  ai.generation_costs,
   ai.book_statements,
   ai.cost_book_entries,
   ai.invoice_book_entries,
@@ -513,7 +514,10 @@ grant execute on function
   ai.close_month(uuid, uuid, text, text, jsonb, jsonb),
   ai.reopen_month(uuid, uuid, uuid, jsonb),
   ai.list_statements(uuid, uuid, integer),
-  ai.read_statement(uuid, uuid, uuid, boolean)
+  ai.read_statement(uuid, uuid, uuid, boolean),
+  ai.list_unmatched_generations(uuid, uuid, date, timestamptz, integer),
+  ai.store_generation_costs(uuid, uuid, date, jsonb, jsonb),
+  ai.read_generation_costs(uuid, uuid, date, integer, integer)
 to service_role;
 
 -- Functions of console/.

@@ -6,10 +6,16 @@ import type { CostProvider } from "./cost-provider.ts";
 export class FailedReport extends Error {
   /** How long the provider asks to wait. */
   readonly retryAfterSeconds: number;
+  /** The status of the provider's answer; null without an answer. */
+  readonly status: number | null;
 
-  constructor(message: string, { retryAfterSeconds = 0 }: { retryAfterSeconds?: number } = {}) {
+  constructor(
+    message: string,
+    { retryAfterSeconds = 0, status = null }: { retryAfterSeconds?: number; status?: number | null } = {},
+  ) {
     super(message);
     this.retryAfterSeconds = retryAfterSeconds;
+    this.status = status;
   }
 }
 
@@ -27,7 +33,8 @@ export async function requestPage(
     provider,
     signal,
     timeoutMs = pageTimeoutMs,
-  }: { provider: CostProvider; signal: AbortSignal; timeoutMs?: number | undefined },
+    maxBytes = maxPageBytes,
+  }: { provider: CostProvider; signal: AbortSignal; timeoutMs?: number | undefined; maxBytes?: number },
 ): Promise<{ page: JsonObject; now: Date }> {
   const { name, settings } = provider;
   const limit = AbortSignal.timeout(timeoutMs);
@@ -35,7 +42,7 @@ export async function requestPage(
   let text: string | null = null;
   try {
     response = await fetch(url, { headers, redirect: "error", signal: AbortSignal.any([signal, limit]) });
-    if (response.ok) text = await readText(response);
+    if (response.ok) text = await readText(response, { maxBytes });
     else await response.body?.cancel();
   } catch {
     if (signal.aborted) throw new FailedReport("The import was interrupted. It is repeated soon.");
@@ -44,26 +51,32 @@ export async function requestPage(
   }
   if (!response.ok) throw describeRefusal(response, provider);
   const request = requestText(response);
-  if (text === null) throw new FailedReport(`${name} answered more than 32 MiB${request}. Check ${settings.url}.`);
+  const { status } = response;
+  if (text === null) {
+    const size = `${maxBytes / 1024 / 1024} MiB`;
+    throw new FailedReport(`${name} answered more than ${size}${request}. Check ${settings.url}.`, { status });
+  }
   let page: unknown;
   try {
     page = parseExactJson(text);
   } catch {
     page = null;
   }
-  if (!isObject(page)) throw new FailedReport(`${name} answered no JSON object${request}. Check ${settings.url}.`);
+  if (!isObject(page)) {
+    throw new FailedReport(`${name} answered no JSON object${request}. Check ${settings.url}.`, { status });
+  }
   const date = Date.parse(response.headers.get("date") ?? "");
   return { page, now: Number.isNaN(date) ? new Date() : new Date(date) };
 }
 
 /** Returns a response's text, or null if it is too long. */
-async function readText({ body }: Response): Promise<string | null> {
+async function readText({ body }: Response, { maxBytes }: { maxBytes: number }): Promise<string | null> {
   const decoder = new TextDecoder();
   let length = 0;
   let text = "";
   for await (const part of body ?? []) {
     length += part.byteLength;
-    if (length > maxPageBytes) return null;
+    if (length > maxBytes) return null;
     text += decoder.decode(part, { stream: true });
   }
   return text + decoder.decode();
@@ -74,22 +87,21 @@ function describeRefusal(response: Response, { name, settings, keyAdvice }: Cost
   const request = requestText(response, String(status));
   const retryAfterSeconds = readRetryAfter(response.headers.get("retry-after"));
   if (status === 401)
-    return new FailedReport(`${name} refuses the key${request}. ${settings.key} must be ${keyAdvice}.`);
+    return new FailedReport(`${name} refuses the key${request}. ${settings.key} must be ${keyAdvice}.`, { status });
   if (status === 403) {
     return new FailedReport(
       `${name} does not let this key read costs${request}. ${settings.key} must be ${keyAdvice}.`,
+      { status },
     );
   }
   if (status === 429) {
-    return new FailedReport(`${name} asks to wait${request}. The next attempt begins when it allows it.`, {
-      retryAfterSeconds,
-    });
+    return new FailedReport(`${name} asks to wait${request}.`, { retryAfterSeconds, status });
   }
   if (status >= 500) {
     const message = `${name} is unavailable${request}. If this persists, look at its status page.`;
-    return new FailedReport(message, { retryAfterSeconds });
+    return new FailedReport(message, { retryAfterSeconds, status });
   }
-  return new FailedReport(`${name} refuses the request${request}. Check ${settings.url}.`);
+  return new FailedReport(`${name} refuses the request${request}. Check ${settings.url}.`, { status });
 }
 
 /** Returns the status and the provider's id of a request in parentheses, for the provider's support. */

@@ -12,14 +12,17 @@ export interface ShownSum {
 /** The maximum number of sums that the note names. */
 const maxSums = 3;
 
-/** Says what rounding makes of totals whose rows, as shown, add up to something else. Renders nothing if all add up. */
-export function RoundingNote({ sums }: { sums: readonly ShownSum[] }) {
-  const text = describeRounding(sums);
+/**
+ * Says what rounding makes of totals whose rows, as shown, add up to something else. Renders nothing if all add up.
+ * @param props.exact where the exact amounts are
+ */
+export function RoundingNote({ sums, exact }: { sums: readonly ShownSum[]; exact?: string }) {
+  const text = describeRounding(sums, exact);
   return text === null ? null : <p className="mt-3 text-muted text-small">{text}</p>;
 }
 
 /** Returns the sentence of {@link RoundingNote}, or null if all totals add up as shown. */
-export function describeRounding(sums: readonly ShownSum[]): string | null {
+export function describeRounding(sums: readonly ShownSum[], exact = "in the CSV"): string | null {
   const gaps = sums.flatMap(({ label, rows, total, decimals }) => {
     const amounts = rows.filter((row) => row !== null);
     if (total === null || amounts.length === 0 || amounts.length < rows.length) return [];
@@ -30,7 +33,7 @@ export function describeRounding(sums: readonly ShownSum[]): string | null {
   if (gaps.length === 0) return null;
   const others = gaps.length - maxSums;
   const list = [...gaps.slice(0, maxSums), ...(others > 0 ? [`${others} more by as little`] : [])];
-  return `Rows are rounded. As shown, ${new Intl.ListFormat("en-GB").format(list)}. Exact amounts are in the CSV.`;
+  return `Rows are rounded. As shown, ${new Intl.ListFormat("en-GB").format(list)}. Exact amounts are ${exact}.`;
 }
 
 /** Returns the sum of two exact decimal strings. */

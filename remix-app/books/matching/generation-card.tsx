@@ -1,0 +1,273 @@
+import { subtractAmounts } from "../../studio/costs/difference.ts";
+import { Incomparable } from "../../studio/costs/difference-text.tsx";
+import { addAmounts, RoundingNote } from "../../studio/costs/rounding-note.tsx";
+import { AccountForm } from "../../ui/account-form.tsx";
+import { Button, ButtonLink } from "../../ui/button.tsx";
+import { Card } from "../../ui/card.tsx";
+import { DataTable } from "../../ui/data-table.tsx";
+import { DotSeparated } from "../../ui/facts.tsx";
+import { columnDecimals, countOf, formatCount } from "../../ui/format-amount.ts";
+import { ExactTime } from "../../ui/moment.tsx";
+import { Usd } from "../../ui/money.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { useSite } from "../../ui/site.ts";
+import { WorkspaceLink } from "../workspace-link.tsx";
+import type { GenerationsOutcome } from "./fetch-generations.ts";
+import type { GenerationComparison, GenerationFigures, GenerationRun, GenerationState } from "./read-generations.ts";
+
+const labels: Record<GenerationState, string> = {
+  differs: "Different cost",
+  unknown: "Not known to OpenRouter",
+  unnamed: "Without a generation ID",
+  pending: "Not asked yet",
+  equal: "Same cost",
+};
+
+type Line = Pick<GenerationFigures, "runs" | "calls" | "meteredUsd" | "chargedUsd"> & {
+  state: GenerationState | "all";
+  differenceUsd: string | null;
+};
+
+/**
+ * Compares a day's runs at OpenRouter with what OpenRouter charged for their calls. Its form asks OpenRouter.
+ * @param props.outcome what became of the request that this page answers, if any
+ */
+export function GenerationCard({
+  comparison,
+  outcome,
+}: {
+  comparison: GenerationComparison;
+  outcome: GenerationsOutcome | null;
+}) {
+  const { states, runs, total, skipped } = comparison;
+  const ownKeyUsd = sumOf(states.map((each) => each.ownKeyUsd ?? "0"));
+  const lines = linesOf(states);
+  return (
+    <Card
+      id="generations"
+      title="Calls"
+      lead="What OpenRouter charged for each call, and what the runs cost in these books. A run with several calls is compared as a whole."
+    >
+      <div className="space-y-4">
+        {outcome ? <Outcome outcome={outcome} /> : null}
+        <Progress comparison={comparison} outcome={outcome} />
+        <Summary lines={lines} />
+        {Number(ownKeyUsd) > 0 ? (
+          <p className="max-w-prose text-muted text-small">
+            Other providers charged <Usd amount={ownKeyUsd} /> for calls with your own keys. OpenRouter charges only its
+            fee for these, so they cost less at OpenRouter than in these books.
+          </p>
+        ) : null}
+        {total > 0 ? <Runs runs={runs} /> : null}
+        {total > runs.length ? <Pages shown={runs.length} skipped={skipped} total={total} /> : null}
+      </div>
+    </Card>
+  );
+}
+
+function Outcome({ outcome: { answered, unknown, remaining, failure } }: { outcome: GenerationsOutcome }) {
+  const parts = [
+    `OpenRouter answered ${countOf(answered, "call")}`,
+    unknown > 0 ? `and doesn’t know ${formatCount(unknown)} of them` : "",
+  ];
+  const wait =
+    failure && failure.retryAfterSeconds > 0 ? ` Go on in ${countOf(failure.retryAfterSeconds, "second")}.` : "";
+  return (
+    <Notice tone={failure ? "warn" : "good"}>
+      <p>{`${parts.filter(Boolean).join(" ")}.${remaining > 0 ? ` ${countOf(remaining, "call")} left to ask.` : ""}`}</p>
+      {failure ? <p className="wrap-anywhere">{`${failure.message}${wait}`}</p> : null}
+    </Notice>
+  );
+}
+
+/** Says how many calls were asked, with the form that asks for more or for all again. */
+function Progress({
+  comparison: { states, asOf, missingKey },
+  outcome,
+}: {
+  comparison: GenerationComparison;
+  outcome: GenerationsOutcome | null;
+}) {
+  const [named, pending, unknown] = (["named", "pending", "unknown"] as const).map((name) =>
+    states.reduce((sum, each) => sum + each[name], 0),
+  ) as [number, number, number];
+  if (named === 0) return null;
+  const again = outcome?.askedBefore && outcome.remaining > 0 ? outcome : null;
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
+      <p>{`${formatCount(named - pending)} of ${countOf(named, "call")} asked.`}</p>
+      {missingKey === null ? (
+        <>
+          {again?.askedBefore ? (
+            <AskForm label="Go on asking again" askedBefore={again.askedBefore} variant="primary" />
+          ) : pending > 0 ? (
+            <AskForm label={pending < named ? "Go on asking" : "Ask OpenRouter for these calls"} variant="primary" />
+          ) : unknown > 0 ? (
+            <AskForm label="Ask again for unknown calls" />
+          ) : null}
+          {pending === 0 && !again ? <AskForm label="Ask again for all calls" askedBefore={asOf} /> : null}
+        </>
+      ) : (
+        <p className="text-muted">
+          Set <code className="wrap-anywhere">{missingKey}</code> on the web servers to ask OpenRouter.
+        </p>
+      )}
+    </div>
+  );
+}
+
+function AskForm({
+  label,
+  askedBefore,
+  variant = "secondary",
+}: {
+  label: string;
+  askedBefore?: string;
+  variant?: "primary" | "secondary";
+}) {
+  return (
+    <AccountForm>
+      {askedBefore === undefined ? null : <input type="hidden" name="askedBefore" value={askedBefore} />}
+      <Button variant={variant}>{label}</Button>
+    </AccountForm>
+  );
+}
+
+/** Returns the lines of the states and their sum. Runs whose calls were not all asked are not compared. */
+function linesOf(states: readonly GenerationFigures[]): Line[] {
+  const lines = states.map((figures): Line => {
+    const { state, meteredUsd, chargedUsd } = figures;
+    return { ...figures, differenceUsd: state === "pending" ? null : subtractAmounts(chargedUsd, meteredUsd) };
+  });
+  if (lines.length === 0) return [];
+  const differences = lines.flatMap(({ differenceUsd }) => differenceUsd ?? []);
+  const all: Line = {
+    state: "all",
+    runs: lines.reduce((sum, { runs }) => sum + runs, 0),
+    calls: lines.reduce((sum, { calls }) => sum + calls, 0),
+    meteredUsd: sumOf(lines.map(({ meteredUsd }) => meteredUsd)),
+    chargedUsd: sumOf(lines.map(({ chargedUsd }) => chargedUsd)),
+    differenceUsd: differences.length < lines.length ? null : sumOf(differences),
+  };
+  return [...lines, all];
+}
+
+const sumOf = (amounts: readonly string[]) => amounts.reduce(addAmounts, "0");
+
+const amountColumns = [
+  ["chargedUsd", "OpenRouter"],
+  ["meteredUsd", "Metered"],
+  ["differenceUsd", "OpenRouter − metered"],
+] as const;
+
+function Summary({ lines }: { lines: readonly Line[] }) {
+  const decimals = columnDecimals(lines.flatMap((line) => amountColumns.map(([name]) => line[name])));
+  const sums = amountColumns.map(([name, label]) => ({
+    label,
+    rows: lines.slice(0, -1).map((line) => line[name]),
+    total: lines.at(-1)?.[name] ?? null,
+    decimals,
+  }));
+  const [charged, metered, difference] = amountColumns.map(([name, label]) => ({
+    label,
+    numeric: true,
+    cell: (line: Line) => (line[name] === null ? <Incomparable /> : <Usd amount={line[name]} decimals={decimals} />),
+  }));
+  if (!charged || !metered || !difference) return null;
+  return (
+    <div>
+      <DataTable
+        caption="Runs by what OpenRouter answered"
+        rows={lines}
+        rowKey={({ state }) => state}
+        empty="No run of this day called OpenRouter."
+        columns={[
+          {
+            label: "Runs",
+            cell: ({ state }) => (state === "all" ? <span className="font-medium">Total</span> : labels[state]),
+          },
+          { label: "Number", numeric: true, cell: ({ runs }) => formatCount(runs) },
+          { label: "Calls", numeric: true, cell: ({ calls }) => formatCount(calls) },
+          charged,
+          metered,
+          { ...difference, small: "aside" },
+        ]}
+      />
+      <RoundingNote sums={sums} exact="shown on hover" />
+    </div>
+  );
+}
+
+function Runs({ runs }: { runs: readonly GenerationRun[] }) {
+  const decimals = columnDecimals(runs.flatMap((run) => [run.chargedUsd, run.meteredUsd, run.differenceUsd]));
+  const opensRuns = useSite()?.user?.consoleRole === "admin";
+  return (
+    <DataTable
+      caption="Runs that differ, or could not be compared"
+      rows={runs}
+      rowKey={({ runId }) => runId}
+      empty="No runs on this page."
+      from="lg"
+      columns={[
+        {
+          label: "Run",
+          cell: ({ runId, createdAt, workspaceId, workspaceName, modelId }) => (
+            <>
+              {opensRuns ? (
+                <a className="link" href={`/admin/runs/${runId}`}>
+                  <ExactTime at={createdAt} />
+                </a>
+              ) : (
+                <span title={runId}>
+                  <ExactTime at={createdAt} />
+                </span>
+              )}
+              <span className="wrap-anywhere block text-muted text-small">
+                <DotSeparated
+                  facts={[
+                    workspaceName === null ? (
+                      "Deleted workspace"
+                    ) : (
+                      <WorkspaceLink key="workspace" workspaceId={workspaceId} name={workspaceName} />
+                    ),
+                    modelId,
+                  ]}
+                />
+              </span>
+            </>
+          ),
+        },
+        { label: "Finding", cell: (run) => findingOf(run) },
+        { label: "OpenRouter", numeric: true, cell: (run) => <Usd amount={run.chargedUsd} decimals={decimals} /> },
+        { label: "Metered", numeric: true, cell: (run) => <Usd amount={run.meteredUsd} decimals={decimals} /> },
+        {
+          label: "OpenRouter − metered",
+          numeric: true,
+          small: "aside",
+          cell: (run) => <Usd amount={run.differenceUsd} decimals={decimals} />,
+        },
+      ]}
+    />
+  );
+}
+
+function findingOf({ state, calls, ownKeyUsd }: GenerationRun): string {
+  return [labels[state], calls > 1 ? `${formatCount(calls)} calls` : "", ownKeyUsd === null ? "" : "own key"]
+    .filter(Boolean)
+    .join(", ");
+}
+
+function Pages({ shown, skipped, total }: { shown: number; skipped: number; total: number }) {
+  const next = skipped + shown;
+  return (
+    <nav aria-label="Pages of runs" className="flex flex-wrap items-center gap-3">
+      <p className="text-muted">
+        {shown > 0
+          ? `Runs ${formatCount(skipped + 1)} to ${formatCount(next)} of ${formatCount(total)}`
+          : "No more runs"}
+      </p>
+      {skipped > 0 ? <ButtonLink href="?#generations">First page</ButtonLink> : null}
+      {shown > 0 && next < total ? <ButtonLink href={`?runs=${next}#generations`}>Next page</ButtonLink> : null}
+    </nav>
+  );
+}

@@ -3,7 +3,7 @@ set lock_timeout = '500ms';
 
 create table ai.generation_costs (
   run_id uuid not null,
-  generation_id text not null check (generation_id ~ '^gen-[\x21-\x7e]{1,124}$'),
+  generation_id text not null check (generation_id ~ '^gen-.' and char_length(generation_id) <= 128),
   cost_usd numeric check (cost_usd >= 0),
   own_key_usd numeric check (own_key_usd >= 0),
   observed_at timestamptz not null,

@@ -46,7 +46,11 @@ type Role = "admin" | "finance";
 /** Renders the card on a page of its own, for a person with a role in the console. */
 async function render(
   changes: Partial<GenerationComparison>,
-  { outcome = null, role = "admin" }: { outcome?: GenerationsOutcome | null; role?: Role } = {},
+  {
+    outcome = null,
+    role = "admin",
+    query = "",
+  }: { outcome?: GenerationsOutcome | null; role?: Role; query?: string } = {},
 ): Promise<{ html: string; words: string; buttons: string[] }> {
   const card = () => <GenerationCard comparison={{ ...comparison, ...changes }} outcome={outcome} />;
   const build = {
@@ -69,7 +73,9 @@ async function render(
     isSpaMode: false,
     mode: "production",
   } as unknown as ServerBuild;
-  const html = await (await createRequestHandler(build, "production")(new Request("http://gatehouse.test/"))).text();
+  const html = await (
+    await createRequestHandler(build, "production")(new Request(`http://gatehouse.test/${query}`))
+  ).text();
   expect(html).toContain("<section");
   const words = html.replace(/<[^>]*>/g, " ").replaceAll(/\s+/g, " ");
   return { html, words, buttons: [...html.matchAll(/<button[^>]*>([^<]*)/g)].map(([, label = ""]) => label) };
@@ -105,7 +111,7 @@ test.for<[what: string, changes: Partial<GenerationComparison>, words: RegExp, b
     /0 of 12 calls asked/,
     ["Ask OpenRouter for these calls"],
   ],
-  ["some answers", { states: [figures("pending", { pending: 4 })] }, /8 of 12 calls asked/, ["Go on asking"]],
+  ["some answers", { states: [figures("pending", { pending: 4 })] }, /8 of 12 calls asked/, ["Ask for the rest"]],
   ["all answers", { states: [figures("equal")] }, /12 of 12 calls asked/, ["Ask again for all calls"]],
   [
     "unknown calls",
@@ -126,16 +132,16 @@ test.for<[what: string, changes: Partial<GenerationComparison>, words: RegExp, b
   expect(page.buttons).toEqual(buttons);
 });
 
-test("a request that was cut short says what is left and when to go on, and goes on with the same request", async () => {
+test("a request that was cut short says what is left and when to ask again, and can be continued", async () => {
   const states = [figures("equal")];
   const outcome = { answered: 200, unknown: 2, remaining: 1_800, askedBefore: comparison.asOf, failure: null };
   const page = await render({ states }, { outcome });
   expect(page.words).toContain("OpenRouter answered 200 calls and doesn’t know 2 of them. 1,800 calls left to ask.");
-  expect(page.buttons).toEqual(["Go on asking again"]);
+  expect(page.buttons).toEqual(["Ask again for the rest"]);
   expect(page.html).toContain(`<input type="hidden" name="askedBefore" value="${comparison.asOf}"/>`);
   const failure = { message: "OpenRouter asks to wait (429).", retryAfterSeconds: 12 };
   const limited = await render({ states }, { outcome: { ...outcome, askedBefore: null, failure } });
-  expect(limited.words).toContain("OpenRouter asks to wait (429). Go on in 12 seconds.");
+  expect(limited.words).toContain("OpenRouter asks to wait (429). Ask again in 12 seconds.");
 });
 
 test("own keys explain what OpenRouter does not charge", async () => {
@@ -158,11 +164,17 @@ test("only admins get links to runs and workspaces", async () => {
 
 test("50 of 2,000 runs take less than 60 kB and link to the rest", async () => {
   const runs = Array.from({ length: 50 }, (_, n) => run(n));
-  const { html, words } = await render({ states: [figures("differs")], runs, total: 2_000, skipped: 100 });
+  const { html, words } = await render(
+    { states: [figures("differs")], runs, total: 2_000, skipped: 100 },
+    { query: "?runs=100" },
+  );
   expect(html.length).toBeLessThan(60_000);
   expect(words).toContain("Runs 101 to 150 of 2,000");
   expect(html).toContain('href="?runs=150#generations"');
-  expect(html).toContain('href="?#generations"');
-  const last = await render({ states: [figures("differs")], runs: runs.slice(0, 1), total: 51, skipped: 50 });
+  expect(words).toContain("First page");
+  const last = await render(
+    { states: [figures("differs")], runs: runs.slice(0, 1), total: 51, skipped: 50 },
+    { query: "?runs=50" },
+  );
   expect(last.html).not.toContain("Next page");
 });

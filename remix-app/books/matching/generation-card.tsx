@@ -2,7 +2,7 @@ import { subtractAmounts } from "../../studio/costs/difference.ts";
 import { Incomparable } from "../../studio/costs/difference-text.tsx";
 import { addAmounts, RoundingNote } from "../../studio/costs/rounding-note.tsx";
 import { AccountForm } from "../../ui/account-form.tsx";
-import { Button, ButtonLink } from "../../ui/button.tsx";
+import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { DotSeparated } from "../../ui/facts.tsx";
@@ -10,6 +10,7 @@ import { columnDecimals, countOf, formatCount } from "../../ui/format-amount.ts"
 import { ExactTime } from "../../ui/moment.tsx";
 import { Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
+import { PageNav } from "../../ui/page-nav.tsx";
 import { useSite } from "../../ui/site.ts";
 import { WorkspaceLink } from "../workspace-link.tsx";
 import type { GenerationsOutcome } from "./fetch-generations.ts";
@@ -41,7 +42,7 @@ export function GenerationCard({
 }) {
   const { states, runs, total, skipped } = comparison;
   const ownKeyUsd = sumOf(states.map((each) => each.ownKeyUsd ?? "0"));
-  const lines = linesOf(states);
+  const shown = skipped + runs.length;
   return (
     <Card
       id="generations"
@@ -51,15 +52,29 @@ export function GenerationCard({
       <div className="space-y-4">
         {outcome ? <Outcome outcome={outcome} /> : null}
         <Progress comparison={comparison} outcome={outcome} />
-        <Summary lines={lines} />
+        <Summary lines={linesOf(states)} />
         {Number(ownKeyUsd) > 0 ? (
           <p className="max-w-prose text-muted text-small">
             Other providers charged <Usd amount={ownKeyUsd} /> for calls with your own keys. OpenRouter charges only its
             fee for these, so they cost less at OpenRouter than in these books.
           </p>
         ) : null}
-        {total > 0 ? <Runs runs={runs} /> : null}
-        {total > runs.length ? <Pages shown={runs.length} skipped={skipped} total={total} /> : null}
+        {total > 0 ? (
+          <div>
+            <Runs runs={runs} />
+            {total > runs.length && runs.length > 0 ? (
+              <p className="mt-4 text-muted">
+                {`Runs ${formatCount(skipped + 1)} to ${formatCount(shown)} of ${formatCount(total)}.`}
+              </p>
+            ) : null}
+            <PageNav
+              label="Pages of runs"
+              nextCursor={runs.length > 0 && shown < total ? String(shown) : null}
+              param="runs"
+              card="generations"
+            />
+          </div>
+        ) : null}
       </div>
     </Card>
   );
@@ -71,7 +86,7 @@ function Outcome({ outcome: { answered, unknown, remaining, failure } }: { outco
     unknown > 0 ? `and doesn’t know ${formatCount(unknown)} of them` : "",
   ];
   const wait =
-    failure && failure.retryAfterSeconds > 0 ? ` Go on in ${countOf(failure.retryAfterSeconds, "second")}.` : "";
+    failure && failure.retryAfterSeconds > 0 ? ` Ask again in ${countOf(failure.retryAfterSeconds, "second")}.` : "";
   return (
     <Notice tone={failure ? "warn" : "good"}>
       <p>{`${parts.filter(Boolean).join(" ")}.${remaining > 0 ? ` ${countOf(remaining, "call")} left to ask.` : ""}`}</p>
@@ -99,9 +114,9 @@ function Progress({
       {missingKey === null ? (
         <>
           {again?.askedBefore ? (
-            <AskForm label="Go on asking again" askedBefore={again.askedBefore} variant="primary" />
+            <AskForm label="Ask again for the rest" askedBefore={again.askedBefore} variant="primary" />
           ) : pending > 0 ? (
-            <AskForm label={pending < named ? "Go on asking" : "Ask OpenRouter for these calls"} variant="primary" />
+            <AskForm label={pending < named ? "Ask for the rest" : "Ask OpenRouter for these calls"} variant="primary" />
           ) : unknown > 0 ? (
             <AskForm label="Ask again for unknown calls" />
           ) : null}
@@ -255,19 +270,4 @@ function findingOf({ state, calls, ownKeyUsd }: GenerationRun): string {
   return [labels[state], calls > 1 ? `${formatCount(calls)} calls` : "", ownKeyUsd === null ? "" : "own key"]
     .filter(Boolean)
     .join(", ");
-}
-
-function Pages({ shown, skipped, total }: { shown: number; skipped: number; total: number }) {
-  const next = skipped + shown;
-  return (
-    <nav aria-label="Pages of runs" className="flex flex-wrap items-center gap-3">
-      <p className="text-muted">
-        {shown > 0
-          ? `Runs ${formatCount(skipped + 1)} to ${formatCount(next)} of ${formatCount(total)}`
-          : "No more runs"}
-      </p>
-      {skipped > 0 ? <ButtonLink href="?#generations">First page</ButtonLink> : null}
-      {shown > 0 && next < total ? <ButtonLink href={`?runs=${next}#generations`}>Next page</ButtonLink> : null}
-    </nav>
-  );
 }

@@ -9,7 +9,7 @@ create or replace function ai.generation_calls(of_day date) returns table (
 )
   language sql stable security invoker set search_path = ''
 as $$
-  with ended as materialized (
+  with ended as not materialized (
     select r.id, r.created_at, r.workspace_id, r.model_id, r.cost_usd, r.swept, r.attempts, p.id as provider_id,
       ai.billing_provider(r.billing_name, p.id) = 'openrouter' as is_billed
     from ai.runs r
@@ -31,7 +31,7 @@ as $$
   )) with ordinality as a (provider, failure, upstream_request_id, may_have_charged, place)
     on a.provider in (select p.id from providers p) and a.failure is distinct from 'skipped'
   cross join lateral (
-    select case when a.upstream_request_id ~ '^gen-' then a.upstream_request_id end as generation_id
+    select case when a.upstream_request_id ~ '^gen-.' then a.upstream_request_id end as generation_id
   ) i
   where i.generation_id is not null
     or a.provider is not null and (

@@ -90,6 +90,7 @@ describe("a run compared with OpenRouter's answers", () => {
       "equal",
     ],
     ["an id of another header", { attempts: [{ upstream_request_id: "8c1-FRA" }] }, [], "unnamed"],
+    ["an id without a name", { attempts: [{ upstream_request_id: "gen-" }] }, [], "unnamed"],
     [
       "a call whose answer never began",
       { attempts: [{ failure: "timeout", may_have_charged: true }], costUsd: "0" },
@@ -173,6 +174,15 @@ describe("the calls to ask about", () => {
     expect(await list(null, 1)).toMatchObject({ calls: [{ generationId: "gen-c" }], remaining: 1 });
     expect(names(await list("2999-01-01T00:00:00Z"))).toBe("gen-c,gen-a,gen-b");
     expect(names(await list("2000-01-01T00:00:00Z"))).toBe("gen-c");
+  });
+
+  test("can have ids of 128 characters", async ({ db }) => {
+    const { list, store, stateOf } = await openBook(db);
+    const id = await addRun(db, { attempts: [gen("~".repeat(124))] });
+    const [call] = (await list()).calls;
+    expect(call).toEqual({ runId: id, generationId: `gen-${"~".repeat(124)}` });
+    await store(call.runId, call.generationId, "0.000015");
+    expect(await stateOf()).toBe("equal");
   });
 
   test("keep their cost if OpenRouter no longer knows them, and take a corrected one", async ({ db }) => {

@@ -95,7 +95,7 @@ function Outcome({ outcome: { answered, unknown, remaining, failure } }: { outco
   );
 }
 
-/** Says how many calls were asked, with the form that asks for more or for all again. */
+/** Says how many calls were asked, with the forms that ask for more. */
 function Progress({
   comparison: { states, asOf, missingKey },
   outcome,
@@ -103,25 +103,20 @@ function Progress({
   comparison: GenerationComparison;
   outcome: GenerationsOutcome | null;
 }) {
-  const [named, pending, unknown] = (["named", "pending", "unknown"] as const).map((name) =>
-    states.reduce((sum, each) => sum + each[name], 0),
-  ) as [number, number, number];
+  const countAll = (name: "named" | "pending" | "unknown") => states.reduce((sum, each) => sum + each[name], 0);
+  const [named, pending] = [countAll("named"), countAll("pending")];
   if (named === 0) return null;
-  const again = outcome?.askedBefore && outcome.remaining > 0 ? outcome : null;
+  const requests = requestsOf({ named, pending, unknown: countAll("unknown"), asOf, outcome });
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
       <p>{`${formatCount(named - pending)} of ${countOf(named, "call")} asked.`}</p>
       {missingKey === null ? (
-        <>
-          {again?.askedBefore ? (
-            <AskForm label="Ask again for the rest" askedBefore={again.askedBefore} variant="primary" />
-          ) : pending > 0 ? (
-            <AskForm label={pending < named ? "Ask for the rest" : "Ask OpenRouter for these calls"} variant="primary" />
-          ) : unknown > 0 ? (
-            <AskForm label="Ask again for unknown calls" />
-          ) : null}
-          {pending === 0 && !again ? <AskForm label="Ask again for all calls" askedBefore={asOf} /> : null}
-        </>
+        requests.map(({ label, askedBefore }) => (
+          <AccountForm key={label}>
+            {askedBefore === undefined ? null : <input type="hidden" name="askedBefore" value={askedBefore} />}
+            <Button variant={pending > 0 ? "primary" : "secondary"}>{label}</Button>
+          </AccountForm>
+        ))
       ) : (
         <p className="text-muted">
           Set <code className="wrap-anywhere">{missingKey}</code> on the web servers to ask OpenRouter.
@@ -131,21 +126,23 @@ function Progress({
   );
 }
 
-function AskForm({
-  label,
-  askedBefore,
-  variant = "secondary",
-}: {
-  label: string;
-  askedBefore?: string;
-  variant?: "primary" | "secondary";
-}) {
-  return (
-    <AccountForm>
-      {askedBefore === undefined ? null : <input type="hidden" name="askedBefore" value={askedBefore} />}
-      <Button variant={variant}>{label}</Button>
-    </AccountForm>
-  );
+/** Returns what a person can ask for. Calls without an answer come before calls that are asked again. */
+function requestsOf({
+  named,
+  pending,
+  unknown,
+  asOf,
+  outcome,
+}: Record<"named" | "pending" | "unknown", number> & {
+  asOf: string;
+  outcome: GenerationsOutcome | null;
+}): { label: string; askedBefore?: string }[] {
+  if (outcome?.askedBefore && outcome.remaining > 0) {
+    return [{ label: "Ask again for the rest", askedBefore: outcome.askedBefore }];
+  }
+  if (pending > 0) return [{ label: pending < named ? "Ask for the rest" : "Ask OpenRouter for these calls" }];
+  const again = unknown > 0 ? [{ label: "Ask again for unknown calls" }] : [];
+  return [...again, { label: "Ask again for all calls", askedBefore: asOf }];
 }
 
 /** Returns the lines of the states and their sum. Runs whose calls were not all asked are not compared. */

@@ -76,6 +76,11 @@ describe("what a generation cost", () => {
     expect(requests).toEqual(["Bearer sk-or-secret /api/v1/generation?id=gen-1"]);
   });
 
+  test("is read without members that it does not need", async () => {
+    answer = (response, id) => void response.end(`{"data": {"id": "${id}", "total_cost": 1}}`);
+    expect((await request(["gen-1"])).costs).toEqual([["gen-1", "1", null]]);
+  });
+
   test("is requested for an id with any characters", async () => {
     const odd = "gen-1&id=gen-2/../?#%25+=é";
     answer = (response, id) => void response.end(generation(id));

@@ -20,9 +20,9 @@ export type GenerationCost = GenerationCall & {
 const answerSchema = z.object({
   data: z.object({
     id: z.string(),
-    total_cost: z.unknown(),
+    total_cost: z.unknown().optional(),
     is_byok: z.boolean().nullish(),
-    upstream_inference_cost: z.unknown(),
+    upstream_inference_cost: z.unknown().optional(),
   }),
 });
 

@@ -95,6 +95,7 @@ export default [
     route("admin/books/close", "routes/books/close.tsx"),
     route("admin/books/statements/:statementId", "routes/books/statement.tsx"),
     route("admin/books/:month/:provider", "routes/books/provider.tsx"),
+    route("admin/books/:month/:provider/:day", "routes/books/day.tsx"),
     route("admin/audit", "routes/admin/audit.tsx"),
   ]),
 
@@ -184,6 +185,7 @@ export default [
   route("admin/books/statements/:statementId/statement.json", "routes/books/statement-json.ts"),
   route("admin/books/:month/:provider/workspaces.csv", "routes/books/workspaces-csv.ts"),
   route("admin/books/:month/:provider/days.csv", "routes/books/days-csv.ts"),
+  route("admin/books/:month/:provider/:day/hours.csv", "routes/books/hours-csv.ts"),
   route("admin/audit.csv", "routes/admin/audit-csv.ts"),
 
   route("api/v1/auth/session", "routes/api/session.ts"),

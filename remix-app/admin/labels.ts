@@ -134,6 +134,9 @@ const actionLabels: Record<string, string> = {
   [automaticImportAction]: "Imported costs automatically",
   "costs.request_import": "Requested an automatic import of costs",
   "costs.request_generations": "Asked OpenRouter for the costs of calls",
+  "costs.fetch_usage_hours": "Asked a provider for its hours",
+  "costs.mark_gateway_key": "Marked a provider’s key as used only by the gateway",
+  "costs.unmark_gateway_key": "Removed the mark of a provider’s key",
   [accountDeletedAction]: "Deleted an account",
 };
 

@@ -4,6 +4,7 @@ import { DataTable } from "../ui/data-table.tsx";
 import { columnDecimals } from "../ui/format-amount.ts";
 import { Usd } from "../ui/money.tsx";
 import { type DayLine, dayLines } from "./day-lines.ts";
+import { dayPage, matchingOf } from "./matching/matching.ts";
 import type { DayFigures } from "./platform-month.ts";
 
 const columns = [
@@ -14,9 +15,9 @@ const columns = [
 
 /**
  * Lists a provider's month day by day: what runs cost, and what was imported into the platform's books. A day with
- * several accounts lists them below its total.
+ * several accounts lists them below its total. A day with a difference links to its calls, if they can be found.
  */
-export function DayTable({ days }: { days: readonly DayFigures[] }) {
+export function DayTable({ days, provider }: { days: readonly DayFigures[]; provider: string }) {
   const { lines, total, hasAccounts } = dayLines(days);
   const rows = total ? [...lines, total] : lines;
   const decimals = columnDecimals(rows.flatMap((row) => [row.meteredUsd, row.importedUsd, row.differenceUsd]));
@@ -34,7 +35,7 @@ export function DayTable({ days }: { days: readonly DayFigures[] }) {
         rowKey={({ of, day, accountId }) => `${of} ${day} ${accountId ?? ""}`}
         empty="Nothing was metered or imported on any day of this month."
         columns={[
-          { label: "Day", cell: (line) => <Name line={line} /> },
+          { label: "Day", cell: (line) => <Name line={line} provider={provider} /> },
           metered,
           imported,
           { ...difference, small: "aside" },
@@ -46,13 +47,21 @@ export function DayTable({ days }: { days: readonly DayFigures[] }) {
   );
 }
 
-function Name({ line: { of, day, accountId } }: { line: DayLine }) {
+function Name({ line: { of, day, accountId, differenceUsd }, provider }: { line: DayLine; provider: string }) {
   if (of === "month") return <span className="font-medium">Total</span>;
   const account = accountId === undefined ? null : accountId === null ? "No account named" : `Account ${accountId}`;
   if (of === "account") return <span className="block break-all pl-4 text-muted">{account}</span>;
   return (
     <>
-      <span className="whitespace-nowrap tabular-nums">{formatDay(day)}</span>
+      <span className="whitespace-nowrap tabular-nums">
+        {Number(differenceUsd) !== 0 && matchingOf(provider) ? (
+          <a className="link" href={dayPage({ provider, day })} aria-label={`Find the calls of ${formatDay(day)}`}>
+            {formatDay(day)}
+          </a>
+        ) : (
+          formatDay(day)
+        )}
+      </span>
       {account === null ? null : <span className="block break-all text-muted text-small">{account}</span>}
     </>
   );

@@ -121,6 +121,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
       person.id,
     ]),
     month: "2026-01",
+    day: "2026-01-20",
     provider: "openai",
     name: app.name,
     area: "platform",

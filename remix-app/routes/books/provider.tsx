@@ -4,6 +4,7 @@ import { platformBook, providerPage } from "../../books/book.ts";
 import { CauseList } from "../../books/cause-list.tsx";
 import { countDays } from "../../books/day-lines.ts";
 import { DayTable } from "../../books/day-table.tsx";
+import { matchingOf } from "../../books/matching/matching.ts";
 import { explainPlatformMonth, readBookMonth } from "../../books/platform-month.ts";
 import { recordLinks } from "../../books/reconciliation-links.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
@@ -63,10 +64,10 @@ export default function ConsoleProviderMonthPage() {
       </Card>
       <Card
         title="Days"
-        lead={`${countDays(days)}. Imported costs use the provider’s dates, metered costs use UTC. A request near midnight can fall on different days.`}
+        lead={`${countDays(days)}. Imported costs use the provider’s dates, metered costs use UTC. A request near midnight can fall on different days.${matchingOf(provider) ? " Open a day with a difference to find its calls." : ""}`}
         action={<ButtonLink href={`${providerPage({ month, provider })}/days.csv`}>Download CSV</ButtonLink>}
       >
-        <DayTable days={days} />
+        <DayTable days={days} provider={provider} />
       </Card>
     </Page>
   );

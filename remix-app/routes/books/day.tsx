@@ -1,0 +1,84 @@
+import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { useActionData, useLoaderData } from "@remix-run/react";
+import { platformBook, providerPage } from "../../books/book.ts";
+import { costProviders, costSources } from "../../books/importer/cost-sources.ts";
+import { FailedReport } from "../../books/importer/request-page.ts";
+import { readBookDay } from "../../books/matching/book-day.ts";
+import { HourCards } from "../../books/matching/hour-cards.tsx";
+import { askForHours, compareHours, markGatewayKey, readChosenLine } from "../../books/matching/hours.ts";
+import { dayPage } from "../../books/matching/matching.ts";
+import { requirePlatformBook } from "../../books/require-book.ts";
+import { formatDay, monthText } from "../../http/date-text.ts";
+import { readForm } from "../../http/form.ts";
+import { problem } from "../../http/problem.ts";
+import { pageTitle } from "../../ui/brand.ts";
+import { ButtonLink } from "../../ui/button.tsx";
+import { Notice } from "../../ui/notice.tsx";
+import { Page } from "../../ui/page.tsx";
+
+export const meta = pageTitle<typeof loader>(
+  (data) => `${data ? `${data.source.name} on ${formatDay(data.day)}` : "A provider’s day"} · ${platformBook.name}`,
+);
+
+export async function loader({ request, params, context }: LoaderFunctionArgs) {
+  const member = await requirePlatformBook(context, request);
+  const { month, provider, day, matching } = readBookDay(params, context);
+  const about = costProviders.find(({ id }) => id === provider);
+  const source = {
+    name: about?.name ?? provider,
+    keySetting: about?.settings.key ?? "",
+    isConfigured: costSources(context.env).some((each) => each.provider.id === provider),
+  };
+  switch (matching) {
+    case "hours": {
+      const line = readChosenLine(new URL(request.url), day);
+      const compared = await compareHours(context, { member, provider, day, line });
+      return { month, provider, day, source, matching, compared };
+    }
+  }
+}
+
+export async function action({ request, params, context }: ActionFunctionArgs) {
+  const member = await requirePlatformBook(context, request);
+  const { provider, day, matching } = readBookDay(params, context);
+  const form = await readForm(request, context);
+  const page = dayPage({ provider, day });
+  if (form.has("keyId")) {
+    await markGatewayKey(context, { member, provider, form });
+    throw redirect(`${page}#keys`, 303);
+  }
+  const source = costSources(context.env).find((each) => each.provider.id === provider);
+  if (!source) {
+    throw problem("INVALID_REQUEST", {
+      requestId: context.requestId,
+      detail: "This server has no key of the provider.",
+    });
+  }
+  try {
+    switch (matching) {
+      case "hours":
+        await askForHours(context, { source, member, provider, day });
+    }
+  } catch (error) {
+    if (error instanceof FailedReport) return data({ failure: error.message }, { status: 503 });
+    throw error;
+  }
+  throw redirect(page, 303);
+}
+
+export default function BookDayPage() {
+  const { month, provider, day, source, matching, compared } = useLoaderData<typeof loader>();
+  const failed = useActionData<typeof action>();
+  return (
+    <Page
+      title={`${source.name} on ${formatDay(day)}`}
+      lead="Find the calls behind a difference between this provider’s costs and ours. The day is in UTC."
+      actions={<ButtonLink href={providerPage({ month, provider })}>{monthText(month)}</ButtonLink>}
+    >
+      {failed ? <Notice tone="warn">{failed.failure} Nothing was changed.</Notice> : null}
+      {matching === "hours" ? (
+        <HourCards compared={compared} source={source} file={`${dayPage({ provider, day })}/hours.csv`} />
+      ) : null}
+    </Page>
+  );
+}

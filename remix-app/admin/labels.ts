@@ -137,6 +137,7 @@ const actionLabels: Record<string, string> = {
   "costs.fetch_usage_hours": "Asked a provider for its hours",
   "costs.mark_gateway_key": "Marked a provider’s key as used only by the gateway",
   "costs.unmark_gateway_key": "Removed the mark of a provider’s key",
+  "costs.confirm_missed_days": "Confirmed that missed days had no costs",
   [accountDeletedAction]: "Deleted an account",
 };
 

@@ -1337,8 +1337,26 @@ as $$
   where i.provider = of_provider and i.lease = held_lease
 $$;
 
--- Returns the state of all importers: [{ provider, lastCompleteDay, missed: { from, to }, nextAttemptAt, lastAttemptAt,
--- lastError, failures, isRunning }]. missed is null once the platform's book has costs on each of these days.
+-- Returns the days that an importer missed and that the platform's book has no cost for, as ranges. Not granted to any
+-- role.
+create or replace function ai.missed_days(importer ai.cost_importers) returns datemultirange
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(range_agg(daterange(d.day::date, d.day::date + 1)), '{}')
+  from unnest((importer).missed) as r (days)
+  cross join generate_series(lower(r.days), upper(r.days) - 1, '1 day') as d (day)
+  where not exists (
+    select
+    from ai.cost_book_entries e
+    where e.book_id = ai.platform_book()
+      and e.provider = (importer).provider
+      and e.occurred_at >= d.day::timestamp at time zone 'UTC'
+      and e.occurred_at < (d.day + interval '1 day')::timestamp at time zone 'UTC'
+  )
+$$;
+
+-- Returns the state of all importers: [{ provider, lastCompleteDay, missed: [{ from, to }], nextAttemptAt, lastAttemptAt,
+-- lastError, failures, isRunning }].
 -- Definer: functions that read books are not granted to the service role.
 create or replace function private.read_cost_importers() returns jsonb
   language sql stable security definer set search_path = ''
@@ -1346,18 +1364,10 @@ as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'provider', i.provider,
     'lastCompleteDay', i.last_complete_day,
-    'missed', case when exists (
-      select
-      from generate_series(i.missed_from, i.missed_to, '1 day') as d (day)
-      where not exists (
-        select
-        from ai.cost_book_entries e
-        where e.book_id = ai.platform_book()
-          and e.provider = i.provider
-          and e.occurred_at >= d.day::timestamp at time zone 'UTC'
-          and e.occurred_at < (d.day + interval '1 day')::timestamp at time zone 'UTC'
-      )
-    ) then jsonb_build_object('from', i.missed_from, 'to', i.missed_to) end,
+    'missed', (
+      select coalesce(jsonb_agg(jsonb_build_object('from', lower(r.days), 'to', upper(r.days) - 1) order by r.days), '[]')
+      from unnest(ai.missed_days(i)) as r (days)
+    ),
     'nextAttemptAt', i.next_attempt_at,
     'lastAttemptAt', i.last_attempt_at,
     'lastError', i.last_error,

@@ -8,7 +8,7 @@ const importerState = z.object({
   provider: z.string(),
   lastCompleteDay: z.iso.date().nullable(),
   /** Days that the provider no longer reports and that no file has either. */
-  missed: z.object({ from: z.iso.date(), to: z.iso.date() }).nullable(),
+  missed: z.array(z.object({ from: z.iso.date(), to: z.iso.date() })),
   nextAttemptAt: z.string(),
   lastError: z.string().nullable(),
   failures: z.number(),
@@ -49,21 +49,41 @@ function isOverdue({ isRunning, nextAttemptAt }: z.output<typeof importerState>)
   return !isRunning && Date.parse(nextAttemptAt) < Date.now() - overdueMs;
 }
 
+type ImporterChange = { provider: string; actor: string };
+type ChangeContext = Pick<AppLoadContext, "env" | "requestId" | "clientAddress">;
+
 /**
  * Makes a provider's next attempt due. A web server begins it within a minute.
  * @throws Response 400 INVALID_REQUEST unless this server has the provider's key, 403 FORBIDDEN, 503 UNAVAILABLE
  */
-export async function requestCostImport(
-  context: Pick<AppLoadContext, "env" | "requestId" | "clientAddress">,
-  { provider, actor }: { provider: string; actor: string },
-): Promise<void> {
-  const { requestId, clientAddress: ip } = context;
-  if (!isConfigured(context, provider)) {
+export async function requestCostImport(context: ChangeContext, change: ImporterChange): Promise<void> {
+  const { requestId } = context;
+  if (!isConfigured(context, change.provider)) {
     throw problem("INVALID_REQUEST", { requestId, detail: "This provider’s costs aren’t imported automatically." });
   }
-  const change = { provider, actor, reason: "Import now", requestId, ip };
+  await changeImporter(context, { name: "private.request_cost_import", change: { ...change, reason: "Import now" } });
+}
+
+/**
+ * Records that the days that an importer missed, up to a day, had no costs.
+ * @throws Response 400 INVALID_REQUEST for a text that is not a day, 403 FORBIDDEN, 503 UNAVAILABLE
+ */
+export async function confirmMissedDays(
+  context: ChangeContext,
+  { lastDay, ...change }: ImporterChange & { lastDay: string },
+): Promise<void> {
+  const { requestId } = context;
+  if (!z.iso.date().safeParse(lastDay).success) {
+    throw problem("INVALID_REQUEST", { requestId, detail: "Choose the days again." });
+  }
+  const confirmed = { ...change, lastDay, reason: "The missed days had no costs" };
+  await changeImporter(context, { name: "private.confirm_missed_days", change: confirmed });
+}
+
+async function changeImporter(context: ChangeContext, { name, change }: { name: `private.${string}`; change: object }) {
+  const { requestId, clientAddress: ip } = context;
   const schema = z.object({ refused: z.literal("forbidden").optional() });
-  const { refused } = await callFunction(context, { name: "private.request_cost_import", args: { change }, schema });
+  const { refused } = await callFunction(context, { name, args: { change: { ...change, requestId, ip } }, schema });
   if (refused) throw problem("FORBIDDEN", { requestId, detail: "You can’t import costs into the platform’s books." });
 }
 

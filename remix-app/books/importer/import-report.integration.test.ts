@@ -216,21 +216,32 @@ test("an amount that can't be stored, and a report that a server no longer holds
   expect(await stored()).toEqual([`proj_1 ${ago(1)}: 1 (1)`]);
 });
 
+/** Returns the days that the console shows as missed. */
+async function missedDays() {
+  const [row] = await db.query<{ missed: unknown }>(
+    "select s -> 'missed' as missed from jsonb_array_elements(private.read_cost_importers()) s where s ->> 'provider' = $1",
+    [provider.id],
+  );
+  return row?.missed;
+}
+
+/** Lets the importer miss the days after a day. */
+async function missDaysAfter(day: string) {
+  await db.query("update ai.cost_importers set last_complete_day = $2 where provider = $1", [provider.id, day]);
+  await runImport();
+}
+
 test("continues after days that the provider no longer reports, and names them until a file has them", async () => {
   provider = { ...provider, maxDays: 3 };
   report(["1"]);
   await runImport({ isDue: false });
-  await db.query("update ai.cost_importers set last_complete_day = $2 where provider = $1", [provider.id, ago(6)]);
-  await runImport();
-  const missed = async () => {
-    const [row] = await db.query<{ missed: unknown }>(
-      "select s -> 'missed' as missed from jsonb_array_elements(private.read_cost_importers()) s where s ->> 'provider' = $1",
-      [provider.id],
-    );
-    return row?.missed;
-  };
-  expect(await missed()).toEqual({ from: ago(5), to: ago(4) });
-  const days = [5, 4].map((n) => ({ accountId: "a", day: ago(n), amounts: [{ currency: "USD", amount: "1" }] }));
+  await missDaysAfter(ago(6));
+  expect(await missedDays()).toEqual([{ from: ago(5), to: ago(4) }]);
+  // A second gap does not hide the first.
+  await missDaysAfter(ago(9));
+  await missDaysAfter(ago(5));
+  expect(await missedDays()).toEqual([{ from: ago(8), to: ago(4) }]);
+  const days = [7, 6, 4].map((n) => ({ accountId: "a", day: ago(n), amounts: [{ currency: "USD", amount: "1" }] }));
   const file = {
     provider: provider.id,
     format: "focus",
@@ -240,7 +251,42 @@ test("continues after days that the provider no longer reports, and names them u
     days,
   };
   await db.query("select private.import_costs_as_operator(null, null, $1)", [JSON.stringify(file)]);
-  expect(await missed()).toBeNull();
+  expect(await missedDays()).toEqual([
+    { from: ago(8), to: ago(8) },
+    { from: ago(5), to: ago(5) },
+  ]);
+});
+
+test("an admin confirms that missed days had no costs, which the audit log records; others may not", async () => {
+  provider = { ...provider, maxDays: 3 };
+  report(["1"]);
+  await runImport({ isDue: false });
+  await missDaysAfter(ago(9));
+  const [admin, stranger] = await Promise.all([createConsoleAdmin(), createPerson()]);
+  const confirm = async (actor: string) => {
+    const change = {
+      provider: provider.id,
+      actor,
+      lastDay: ago(6),
+      reason: "test",
+      requestId: "request-1",
+      ip: "192.0.2.1",
+    };
+    const sql = "select private.confirm_missed_days($1) as answer";
+    return (await db.query<{ answer: unknown }>(sql, [JSON.stringify(change)]))[0]?.answer;
+  };
+  expect(await confirm(stranger.id)).toEqual({ refused: "forbidden" });
+  expect(await missedDays()).toEqual([{ from: ago(8), to: ago(4) }]);
+  // A later day, which was not shown, stays.
+  expect(await confirm(admin.id)).toEqual({});
+  expect(await confirm(admin.id)).toEqual({});
+  expect(await missedDays()).toEqual([{ from: ago(5), to: ago(4) }]);
+  const log = await db.query(
+    "select actor_id from private.admin_audit_log where target = $1 and action = 'costs.confirm_missed_days'",
+    [`costs ${provider.id}`],
+  );
+  expect(log).toEqual([{ actor_id: admin.id }]);
+  await Promise.all([admin, stranger].map(deletePerson));
 });
 
 test("an admin makes the next attempt due, which the audit log records; others may not", async () => {

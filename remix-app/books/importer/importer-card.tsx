@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
@@ -6,6 +7,8 @@ import { ExactTime, UtcDay } from "../../ui/moment.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { automaticImports } from "../book.ts";
 import type { CostImporter } from "./cost-importers.ts";
+
+type DayRange = NonNullable<CostImporter["state"]>["missed"][number];
 
 /** Shows how far each provider's costs were imported automatically. @param props.requested the provider just requested */
 export function ImporterCard({
@@ -53,7 +56,8 @@ function nextAttempt({ isConfigured, state }: CostImporter) {
   return state ? <ExactTime at={state.nextAttemptAt} /> : "Within a minute";
 }
 
-function ImporterState({ importer: { name, keySetting, isConfigured, state } }: { importer: CostImporter }) {
+function ImporterState({ importer }: { importer: CostImporter }) {
+  const { keySetting, isConfigured, state } = importer;
   if (!isConfigured) {
     return (
       <>
@@ -76,13 +80,44 @@ function ImporterState({ importer: { name, keySetting, isConfigured, state } }: 
       ) : isOverdue ? null : (
         <p>{state.lastCompleteDay ? "Up to date" : "Begins with the first import."}</p>
       )}
-      {missed ? (
-        <p className="text-warn">
-          <UtcDay at={missed.from} /> to <UtcDay at={missed.to} /> were not imported, because {name} no longer reports
-          them. Import these days from a file.
-        </p>
-      ) : null}
+      {missed.length > 0 ? <MissedDays importer={importer} missed={missed} /> : null}
     </div>
+  );
+}
+
+/** The maximum number of ranges of missed days that are listed. */
+const maxRanges = 5;
+
+/** Lists days that no import has, with the way to say that they had no costs. */
+function MissedDays({ importer: { provider, name }, missed }: { importer: CostImporter; missed: readonly DayRange[] }) {
+  const shown = missed.slice(0, maxRanges);
+  return (
+    <>
+      <p className="text-warn">
+        {shown.map(({ from, to }, place) => (
+          <Fragment key={from}>
+            {place > 0 ? ", " : null}
+            <UtcDay at={from} />
+            {from === to ? null : (
+              <>
+                {" "}
+                to <UtcDay at={to} />
+              </>
+            )}
+          </Fragment>
+        ))}
+        {missed.length > maxRanges ? " and later days" : null} were not imported, because {name} no longer reports them.
+        Import these days from a file.
+      </p>
+      <AccountForm action={automaticImports}>
+        <input type="hidden" name="provider" value={provider} />
+        <input type="hidden" name="step" value="confirm_missed" />
+        <input type="hidden" name="lastDay" value={shown.at(-1)?.to} />
+        <Button variant="secondary" aria-label={`These days of ${name} had no costs`}>
+          They had no costs
+        </Button>
+      </AccountForm>
+    </>
   );
 }
 

@@ -1,6 +1,6 @@
 import { type ActionFunctionArgs, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { platformBook } from "../../books/book.ts";
-import { requestCostImport } from "../../books/importer/cost-importers.ts";
+import { confirmMissedDays, requestCostImport } from "../../books/importer/cost-importers.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
 import { readForm } from "../../http/form.ts";
 
@@ -10,11 +10,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   throw redirect(`${platformBook.reconciliation}#automatic-imports`, 303);
 }
 
-/** Requests an import of a provider's costs. */
+/** Requests an import of a provider's costs, or records that days that an import missed had none. */
 export async function action({ request, context }: ActionFunctionArgs) {
   const { userId } = await requirePlatformBook(context, request);
   const form = await readForm(request, context);
   const provider = String(form.get("provider") ?? "");
+  if (form.get("step") === "confirm_missed") {
+    await confirmMissedDays(context, { provider, actor: userId, lastDay: String(form.get("lastDay") ?? "") });
+    throw redirect(`${platformBook.reconciliation}#automatic-imports`, 303);
+  }
   await requestCostImport(context, { provider, actor: userId });
   const requested = new URLSearchParams({ requested: provider });
   throw redirect(`${platformBook.reconciliation}?${requested}#automatic-imports`, 303);

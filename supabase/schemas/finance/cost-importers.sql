@@ -48,8 +48,10 @@ begin
   end if;
   update ai.cost_importers i
   set
-    missed_from = case when first_day > i.last_complete_day + 1 then i.last_complete_day + 1 else i.missed_from end,
-    missed_to = case when first_day > i.last_complete_day + 1 then first_day - 1 else i.missed_to end,
+    missed = case
+      when first_day > i.last_complete_day + 1 then i.missed + datemultirange(daterange(i.last_complete_day + 1, first_day))
+      else i.missed
+    end,
     last_complete_day = greatest(i.last_complete_day, last_day),
     leased_until = now() + interval '5 minutes'
   where i.provider = of_provider;
@@ -121,8 +123,26 @@ as $$
   where i.provider = of_provider and i.lease = held_lease
 $$;
 
--- Returns the state of all importers: [{ provider, lastCompleteDay, missed: { from, to }, nextAttemptAt, lastAttemptAt,
--- lastError, failures, isRunning }]. missed is null once the platform's book has costs on each of these days.
+-- Returns the days that an importer missed and that the platform's book has no cost for, as ranges. Not granted to any
+-- role.
+create or replace function ai.missed_days(importer ai.cost_importers) returns datemultirange
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(range_agg(daterange(d.day::date, d.day::date + 1)), '{}')
+  from unnest((importer).missed) as r (days)
+  cross join generate_series(lower(r.days), upper(r.days) - 1, '1 day') as d (day)
+  where not exists (
+    select
+    from ai.cost_book_entries e
+    where e.book_id = ai.platform_book()
+      and e.provider = (importer).provider
+      and e.occurred_at >= d.day::timestamp at time zone 'UTC'
+      and e.occurred_at < (d.day + interval '1 day')::timestamp at time zone 'UTC'
+  )
+$$;
+
+-- Returns the state of all importers: [{ provider, lastCompleteDay, missed: [{ from, to }], nextAttemptAt, lastAttemptAt,
+-- lastError, failures, isRunning }].
 -- Definer: functions that read books are not granted to the service role.
 create or replace function private.read_cost_importers() returns jsonb
   language sql stable security definer set search_path = ''
@@ -130,18 +150,10 @@ as $$
   select coalesce(jsonb_agg(jsonb_build_object(
     'provider', i.provider,
     'lastCompleteDay', i.last_complete_day,
-    'missed', case when exists (
-      select
-      from generate_series(i.missed_from, i.missed_to, '1 day') as d (day)
-      where not exists (
-        select
-        from ai.cost_book_entries e
-        where e.book_id = ai.platform_book()
-          and e.provider = i.provider
-          and e.occurred_at >= d.day::timestamp at time zone 'UTC'
-          and e.occurred_at < (d.day + interval '1 day')::timestamp at time zone 'UTC'
-      )
-    ) then jsonb_build_object('from', i.missed_from, 'to', i.missed_to) end,
+    'missed', (
+      select coalesce(jsonb_agg(jsonb_build_object('from', lower(r.days), 'to', upper(r.days) - 1) order by r.days), '[]')
+      from unnest(ai.missed_days(i)) as r (days)
+    ),
     'nextAttemptAt', i.next_attempt_at,
     'lastAttemptAt', i.last_attempt_at,
     'lastError', i.last_error,
@@ -149,6 +161,34 @@ as $$
     'isRunning', coalesce(i.leased_until > now(), false)
   ) order by i.provider), '[]')
   from ai.cost_importers i
+$$;
+
+-- Records that the days that an importer missed, up to a day, had no costs, for a person who may use the platform's book,
+-- and records it in the audit log. The change is { provider, actor, lastDay, reason, requestId, ip }. Returns {} or {
+-- refused: forbidden }.
+-- Definer: the service role cannot check who may use a book.
+create or replace function private.confirm_missed_days(change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  confirmed datemultirange;
+  importer ai.cost_importers;
+begin
+  if ai.book_refusal((change ->> 'actor')::uuid, ai.platform_book()) is not null then
+    return '{"refused": "forbidden"}';
+  end if;
+  select * into importer from ai.cost_importers i where i.provider = change ->> 'provider' for update;
+  confirmed := ai.missed_days(importer) * datemultirange(daterange(null, (change ->> 'lastDay')::date, '[]'));
+  if isempty(confirmed) is not false then
+    return '{}';
+  end if;
+  update ai.cost_importers i set missed = i.missed - confirmed where i.provider = importer.provider;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'costs.confirm_missed_days', 'target', 'costs ' || importer.provider,
+    'after', jsonb_build_object('daysWithoutCosts', confirmed::text)
+  ));
+  return '{}';
+end
 $$;
 
 -- Makes an importer's next attempt due now, for a person who may use the platform's book, and records it in the audit

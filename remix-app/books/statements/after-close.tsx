@@ -20,9 +20,9 @@ export function AfterClose({
     >
       {isSame ? null : (
         <FiguresTable
-          caption="Differences by provider: now less the statement"
+          caption="Differences by provider and account: now less the statement"
           rows={differences}
-          empty="Records changed, but the sums of each provider did not."
+          empty="Records changed, but the sums of each account did not."
         />
       )}
     </Card>

@@ -1,37 +1,32 @@
-import { addAmounts } from "../../studio/costs/rounding-note.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
-import type { FigureDifference } from "./statement.ts";
+import { sumByProvider, sumFigures } from "./figures.ts";
+import type { ProviderFigures } from "./statement.ts";
 
-type Row = FigureDifference & { accountId?: string | null };
+type Row = ProviderFigures & { accountId?: string | null };
 
-/** The maximum number of rows with accounts, so that the page stays small. */
-const maxAccountRows = 60;
+/** The maximum number of rows, so that the page stays small. */
+const maxRows = 30;
 
-/** Shows figures by provider and, if the rows have them and they are not too many, accounts. */
+/** Shows figures by provider and, if the rows have them, accounts. Too many rows are summed. */
 export function FiguresTable({ caption, rows, empty }: { caption: string; rows: readonly Row[]; empty: string }) {
-  if (rows.length <= maxAccountRows) return <Figures caption={caption} rows={rows} empty={empty} />;
+  if (rows.length <= maxRows) return <Figures caption={caption} rows={rows} empty={empty} />;
+  const providers = sumByProvider(rows);
+  const isListed = providers.length <= maxRows;
   return (
     <>
-      <Figures caption={caption} rows={sumByProvider(rows)} empty={empty} />
+      <Figures
+        caption={caption}
+        rows={isListed ? providers : [sumFigures(`${formatCount(providers.length)} providers`, rows)]}
+        empty={empty}
+      />
       <p className="mt-3 text-muted text-small">
-        Each line is the sum of a provider’s accounts. {formatCount(rows.length)} lines by account are in the CSV.
+        {isListed ? "Each line is the sum of a provider’s accounts." : "The line is the sum of all providers."}{" "}
+        {formatCount(rows.length)} lines by account are in the CSV.
       </p>
     </>
   );
-}
-
-function sumByProvider(rows: readonly Row[]): Row[] {
-  return [...Map.groupBy(rows, ({ provider }) => provider)].map(([provider, own]) => ({
-    provider,
-    meteredUsd: own.map(({ meteredUsd }) => meteredUsd).reduce(addAmounts, "0"),
-    importedUsd: own.map(({ importedUsd }) => importedUsd).reduce(addAmounts, "0"),
-    invoicedUsd: own.map(({ invoicedUsd }) => invoicedUsd).reduce(addAmounts, "0"),
-    runs: own.reduce((sum, { runs }) => sum + runs, 0),
-    importedRecords: own.reduce((sum, { importedRecords }) => sum + importedRecords, 0),
-    invoices: own.reduce((sum, { invoices }) => sum + invoices, 0),
-  }));
 }
 
 function Figures({ caption, rows, empty }: { caption: string; rows: readonly Row[]; empty: string }) {

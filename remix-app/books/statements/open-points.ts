@@ -1,91 +1,74 @@
-import type { OpenPoint, OpenPointKind, PointReason } from "./statement.ts";
+import { listOpenPoints, type OpenPointKind, openPointKinds } from "../../studio/costs/reconciliation.ts";
+import { sumByProvider } from "./figures.ts";
+import type { OpenPoint, ProviderFigures, StatementException } from "./statement.ts";
 
-/** The name of each kind of open point, what it means, and reasons to choose from. */
-export const openPointTexts: Record<OpenPointKind, { name: string; meaning: string; suggestions: readonly string[] }> =
-  {
-    nothing_reported: {
-      name: "Nothing reported",
-      meaning: "Metered, without imported costs or an invoice",
-      suggestions: ["The provider doesn’t bill these runs", "The invoice is not issued yet"],
-    },
-    costs_missing: {
-      name: "Costs missing",
-      meaning: "Invoiced, without imported costs",
-      suggestions: ["The provider has no cost export", "A subscription or fee without usage"],
-    },
-    invoice_missing: {
-      name: "Invoice missing",
-      meaning: "Imported, without an invoice",
-      suggestions: [
-        "The invoice is not issued yet",
-        "Paid from prepaid credits",
-        "Below the provider’s billing minimum",
-      ],
-    },
-    invoice_differs: {
-      name: "Invoice differs",
-      meaning: "Invoiced − imported",
-      suggestions: ["Tax or fees", "A credit note is expected", "Disputed with the provider"],
-    },
-    metering_differs: {
-      name: "Metering differs",
-      meaning: "Imported − metered",
-      suggestions: [
-        "Time zone of the provider’s days",
-        "Runs with estimated usage",
-        "Requests that bypass the gateway",
-      ],
-    },
-    not_metered: {
-      name: "Not metered",
-      meaning: "Charged, without any run",
-      suggestions: ["Used outside of the gateway", "A subscription or fee without usage"],
-    },
-  };
+/** What each kind of open point means, and reasons to choose from. */
+export const openPointTexts: Record<OpenPointKind, { meaning: string; suggestions: readonly string[] }> = {
+  not_metered: {
+    meaning: "Charged, without any run",
+    suggestions: ["Used outside of the gateway", "A subscription or fee without usage"],
+  },
+  nothing_reported: {
+    meaning: "Metered, without imported costs or an invoice",
+    suggestions: ["The provider doesn’t bill these runs", "The invoice is not issued yet"],
+  },
+  costs_missing: {
+    meaning: "Invoiced, without imported costs",
+    suggestions: ["The provider has no cost export", "A subscription or fee without usage"],
+  },
+  invoice_missing: {
+    meaning: "Imported, without an invoice",
+    suggestions: ["The invoice is not issued yet", "Paid from prepaid credits", "Below the provider’s billing minimum"],
+  },
+  invoice_differs: {
+    meaning: "Invoiced − imported",
+    suggestions: ["Tax or fees", "A credit note is expected", "Disputed with the provider"],
+  },
+  metering_differs: {
+    meaning: "Imported − metered",
+    suggestions: ["Time zone of the provider’s days", "Runs with estimated usage", "Requests that bypass the gateway"],
+  },
+};
 
-/** The maximum number of fields of the form: two for each of 200 open points, and its own. */
-export const maxReasonFields = 410;
-
-/** Returns the name of the field for the reason of the open point at a position. It is also the field's id. */
-export function reasonField(index: number): string {
-  return `reason_${index}`;
-}
-
-/** Returns the name of the hidden field that says which open point is at a position. */
-export function pointField(index: number): string {
-  return `point_${index}`;
-}
-
-/** Returns the value of {@link pointField}. Providers' names have no spaces. */
-export function pointName({ kind, provider }: Pick<PointReason, "kind" | "provider">): string {
-  return `${kind} ${provider}`;
-}
-
-/** Reads the reasons for open points from the fields of a form. */
-export function readReasons(fields: Record<string, string>): PointReason[] {
-  return Object.entries(fields).flatMap(([name, value]) => {
-    const index = /^point_(\d+)$/.exec(name)?.[1];
-    const [kind, provider] = value.split(" ");
-    if (index === undefined || !kind || !provider) return [];
-    return [{ kind, provider, reason: (fields[reasonField(Number(index))] ?? "").trim() }];
+/** Returns what is open in a month with these figures: the open points of the reconciliation, by provider. */
+export function openPointsOf(figures: readonly ProviderFigures[]): OpenPoint[] {
+  return sumByProvider(figures).flatMap((sums) => {
+    const { provider, meteredUsd, importedUsd, invoicedUsd } = sums;
+    return listOpenPoints(sums).map((point) => ({ provider, meteredUsd, importedUsd, invoicedUsd, ...point }));
   });
 }
 
-/** Returns the reason that was entered for an open point, or an empty text. */
-export function reasonOf(point: OpenPoint, reasons: readonly PointReason[]): string {
-  return reasons.find((each) => pointName(each) === pointName(point))?.reason ?? "";
+/** Open points with one reason. */
+export interface PointGroup {
+  kind: OpenPointKind;
+  /** Null for all providers with an open point of the kind. */
+  provider: string | null;
+  points: readonly OpenPoint[];
 }
 
-const maxReasonLength = 500;
+/** The maximum number of open points of a kind with a reason each, so that the page stays small. */
+export const maxPointsPerKind = 5;
 
-/** Returns what is wrong with the reasons for open points, by field. */
-export function reasonErrors(points: readonly OpenPoint[], reasons: readonly PointReason[]): Record<string, string> {
-  return Object.fromEntries(
-    points.flatMap((point, index): [string, string][] => {
-      const { length } = reasonOf(point, reasons);
-      const name = `${point.provider}, ${openPointTexts[point.kind].name}`;
-      if (length === 0) return [[reasonField(index), `Enter a reason for ${name}`]];
-      return length > maxReasonLength ? [[reasonField(index), `Enter at most ${maxReasonLength} characters`]] : [];
-    }),
+/** Groups open points by the reason that they need: each has its own, or all of a kind if they are too many. */
+export function groupPoints(points: readonly OpenPoint[]): PointGroup[] {
+  return openPointKinds.flatMap((kind): PointGroup[] => {
+    const own = points.filter((point) => point.kind === kind);
+    if (own.length > maxPointsPerKind) return [{ kind, provider: null, points: own }];
+    return own.map((point) => ({ kind, provider: point.provider, points: [point] }));
+  });
+}
+
+/** The reason for a group of open points. */
+export type PointReason = Pick<PointGroup, "provider"> & { kind: string; reason: string };
+
+/** Returns the reason that was entered for a group of open points, or an empty text. */
+export function reasonOf({ kind, provider }: PointGroup, reasons: readonly PointReason[]): string {
+  return reasons.find((each) => each.kind === kind && each.provider === provider)?.reason ?? "";
+}
+
+/** Returns the open points with their reasons. A missing reason is an empty text. */
+export function explainPoints(points: readonly OpenPoint[], reasons: readonly PointReason[]): StatementException[] {
+  return groupPoints(points).flatMap((group) =>
+    group.points.map((point) => ({ ...point, reason: reasonOf(group, reasons) })),
   );
 }

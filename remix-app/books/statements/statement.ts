@@ -1,7 +1,9 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../../http/list-page.ts";
 import { problem } from "../../http/problem.ts";
 import type { AuditedChange } from "../../studio/costs/platform-book.ts";
+import { openPointKinds } from "../../studio/costs/reconciliation.ts";
 import { callAsMember, type StudioMember } from "../../studio/studio-reader.ts";
 import { amountText } from "../../ui/format-amount.ts";
 
@@ -19,17 +21,9 @@ const figuresSchema = z.object({
   invoices: count,
 });
 
-/** What is open in a provider's month when it is closed. */
-const openPointKinds = [
-  "nothing_reported",
-  "costs_missing",
-  "invoice_missing",
-  "invoice_differs",
-  "metering_differs",
-  "not_metered",
-] as const;
-export type OpenPointKind = (typeof openPointKinds)[number];
+export type ProviderFigures = z.output<typeof figuresSchema>;
 
+/** What is open in a provider's month when it is closed. */
 const openPointSchema = z.object({
   provider: z.string(),
   kind: z.enum(openPointKinds),
@@ -41,7 +35,7 @@ const openPointSchema = z.object({
 });
 export type OpenPoint = z.output<typeof openPointSchema>;
 
-const accountFigures = figuresSchema.extend({ accountId: z.string().nullable() });
+export const accountFigures = figuresSchema.extend({ accountId: z.string().nullable() });
 export type AccountFigures = z.output<typeof accountFigures>;
 
 const summarySchema = z.object({
@@ -70,59 +64,9 @@ const statementSchema = z.object({
   /** Lines of nine fields that are separated by tabs, for files; null for pages. */
   records: z.string().nullable(),
   /** What the closed month's records are now; null for files and reopened months. */
-  after: z.object({ sha256: z.string(), differences: z.array(figuresSchema) }).nullable(),
+  after: z.object({ sha256: z.string(), differences: z.array(accountFigures) }).nullable(),
 });
 export type Statement = z.output<typeof statementSchema>;
-export type FigureDifference = z.output<typeof figuresSchema>;
-
-const checklistSchema = z.union([
-  z.object({
-    outcome: z.literal("listed"),
-    /** Identifies the records that were shown. */
-    state: z.string(),
-    figures: z.array(accountFigures),
-    openPoints: z.array(openPointSchema),
-  }),
-  z.object({ outcome: z.literal("not_ended") }),
-  z.object({ outcome: z.literal("already_closed"), id: z.uuid() }),
-]);
-
-/** Returns what closing a month needs. @throws Response 403, 503 like {@link callAsMember} */
-export function readCloseChecklist(
-  context: AppLoadContext,
-  { member, month }: { member: StudioMember; month: string },
-) {
-  const args = { of_month: month };
-  return callStatements(context, { member, name: "read_close_checklist", args, schema: checklistSchema });
-}
-
-export interface PointReason {
-  provider: string;
-  kind: string;
-  reason: string;
-}
-
-/**
- * Closes a month of the platform's book with the records that were shown.
- * @throws Response 403; 503, after which the month may be closed
- */
-export function closeMonth(
-  context: AppLoadContext,
-  options: {
-    member: StudioMember;
-    month: string;
-    state: string;
-    reasons: readonly PointReason[];
-    change: AuditedChange;
-  },
-) {
-  const { member, month, ...args } = options;
-  const schema = z.union([
-    z.object({ outcome: z.enum(["closed", "already_closed"]), id: z.uuid() }),
-    z.object({ outcome: z.enum(["changed", "reasons_missing", "not_ended"]) }),
-  ]);
-  return callStatements(context, { member, name: "close_month", args: { of_month: month, ...args }, schema });
-}
 
 /** Reopens the month of a statement. @throws Response 403, 404, 503 */
 export async function reopenMonth(
@@ -136,11 +80,29 @@ export async function reopenMonth(
   return outcome;
 }
 
-/** Lists statements, the latest month first. @throws Response 403, 503 */
-export async function listStatements(context: AppLoadContext, member: StudioMember): Promise<StatementSummary[]> {
-  const schema = z.object({ outcome: z.literal("listed"), records: z.array(summarySchema) });
-  const { records } = await callStatements(context, { member, name: "list_statements", args: {}, schema });
-  return records;
+/** The statements on a page. */
+const statementsShown = 12;
+
+/**
+ * Returns a page of statements, the latest month first, and whether a month is closed.
+ * @throws Response 400 for a cursor that is not ours, 403, 503
+ */
+export async function listStatements(
+  context: AppLoadContext,
+  { member, month, cursor }: { member: StudioMember; month: string; cursor: string | undefined },
+) {
+  const schema = z.object({ outcome: z.literal("listed"), isClosed: z.boolean(), records: z.array(summarySchema) });
+  const after = parseCursor(cursor, { read: readPosition, requestId: context.requestId });
+  const args = { of_month: month, after, page_size: statementsShown + 1 };
+  const { isClosed, records } = await callStatements(context, { member, name: "list_statements", args, schema });
+  const cursorOf = ({ month, version }: StatementSummary) => writeKeyCursor([month, String(version)]);
+  return { isClosed, ...buildPage(records, { limit: statementsShown, cursorOf }) };
+}
+
+function readPosition(cursor: string): string[] | null {
+  const position = readKeyCursor(cursor, { length: 2 });
+  const isValid = /^\d{4}-(0[1-9]|1[0-2])$/.test(position?.[0] ?? "") && /^\d{1,9}$/.test(position?.[1] ?? "");
+  return isValid ? position : null;
 }
 
 /**
@@ -158,7 +120,8 @@ export async function requireStatement(
   return answer;
 }
 
-async function callStatements<Schema extends z.ZodType<{ outcome: string }>>(
+/** Calls a function for the months of the platform's book. @throws Response 403, 503 */
+export async function callStatements<Schema extends z.ZodType<{ outcome: string }>>(
   context: AppLoadContext,
   { schema, ...call }: { member: StudioMember; name: string; args: object; schema: Schema },
 ): Promise<z.output<Schema>> {

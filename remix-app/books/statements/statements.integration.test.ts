@@ -21,16 +21,21 @@ let closePage: string;
 
 beforeAll(async () => {
   [admin, stranger] = await Promise.all([createConsoleAdmin(), createPerson()]);
-  const [free] = await query<{ month: string }>(
-    `select to_char(m, 'YYYY-MM') as month from generate_series('2013-01-01'::timestamp, '2018-12-01', '1 month') m
-     where not exists (select from ai.book_statements s where s.month = m) order by random() limit 1`,
-    [],
-  );
-  month = free?.month ?? "";
+  month = await freeMonth("2013-01-01", "2018-12-01");
   closePage = `/admin/books/close?month=${month}`;
   await addCost("02", "12.345678901234");
 });
 afterAll(() => Promise.all([admin, stranger].map(deletePerson)));
+
+/** Returns a month that is not closed. */
+async function freeMonth(first: string, last: string): Promise<string> {
+  const [free] = await query<{ month: string }>(
+    `select to_char(m, 'YYYY-MM') as month from generate_series($1::timestamp, $2, '1 month') m
+     where not exists (select from ai.book_statements s where s.month = m) order by random() limit 1`,
+    [first, last],
+  );
+  return free?.month ?? "";
+}
 
 async function addCost(day: string, amountUsd: string) {
   await query(
@@ -179,4 +184,65 @@ test("a month is closed, refuses changes, shows what came later, and is reopened
   expect(log[1]?.reason).toBe("An invoice was found");
   // The next month is still open.
   expect((await admin.browser.get(`/admin/books/close?month=${shiftMonth(month, 1)}`)).status).toBe(200);
+});
+
+test("a month with 1,200 open points is closed with a reason for each kind, on pages of less than 100 kB", async () => {
+  const many = await freeMonth("2019-01-01", "2020-12-01");
+  const [costs, invoices] = ["external_provider_costs", "external_provider_invoices"];
+  const names = "select $1 || '-' || n as provider from generate_series(1, 600) n";
+  await query(
+    `insert into ai.${costs} (
+       workspace_id, app_id, provider, account_id, external_run_id, granularity, amount_usd, occurred_at, observed_at
+     )
+     select ai.platform_book(), ai.platform_book(), p.provider, 'a', p.provider, 'account_day', 2, $2::timestamp at time zone 'UTC', now()
+     from (${names}) p`,
+    [provider, `${many}-01`],
+  );
+  await query(
+    `insert into ai.${invoices} (
+       workspace_id, app_id, provider, account_id, reference, kind, amount_usd, issued_on, reviewed_at
+     )
+     select ai.platform_book(), ai.platform_book(), p.provider, 'a', p.provider, 'invoice', 3, $2, now()
+     from (${names}) p`,
+    [provider, `${many}-01`],
+  );
+  const page = `/admin/books/close?month=${many}`;
+  const shown = await admin.browser.get(page);
+  expect(shown.text.length).toBeLessThan(100_000);
+  expect(shown.words).toMatch(/600 providers ?: Not metered .*600 providers ?: Invoice differs/);
+  const { fields } = formOf(shown.text, page);
+  const missing = await admin.browser.post(page, { ...fields, reason_0: "Used elsewhere" });
+  expect([missing.status, missing.words]).toEqual([400, expect.stringContaining("Enter a reason for Invoice differs")]);
+  const closed = await admin.browser.post(page, { ...fields, reason_0: "Used elsewhere", reason_1: "Fees" });
+  expect(closed.status).toBe(303);
+  const statement = await admin.browser.get(closed.location ?? "");
+  expect(statement.text.length).toBeLessThan(100_000);
+  for (const text of ["600 providers", "$1,200.00", "$600.00", "1,200 exceptions by provider", "Fees"]) {
+    expect(statement.words).toContain(text);
+  }
+  const { text: csv } = await admin.browser.get(`${closed.location}/statement.csv`);
+  expect(csv).toContain(`exception,${provider}-600,,0,2,3,,,,invoice_differs,1,Fees`);
+  expect(csv.match(/^exception,/gm)).toHaveLength(1_200);
+});
+
+test("statements are listed page by page, and a month that is on a later page is closed", async () => {
+  const listed = new Set<string>();
+  const read = async (path: string) => {
+    const { text } = await admin.browser.get(path);
+    for (const [, id = ""] of text.matchAll(/books\/statements\/([\w-]+)"/g)) listed.add(id);
+    return /\?[^"]*statements=[^"#]*#closed-months/.exec(text)?.[0]?.replaceAll("&amp;", "&");
+  };
+  await query(
+    `insert into ai.book_statements (book_id, month, version, closed_by, figures, exceptions, records, sha256)
+     select ai.platform_book(), m, 1, $1, '[]', '[]', '', sha256('')
+     from generate_series('2000-01-01'::timestamp, '2001-02-01', '1 month') m
+     on conflict do nothing`,
+    [admin.id],
+  );
+  const all = await query<{ id: string }>("select id from ai.book_statements", []);
+  expect(all.length).toBeGreaterThan(12);
+  let next = await read("/admin/books?month=2000-01");
+  expect((await admin.browser.get("/admin/books?month=2000-01")).text).toMatch(/close\?month=2000-01"[^>]*>Statement</);
+  for (let pages = 1; next !== undefined && pages < 60; pages += 1) next = await read(`/admin/books${next}`);
+  expect([...listed]).toEqual(expect.arrayContaining(all.map(({ id }) => id)));
 });

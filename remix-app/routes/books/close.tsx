@@ -2,11 +2,12 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { platformBook } from "../../books/book.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
+import { closeMonth, readCloseChecklist } from "../../books/statements/close-month.ts";
 import { FiguresTable } from "../../books/statements/figures-table.tsx";
-import { maxReasonFields, readReasons, reasonErrors } from "../../books/statements/open-points.ts";
+import { groupPoints, openPointsOf } from "../../books/statements/open-points.ts";
 import { statementPath } from "../../books/statements/paths.ts";
 import { ReasonFields } from "../../books/statements/reason-fields.tsx";
-import { closeMonth, readCloseChecklist } from "../../books/statements/statement.ts";
+import { maxReasonFields, readReasons, reasonErrors } from "../../books/statements/reason-form.ts";
 import { formatDay, monthText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
 import { takeForm } from "../../session/saved-form.ts";
@@ -45,7 +46,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   );
   const reasons = readReasons(typed);
   const change = {
-    reason: `Closed ${monthText(month)} with ${countOf(reasons.length, "exception")}`,
+    reason: `Closed ${monthText(month)} with ${countOf(reasons.length, "reason")} for open points`,
     requestId: context.requestId,
     ip: context.clientAddress,
   };
@@ -59,8 +60,8 @@ export default function CloseMonthPage() {
   const failed = useActionData<typeof action>();
   const reasons = readReasons(failed?.typed ?? loaded.typed);
   const month = monthText(choice.month);
-  const points = checklist?.openPoints ?? [];
-  const errors = failed?.failure === "reasons_missing" ? reasonErrors(points, reasons) : {};
+  const groups = groupPoints(openPointsOf(checklist?.figures ?? []));
+  const errors = failed?.failure === "reasons_missing" ? reasonErrors(groups, reasons) : {};
   return (
     <StudioPage
       title={`Close ${month}`}
@@ -92,7 +93,7 @@ export default function CloseMonthPage() {
           <Card
             title="Open points"
             lead={
-              points.length === 0
+              groups.length === 0
                 ? "Nothing is open: all amounts agree."
                 : "Resolve these points first, or give a reason for each. The statement lists them as exceptions."
             }
@@ -100,8 +101,8 @@ export default function CloseMonthPage() {
             <AccountForm noValidate className="space-y-5">
               <ErrorSummary id="close-error" fields={errors} />
               <input type="hidden" name="state" value={checklist.state} />
-              <ReasonFields points={points} month={choice.month} reasons={reasons} errors={errors} />
-              {points.length > 0 ? (
+              <ReasonFields groups={groups} month={choice.month} reasons={reasons} errors={errors} />
+              {groups.length > 0 ? (
                 <p className="max-w-prose text-muted">
                   You entered an authenticator code to get here. Close the month within 10 minutes of that, or long
                   reasons have to be entered again.

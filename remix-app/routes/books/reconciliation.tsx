@@ -48,7 +48,13 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
       limit: providersShown,
     }),
     book.isPlatform ? readCostImporters(context) : [],
-    book.isPlatform ? listStatements(context, member) : null,
+    book.isPlatform
+      ? listStatements(context, {
+          member,
+          month: choice.month,
+          cursor: url.searchParams.get("statements") ?? undefined,
+        })
+      : null,
   ]);
   const requested = url.searchParams.get("requested");
   return data({ book, choice, filter, ...lines, importers, statements, requested }, rangeStatus(choice));
@@ -58,7 +64,6 @@ export default function ReconciliationPage() {
   const { book, choice, filter, cells, totals, clashes, nextCursor, providers, importers, statements, requested } =
     useLoaderData<typeof loader>();
   const { isPlatform } = book;
-  const isClosed = statements?.some(({ month, reopened }) => month === choice.month && !reopened);
   const ofMonth = `?month=${choice.month}`;
   const isFiltered = filter === "action";
   const ofLines = isFiltered ? `${ofMonth}&show=action` : ofMonth;
@@ -83,7 +88,9 @@ export default function ReconciliationPage() {
             <ButtonLink href={book.invoices}>Invoices</ButtonLink>
             <ButtonLink href={`${book.costs}${ofMonth}`}>Costs</ButtonLink>
             {choice.month < choice.current ? (
-              <ButtonLink href={closePath(choice.month)}>{isClosed ? "Statement" : "Close month"}</ButtonLink>
+              <ButtonLink href={closePath(choice.month)}>
+                {statements?.isClosed ? "Statement" : "Close month"}
+              </ButtonLink>
             ) : null}
             <ButtonLink href={book.costImport} variant="primary">
               Import a file
@@ -156,11 +163,22 @@ export default function ReconciliationPage() {
         ) : (
           <RoundingNote sums={shownSums(cells, totals)} />
         )}
-        <PageNav label="Pages of providers" nextCursor={nextCursor} keep={["month", "show"]} />
+        <PageNav label="Pages of providers" nextCursor={nextCursor} keep={["month", "show", "statements"]} />
       </Card>
       {statements ? (
-        <Card title="Closed months" lead="A statement keeps a month’s figures as they were when it was closed.">
-          <StatementList statements={statements} />
+        <Card
+          id="closed-months"
+          title="Closed months"
+          lead="A statement keeps a month’s figures as they were when it was closed."
+        >
+          <StatementList statements={statements.records} />
+          <PageNav
+            label="Pages of statements"
+            nextCursor={statements.nextCursor}
+            param="statements"
+            keep={["month", "show", "cursor"]}
+            card="closed-months"
+          />
         </Card>
       ) : null}
       {isPlatform ? <ImporterCard importers={importers} requested={requested} /> : null}

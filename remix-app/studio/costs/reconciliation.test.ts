@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
-import { type CellState, cellsOf, isActionNeeded, linesOf, nextStep } from "./reconciliation.ts";
+import { type CellState, cellsOf, isActionNeeded, linesOf, listOpenPoints, nextStep } from "./reconciliation.ts";
 
 const month: ReconciledMonth = {
   month: "2026-01",
@@ -37,7 +37,9 @@ describe("the state of a month", () => {
     expect(stateOf({ importedRecords: 0, invoices: 0 })).toBe("nothing_reported");
     expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: null })).toBe("nothing_reported");
     // Free calls need no cost report.
-    expect(stateOf({ importedRecords: 0, invoices: 0, meteredUsd: "0" })).toBe("agrees");
+    expect(stateOf({ importedRecords: 0, importedUsd: "0", invoices: 0, invoicedUsd: "0", meteredUsd: "0" })).toBe(
+      "agrees",
+    );
     // A month without charges has no invoice.
     const nothing = { importedUsd: "0", invoicedUsd: "0", meteredUsd: "0" };
     expect(stateOf(nothing)).toBe("agrees");
@@ -226,4 +228,41 @@ test("a provider's only account has no line of its own, unless the account's sta
     [{ of: "one", id: "a" }, null],
   ]);
   expect(linesWith({}, { accountId: "b" })).toHaveLength(3);
+});
+
+describe("the open points of a month", () => {
+  test.for<[name: string, amounts: (string | null)[], points: string[]]>([
+    ["nothing is open if all amounts agree", ["10", "10", "10"], []],
+    ["nothing is open if nothing was spent", ["0", "0", null], []],
+    ["a difference below half a cent is not open", ["10", "10.004", "10.001"], []],
+    ["a difference of half a cent is open", ["10", "10.005", "10.005"], ["metering_differs 0.005"]],
+    ["runs without costs and invoice are open", ["10", null, null], ["nothing_reported 10"]],
+    ["runs of less than half a cent without costs are open", ["0.001", null, null], ["nothing_reported 0.001"]],
+    ["an invoice without costs is open", ["10", null, "10"], ["costs_missing 10"]],
+    ["costs without an invoice are open", ["10", "10", null], ["invoice_missing 10"]],
+    ["an invoice that differs from the costs is open", ["10", "10", "12"], ["invoice_differs 2"]],
+    ["costs without runs are open", [null, "5", "5"], ["not_metered 5"]],
+    ["costs without runs and invoice are open twice", [null, "5", null], ["not_metered 5", "invoice_missing 5"]],
+    ["an invoice alone is open twice", [null, null, "5"], ["not_metered 5", "costs_missing 5"]],
+    ["two differences are open separately", ["10", "11", "12"], ["invoice_differs 1", "metering_differs 1"]],
+    ["a difference is exact", ["0.1", "0.3", "0.3"], ["metering_differs 0.2"]],
+  ])("%s, and the first is the state of the line", ([, [metered, imported, invoiced], expected]) => {
+    const figures = {
+      meteredUsd: metered ?? "0",
+      importedUsd: imported ?? "0",
+      invoicedUsd: invoiced ?? "0",
+      runs: metered === null ? 0 : 1,
+      importedRecords: imported === null ? 0 : 1,
+      invoices: invoiced === null ? 0 : 1,
+    };
+    const points = listOpenPoints(figures);
+    expect(points.map(({ kind, amountUsd }) => `${kind} ${amountUsd}`)).toEqual(expected);
+    const differences = {
+      importedDifferenceUsd: String(Number(imported) - Number(metered)),
+      invoicedDifferenceUsd: String(Number(invoiced) - Number(imported)),
+    };
+    const [whole] = cellsOf({ ...month, ...figures, ...differences }, { today: "2026-02-01" });
+    expect(isActionNeeded({ state: whole?.state ?? "open" })).toBe(points.length > 0);
+    if (points[0]) expect(whole?.state).toBe(points[0].kind);
+  });
 });

@@ -1,18 +1,19 @@
-import { percentOf } from "./difference.ts";
+import { percentOf, subtractAmounts } from "./difference.ts";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
 
-/** The result of comparing a cell's three amounts. */
-export type CellState =
-  | "open"
-  | "nothing_reported"
-  | "not_metered"
-  | "costs_missing"
-  | "invoice_missing"
-  | "invoice_differs"
-  | "metering_differs"
-  | "billed_together"
-  | "rounding"
-  | "agrees";
+/** What a person must correct or explain, the most important first. */
+export const openPointKinds = [
+  "not_metered",
+  "nothing_reported",
+  "costs_missing",
+  "invoice_missing",
+  "invoice_differs",
+  "metering_differs",
+] as const;
+export type OpenPointKind = (typeof openPointKinds)[number];
+
+/** The result of comparing a cell's three amounts: the line's first open point, or that there is none. */
+export type CellState = OpenPointKind | "open" | "billed_together" | "rounding" | "agrees";
 
 /** A provider's month, for all of its accounts or for one. Amounts are exact strings. */
 export interface ReconciledCell {
@@ -160,28 +161,38 @@ function findElsewhere(one: Account, accounts: readonly Account[]): Elsewhere {
   };
 }
 
-type CellAmounts = Omit<
+type ComparedAmounts = Pick<
   ReconciledCell,
-  "state" | "repeats" | "importedDifferencePercent" | "invoicedDifferencePercent"
+  | "meteredUsd"
+  | "importedUsd"
+  | "invoicedUsd"
+  | "importedDifferenceUsd"
+  | "invoicedDifferenceUsd"
+  | "importedRecords"
+  | "invoices"
 > & {
   /** Null if unknown. */
   runs: number | null;
-  isOpen: boolean;
 };
+type CellAmounts = ComparedAmounts & Pick<ReconciledCell, "month" | "provider" | "account"> & { isOpen: boolean };
 
 function cellOf({ runs, isOpen, ...amounts }: CellAmounts, elsewhere: Elsewhere): Omit<ReconciledCell, "repeats"> {
-  const { meteredUsd, importedRecords, invoices } = amounts;
-  const isInvoiceCompared = importedRecords > 0 && invoices > 0 && !elsewhere.invoices;
-  const cell = {
-    ...amounts,
-    importedDifferenceUsd: importedRecords > 0 && !elsewhere.runs ? amounts.importedDifferenceUsd : null,
-    invoicedDifferenceUsd: isInvoiceCompared ? amounts.invoicedDifferenceUsd : null,
-  };
+  const cell = { ...amounts, ...comparableDifferences(amounts, elsewhere) };
   return {
     ...cell,
-    importedDifferencePercent: percentOrNull(cell.importedDifferenceUsd, meteredUsd),
+    importedDifferencePercent: percentOrNull(cell.importedDifferenceUsd, cell.meteredUsd),
     invoicedDifferencePercent: percentOrNull(cell.invoicedDifferenceUsd, cell.importedUsd),
     state: isOpen ? "open" : stateOf({ ...cell, runs }, elsewhere),
+  };
+}
+
+/** Returns a line's differences. Those that the line can't have are null. */
+function comparableDifferences(amounts: Omit<ComparedAmounts, "runs">, elsewhere: Elsewhere) {
+  const { importedRecords, invoices, importedDifferenceUsd, invoicedDifferenceUsd } = amounts;
+  const isInvoiceCompared = importedRecords > 0 && invoices > 0 && !elsewhere.invoices;
+  return {
+    importedDifferenceUsd: importedRecords > 0 && !elsewhere.runs ? importedDifferenceUsd : null,
+    invoicedDifferenceUsd: isInvoiceCompared ? invoicedDifferenceUsd : null,
   };
 }
 
@@ -189,21 +200,63 @@ function percentOrNull(difference: string | null, base: string | null): string |
   return difference === null || base === null ? null : percentOf(difference, base);
 }
 
-function stateOf(cell: Omit<CellAmounts, "isOpen">, elsewhere: Elsewhere): CellState {
-  if (cell.importedRecords === 0 && cell.invoices === 0) {
-    if (cell.meteredUsd !== null && isZero(cell.meteredUsd)) return "agrees";
-    return elsewhere.costs || elsewhere.invoices ? "billed_together" : "nothing_reported";
+function stateOf(cell: ComparedAmounts, elsewhere: Elsewhere): CellState {
+  const [point] = findOpenPoints(cell, elsewhere);
+  if (point) return point.kind;
+  if (isNothing(cell)) return "agrees";
+  const hasCosts = cell.importedRecords > 0;
+  if (hasCosts ? elsewhere.invoices && !isZero(cell.importedUsd) : elsewhere.costs || elsewhere.invoices) {
+    return "billed_together";
   }
-  if ([cell.meteredUsd ?? "0", cell.importedUsd, cell.invoicedUsd].every(isZero)) return "agrees";
-  const isCharged = !isZero(cell.importedUsd) || !isZero(cell.invoicedUsd);
-  if (cell.runs === 0 && isCharged && !elsewhere.runs) return "not_metered";
-  if (cell.importedRecords === 0) return elsewhere.costs ? "billed_together" : "costs_missing";
-  if (cell.invoices === 0 && !isZero(cell.importedUsd) && !elsewhere.invoices) return "invoice_missing";
+  return isZero(cell.invoicedDifferenceUsd ?? "0") && isZero(cell.importedDifferenceUsd ?? "0") ? "agrees" : "rounding";
+}
+
+/** What is open about a line, with the missing or unmetered amount, or the difference. */
+interface OpenPoint {
+  kind: OpenPointKind;
+  amountUsd: string;
+}
+
+/** Returns what is open in a provider's month that has ended, with all of its accounts, like the state of its line. */
+export function listOpenPoints(
+  figures: Pick<ReconciledMonth, "importedUsd" | "invoicedUsd" | "runs" | "importedRecords" | "invoices"> & {
+    meteredUsd: string;
+  },
+): OpenPoint[] {
+  const amounts = {
+    ...figures,
+    importedDifferenceUsd: subtractAmounts(figures.importedUsd, figures.meteredUsd),
+    invoicedDifferenceUsd: subtractAmounts(figures.invoicedUsd, figures.importedUsd),
+  };
+  return findOpenPoints({ ...amounts, ...comparableDifferences(amounts, nothingElsewhere) }, nothingElsewhere);
+}
+
+/** Returns what is open about a line, in the order of {@link openPointKinds}. */
+function findOpenPoints(cell: ComparedAmounts, elsewhere: Elsewhere): OpenPoint[] {
+  if (isNothing(cell)) return [];
+  const { meteredUsd, importedUsd, invoicedUsd, runs } = cell;
+  const [hasCosts, hasInvoices] = [cell.importedRecords > 0, cell.invoices > 0];
+  const chargedUsd = isZero(importedUsd) ? invoicedUsd : importedUsd;
+  const isUnmetered = runs === 0 && !isZero(chargedUsd) && !elsewhere.runs;
   const [invoiced, metered] = [cell.invoicedDifferenceUsd ?? "0", cell.importedDifferenceUsd ?? "0"];
-  if (!isBelowHalfCent(invoiced)) return "invoice_differs";
-  if (!isBelowHalfCent(metered)) return "metering_differs";
-  if (elsewhere.invoices && !isZero(cell.importedUsd)) return "billed_together";
-  return isZero(invoiced) && isZero(metered) ? "agrees" : "rounding";
+  const points: Record<OpenPointKind, [isOpen: boolean, amountUsd: string]> = {
+    not_metered: [isUnmetered, chargedUsd],
+    nothing_reported: [!hasCosts && !hasInvoices && !elsewhere.costs && !elsewhere.invoices, meteredUsd ?? "0"],
+    costs_missing: [!hasCosts && hasInvoices && !elsewhere.costs, invoicedUsd],
+    invoice_missing: [hasCosts && !hasInvoices && !isZero(importedUsd) && !elsewhere.invoices, importedUsd],
+    invoice_differs: [!isBelowHalfCent(invoiced), invoiced],
+    metering_differs: [!isUnmetered && !isBelowHalfCent(metered), metered],
+  };
+  return openPointKinds.flatMap((kind) => {
+    const [isOpen, amountUsd] = points[kind];
+    return isOpen ? [{ kind, amountUsd }] : [];
+  });
+}
+
+/** Returns whether all of a line's amounts are 0. A hidden metered amount counts as 0 if there are records. */
+function isNothing({ meteredUsd, importedUsd, invoicedUsd, importedRecords, invoices }: ComparedAmounts): boolean {
+  if (meteredUsd === null && importedRecords === 0 && invoices === 0) return false;
+  return [meteredUsd ?? "0", importedUsd, invoicedUsd].every(isZero);
 }
 
 /** Returns whether an amount is less than half a cent in either direction. */

@@ -1,3 +1,5 @@
+import { openPointsOf } from "../../../remix-app/books/statements/open-points.ts";
+import type { ProviderFigures } from "../../../remix-app/books/statements/statement.ts";
 import { monthText } from "../../../remix-app/http/date-text.ts";
 import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
 import { arrive, press, refuse, type Scene, statesOf } from "../define-states.ts";
@@ -167,13 +169,20 @@ const statementOf =
       ]);
     if ((await find()).length === 0) {
       await addCost(2, "1204.5");
-      await query(
-        `select ai.close_month($1, ai.platform_book(), $2, c.list ->> 'state', (
-           select jsonb_agg(p || '{"reason": "The invoice is not issued yet"}') from jsonb_array_elements(c.list -> 'openPoints') p
-         ), '{"reason": "Closed the month"}')
-         from (select ai.read_close_checklist($1, ai.platform_book(), $2) as list) c`,
-        [people.admin.id, closed],
+      const key = [people.admin.id, closed];
+      const [read] = await query<{ list: { state: string; figures: ProviderFigures[] } }>(
+        "select ai.read_close_checklist($1, ai.platform_book(), $2) as list",
+        key,
       );
+      const exceptions = openPointsOf(read?.list.figures ?? []).map((point) => ({
+        ...point,
+        reason: "The invoice is not issued yet",
+      }));
+      await query(`select ai.close_month($1, ai.platform_book(), $2, $3, $4, '{"reason": "Closed the month"}')`, [
+        ...key,
+        read?.list.state,
+        JSON.stringify(exceptions),
+      ]);
       await addCost(3, "18.25");
       if (reopened) {
         await query(

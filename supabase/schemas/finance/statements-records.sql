@@ -1,5 +1,4 @@
--- Lists the records that count in a month of the platform's book, and derives the month's figures and open points from
--- them.
+-- Lists the records that count in a month of the platform's book, and derives the month's figures from them.
 
 -- Returns the records that count in a month of the platform's book: the metered sum of each UTC day, provider and
 -- account, each imported cost, and each invoice with its share of the month. The amount of a credit note is negative.
@@ -33,13 +32,11 @@ as $$
   where i.book_id = ai.platform_book() and not isempty(d.days) and ai.invoice_replacement(i) is null
 $$;
 
--- Returns a month's records as text, their SHA-256, the figures by provider and account, and the open points, all from
--- one snapshot. In records, each record is a line of nine fields separated by tabs: kind, first day, last day, provider,
--- account, record, service, runs and amount in USD. A missing value is empty, each line ends with a line feed, and the
--- lines are sorted by their bytes in UTF-8. Not granted to any role.
-create or replace function ai.summarize_month(
-  of_month date, out records text, out sha256 bytea, out figures jsonb, out open_points jsonb
-)
+-- Returns a month's records as text, their SHA-256, and the figures by provider and account, all from one snapshot. In
+-- records, each record is a line of nine fields separated by tabs: kind, first day, last day, provider, account, record,
+-- service, runs and amount in USD. A missing value is empty, each line ends with a line feed, and the lines are sorted by
+-- their bytes in UTF-8. Not granted to any role.
+create or replace function ai.summarize_month(of_month date, out records text, out sha256 bytea, out figures jsonb)
   language plpgsql stable security invoker set search_path = ''
 as $$
 begin
@@ -86,57 +83,29 @@ begin
         order by a.provider collate "C", a.account_id collate "C" nulls first
       ), '[]')
       from accounts a
-    ),
-    (
-      select coalesce(jsonb_agg(
-        jsonb_build_object(
-          'provider', p.provider,
-          'kind', o.kind,
-          'meteredUsd', trim_scale(p.metered)::text,
-          'importedUsd', trim_scale(p.imported)::text,
-          'invoicedUsd', trim_scale(p.invoiced)::text,
-          'amountUsd', trim_scale(o.amount)::text
-        )
-        order by p.provider collate "C", o.place
-      ), '[]')
-      from (
-        select a.provider, sum(a.metered) as metered, sum(a.imported) as imported, sum(a.invoiced) as invoiced,
-          sum(a.runs) as runs, sum(a.records) as records, sum(a.invoices) as invoices
-        from accounts a
-        group by a.provider
-      ) p
-      -- The same rules and the same limit of half a cent as on the reconciliation page, by provider.
-      cross join lateral (values
-        (1, 'nothing_reported', p.records = 0 and p.invoices = 0, p.metered),
-        (2, 'costs_missing', p.records = 0 and p.invoices > 0, p.invoiced),
-        (3, 'invoice_missing', p.records > 0 and p.invoices = 0, p.imported),
-        (4, 'invoice_differs', p.records > 0 and p.invoices > 0, p.invoiced - p.imported),
-        (5, 'metering_differs', p.runs > 0 and p.records > 0, p.imported - p.metered),
-        (6, 'not_metered', p.runs = 0 and p.records > 0, p.imported),
-        (7, 'not_metered', p.runs = 0 and p.records = 0 and p.invoices > 0, p.invoiced)
-      ) as o (place, kind, applies, amount)
-      where o.applies and abs(o.amount) >= 0.005
     )
-  into records, figures, open_points;
+  into records, figures;
   sha256 := sha256(convert_to(records, 'UTF8'));
 end
 $$;
 
--- Returns by how much a month's figures differ from the figures of its statement, by provider, leaving out providers
--- without a difference: [{ provider, meteredUsd, importedUsd, invoicedUsd, runs, importedRecords, invoices }]. Not
--- granted to any role.
+-- Returns by how much a month's figures differ from the figures of its statement, by provider and account, leaving out
+-- accounts without a difference: [{ provider, accountId, meteredUsd, importedUsd, invoicedUsd, runs, importedRecords,
+-- invoices }]. Not granted to any role.
 create or replace function ai.figures_difference(figures jsonb, closed_figures jsonb) returns jsonb
   language sql immutable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(
     jsonb_build_object(
-      'provider', d.provider, 'meteredUsd', trim_scale(d.metered)::text, 'importedUsd', trim_scale(d.imported)::text,
-      'invoicedUsd', trim_scale(d.invoiced)::text, 'runs', d.runs, 'importedRecords', d.records, 'invoices', d.invoices
+      'provider', d.provider, 'accountId', d.account_id, 'meteredUsd', trim_scale(d.metered)::text,
+      'importedUsd', trim_scale(d.imported)::text, 'invoicedUsd', trim_scale(d.invoiced)::text, 'runs', d.runs,
+      'importedRecords', d.records, 'invoices', d.invoices
     )
-    order by d.provider collate "C"
+    order by d.provider collate "C", d.account_id collate "C" nulls first
   ), '[]')
   from (
-    select s.figure ->> 'provider' as provider, sum(s.sign * (s.figure ->> 'meteredUsd')::numeric) as metered,
+    select s.figure ->> 'provider' as provider, s.figure ->> 'accountId' as account_id,
+      sum(s.sign * (s.figure ->> 'meteredUsd')::numeric) as metered,
       sum(s.sign * (s.figure ->> 'importedUsd')::numeric) as imported,
       sum(s.sign * (s.figure ->> 'invoicedUsd')::numeric) as invoiced, sum(s.sign * (s.figure ->> 'runs')::numeric) as runs,
       sum(s.sign * (s.figure ->> 'importedRecords')::numeric) as records,
@@ -146,7 +115,7 @@ as $$
       union all
       select -1, f from jsonb_array_elements(closed_figures) f
     ) s
-    group by 1
+    group by 1, 2
   ) d
   where (d.metered, d.imported, d.invoiced, d.runs, d.records, d.invoices) <> (0, 0, 0, 0, 0, 0)
 $$;

@@ -10,8 +10,8 @@ as $$
   )
 $$;
 
--- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures, openPoints }, { outcome: not_ended },
--- { outcome: already_closed, id } or ai.book_refusal. Each open point needs a reason. state identifies the records.
+-- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures }, { outcome: not_ended },
+-- { outcome: already_closed, id } or ai.book_refusal. state identifies the records.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.read_close_checklist(member_id uuid, workspace uuid, of_month text) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -37,19 +37,19 @@ begin
   return jsonb_build_object(
     'outcome', 'listed',
     'state', encode(summary.sha256, 'hex'),
-    'figures', summary.figures,
-    'openPoints', summary.open_points
+    'figures', summary.figures
   );
 end
 $$;
 
--- Closes a month (YYYY-MM). reasons has a reason for each open point: [{ provider, kind, reason }]. Returns { outcome:
--- closed, id }, { outcome: changed } if the records are not those of state, { outcome: reasons_missing },
--- { outcome: not_ended }, { outcome: already_closed, id } or ai.book_refusal. The change is { reason, requestId, ip },
--- which the audit log records.
+-- Closes a month (YYYY-MM). exceptions has what is open in the figures of state, each with a reason: [{ provider, kind,
+-- meteredUsd, importedUsd, invoicedUsd, amountUsd, reason }]. The server decides what is open, as its pages do
+-- (remix-app/studio/costs/reconciliation.ts). Returns { outcome: closed, id }, { outcome: changed } if the records are
+-- not those of state, { outcome: reasons_missing }, { outcome: not_ended }, { outcome: already_closed, id } or
+-- ai.book_refusal. The change is { reason, requestId, ip }, which the audit log records.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.close_month(
-  member_id uuid, workspace uuid, of_month text, state text, reasons jsonb, change jsonb
+  member_id uuid, workspace uuid, of_month text, state text, exceptions jsonb, change jsonb
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -58,7 +58,6 @@ declare
   days daterange := ai.month_days(of_month);
   closed uuid;
   summary record;
-  explained jsonb;
 begin
   if refusal is not null then
     return refusal;
@@ -76,23 +75,15 @@ begin
   if encode(summary.sha256, 'hex') is distinct from state then
     return '{"outcome": "changed"}';
   end if;
-  select coalesce(jsonb_agg(p.point || jsonb_build_object('reason', r.reason) order by p.place), '[]') into explained
-  from jsonb_array_elements(summary.open_points) with ordinality as p (point, place)
-  left join lateral (
-    select btrim(g ->> 'reason') as reason
-    from jsonb_array_elements(reasons) g
-    where g ->> 'provider' = p.point ->> 'provider' and g ->> 'kind' = p.point ->> 'kind'
-    limit 1
-  ) r on true;
   if exists (
-    select from jsonb_array_elements(explained) e
+    select from jsonb_array_elements(exceptions) e
     where char_length(coalesce(e ->> 'reason', '')) not between 1 and 500
   ) then
     return '{"outcome": "reasons_missing"}';
   end if;
   insert into ai.book_statements (book_id, month, version, closed_by, figures, exceptions, records, sha256)
-  select workspace, lower(days), coalesce(max(s.version), 0) + 1, member_id, summary.figures, explained, summary.records,
-    summary.sha256
+  select workspace, lower(days), coalesce(max(s.version), 0) + 1, member_id, summary.figures, close_month.exceptions,
+    summary.records, summary.sha256
   from ai.book_statements s
   where s.book_id = workspace and s.month = lower(days)
   returning id into closed;
@@ -101,7 +92,7 @@ begin
     jsonb_build_object(
       'action', 'books.close_month',
       'target', 'platform month ' || of_month,
-      'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', explained)
+      'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', exceptions)
     )
   );
   return jsonb_build_object('outcome', 'closed', 'id', closed);
@@ -143,22 +134,29 @@ begin
 end
 $$;
 
--- Returns a book's statements, the latest month first: { outcome: listed, records } or ai.book_refusal. Lists at most
--- page_size.
+-- Returns a page of a book's statements, the latest month first, and whether a month is closed: { outcome: listed,
+-- isClosed, records } or ai.book_refusal. after is the month and the version of the last statement of the page before.
 -- Definer: the service role cannot check who may use a book.
-create or replace function ai.list_statements(member_id uuid, workspace uuid, page_size integer default 36) returns jsonb
+create or replace function ai.list_statements(
+  member_id uuid, workspace uuid, of_month text, after text[] default null, page_size integer default 13
+) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select coalesce(ai.statement_refusal(member_id, workspace), jsonb_build_object('outcome', 'listed', 'records', (
-    select coalesce(jsonb_agg(ai.statement_summary(s) order by s.month desc, s.version desc), '[]')
-    from (
-      select *
-      from ai.book_statements t
-      where t.book_id = workspace
-      order by t.month desc, t.version desc
-      limit page_size
-    ) s
-  )))
+  select coalesce(ai.statement_refusal(member_id, workspace), jsonb_build_object(
+    'outcome', 'listed',
+    'isClosed', ai.closed_months(workspace, lower(ai.month_days(of_month)), lower(ai.month_days(of_month))) <> '{}',
+    'records', (
+      select coalesce(jsonb_agg(ai.statement_summary(s) order by s.month desc, s.version desc), '[]')
+      from (
+        select *
+        from ai.book_statements t
+        where t.book_id = workspace
+          and (after is null or (t.month, t.version) < ((after[1] || '-01')::date, after[2]::integer))
+        order by t.month desc, t.version desc
+        limit page_size
+      ) s
+    )
+  ))
 $$;
 
 -- Returns a statement: { outcome: read, statement, figures, exceptions, records, after }, { outcome: not_found } or

@@ -6,7 +6,7 @@ import { Usd } from "../../ui/money.tsx";
 import type { StatementException } from "./statement.ts";
 
 /** The maximum number of rows with a provider each, so that the page stays small. */
-const maxRows = 30;
+const maxRows = 20;
 
 type Row = Pick<StatementException, "provider" | "kind" | "reason" | "amountUsd">;
 

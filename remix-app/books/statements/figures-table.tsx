@@ -7,7 +7,7 @@ import type { ProviderFigures } from "./statement.ts";
 type Row = ProviderFigures & { accountId?: string | null };
 
 /** The maximum number of rows, so that the page stays small. */
-const maxRows = 30;
+const maxRows = 20;
 
 /** Shows figures by provider and, if the rows have them, accounts. Too many rows are summed. */
 export function FiguresTable({ caption, rows, empty }: { caption: string; rows: readonly Row[]; empty: string }) {

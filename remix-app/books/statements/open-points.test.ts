@@ -108,16 +108,22 @@ describe("reasons", () => {
   });
 });
 
-test("a statement lists 30 exceptions, and sums more by kind and reason", () => {
-  const render = (providers: number, reason: string) =>
+test("a statement lists 20 exceptions, and sums more by kind and reason", () => {
+  const render = (providers: number, reason: string, count?: number) =>
     renderToStaticMarkup(
-      createElement(ExceptionTable, { exceptions: pointsOf(providers).map((point) => ({ ...point, reason })) }),
+      createElement(ExceptionTable, {
+        exceptions: pointsOf(providers)
+          .slice(0, count)
+          .map((point) => ({ ...point, reason })),
+      }),
     );
-  expect(render(5, "known").match(/<tr>/g)).toHaveLength(30);
+  const listed = render(4, "x".repeat(500), 20);
+  expect(listed.match(/<tr>/g)).toHaveLength(20);
+  expect(listed.length).toBeLessThan(30_000);
+  expect(render(4, "known", 21).match(/<tr>/g)).toHaveLength(6);
   const summed = render(1_000, "x".repeat(500));
   expect(summed.match(/<tr>/g)).toHaveLength(6);
   expect(summed).toContain("1,000 providers");
   expect(summed).toContain("$3,000.00");
   expect(summed).toContain("6,000 exceptions by provider are in the CSV.");
-  expect(render(5, "x".repeat(500)).length).toBeLessThan(50_000);
 });

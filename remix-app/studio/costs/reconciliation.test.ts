@@ -1,6 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { ReconciledMonth } from "./provider-import-schema.ts";
-import { type CellState, cellsOf, isActionNeeded, linesOf, listOpenPoints, nextStep } from "./reconciliation.ts";
+import {
+  type CellState,
+  cellsOf,
+  isActionNeeded,
+  linesOf,
+  listOpenPoints,
+  nextStep,
+  stateTexts,
+} from "./reconciliation.ts";
 
 const month: ReconciledMonth = {
   month: "2026-01",
@@ -196,11 +204,10 @@ describe("the state of a month", () => {
     }
   });
 
-  test("a line needs action if its state is a warning", () => {
-    const needing = (["not_metered", "invoice_missing", "agrees", "open", "billed_together"] as const).filter((state) =>
-      isActionNeeded({ state }),
-    );
-    expect(needing).toEqual(["not_metered", "invoice_missing"]);
+  test("a line needs action if its state is an open point, which is shown as a warning", () => {
+    for (const [state, { tone }] of Object.entries(stateTexts)) {
+      expect([state, isActionNeeded({ state: state as CellState })]).toEqual([state, tone === "warn"]);
+    }
   });
 
   test("compares an account's costs with the account's own runs if the runs name the account", () => {

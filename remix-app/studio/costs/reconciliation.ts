@@ -93,7 +93,7 @@ export const stateTexts: Record<CellState, { name: string; tone: "good" | "warn"
 
 /** Returns whether a person must do something about a line. */
 export function isActionNeeded({ state }: Pick<ReconciledCell, "state">): boolean {
-  return stateTexts[state].tone === "warn";
+  return openPointKinds.some((kind) => kind === state);
 }
 
 /** Returns the next step for a line. For charges without any run, also says what else is missing. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { firstOf, lastOf, months, plusDays } from "../../supabase/tests/finance/recomputed-months/calendar.ts";
+import { firstOf, lastOf, plusDays, threeMonths } from "../../supabase/tests/finance/recomputed-months/calendar.ts";
 import {
   changesOf,
   entriesOf,
@@ -24,6 +24,7 @@ import { type RecordedCredits, recordCredits } from "../../supabase/tests/financ
 // Plants three months of random credits of two workspaces whose plan changed in the second month, and recomputes their
 // balances, lists and statements. The arithmetic shares no code with the product. BOOKS_SEED repeats a run.
 
+const months = threeMonths(6);
 const changes = [
   { name: "from members' balances to its own", payers: ["members", "workspace"], plans: ["free", "team"] },
   { name: "from its own balance to members'", payers: ["workspace", "members"], plans: ["team", "free"] },
@@ -40,7 +41,7 @@ const ranges = [
 const timeOf = (shown: string) => Date.parse(shown);
 
 describe.each(changes)(`a workspace that changed its plan $name (seed ${seed})`, ({ payers, plans }) => {
-  const ledger = plantCredits(createRandom(seed), { payers });
+  const ledger = plantCredits(createRandom(seed), { payers, months });
   /** The balances that Ann sees: the workspace's and, if members pay, her own. */
   const shown: Payer[] = payers[1] === "members" ? ["workspace", "ann"] : ["workspace"];
   const payerOf = (payer: Payer) => (payer === "workspace" ? "workspace" : "member");

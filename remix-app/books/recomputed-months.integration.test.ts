@@ -34,7 +34,8 @@ import {
 // Plants three months of random runs, costs and invoices, and recomputes every figure of the reconciliation from them.
 // The arithmetic shares no code with the product. BOOKS_SEED repeats a run.
 
-const planted = plantBooks();
+const months = threeMonths(6);
+const planted = plantBooks(months);
 const { providers } = planted;
 let books: RecordedBooks;
 beforeAll(async () => {

@@ -1,11 +1,16 @@
 /** A range of days, both inclusive. */
 export type Range = { first: string; last: string };
 
-const now = new Date();
-/** The months, as YYYY-MM. Other tests may have records of other providers in the platform's book. */
-export const months = [6, 5, 4].map((back) =>
-  new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7),
-);
+/**
+ * Returns three months as YYYY-MM, of which the first was some months ago. Files of tests have their own months, because
+ * pages of the platform's book show the records of all tests. Invoices reach up to 70 days beyond their months.
+ */
+export function threeMonths(monthsAgo: number): readonly string[] {
+  const now = new Date();
+  return [0, 1, 2].map((later) =>
+    new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - monthsAgo + later)).toISOString().slice(0, 7),
+  );
+}
 
 export function lengthOf(month: string): number {
   return new Date(Date.UTC(+month.slice(0, 4), +month.slice(5), 0)).getUTCDate();

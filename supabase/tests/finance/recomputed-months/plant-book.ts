@@ -1,4 +1,4 @@
-import { dayOf, lastOf, lengthOf, months, plusDays } from "./calendar.ts";
+import { dayOf, lastOf, lengthOf, plusDays } from "./calendar.ts";
 import { divideHalfUp, one, sum } from "./decimals.ts";
 import { findRate, plantInvoices } from "./plant-invoices.ts";
 import type { Random } from "./random.ts";
@@ -88,14 +88,23 @@ export const profiles: Record<string, Profile> = {
 };
 
 /** What is planted for a provider in a month. */
-export type Place = { provider: string; profile: Profile; month: string; random: Random };
+export type Place = {
+  provider: string;
+  profile: Profile;
+  months: readonly string[];
+  month: string;
+  random: Random;
+};
 
 /** Plants a book of random records. The mark is part of the providers' names. */
-export function plantBook(random: Random, { mark, workspaces }: { mark: string; workspaces: readonly number[] }): Book {
+export function plantBook(
+  random: Random,
+  { mark, months, workspaces }: { mark: string; months: readonly string[]; workspaces: readonly number[] },
+): Book {
   const book: Book = { runs: [], costs: [], files: [], invoices: [] };
   for (const [name, profile] of Object.entries(profiles)) {
     for (const month of months) {
-      const place = { provider: `${name}-${mark}`, profile, month, random };
+      const place = { provider: `${name}-${mark}`, profile, months, month, random };
       plantRuns(book, { ...place, workspaces });
       if (profile.foreign) plantFile(book, place);
       else if (random.chance(0.85)) plantCosts(book, place);

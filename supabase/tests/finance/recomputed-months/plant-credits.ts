@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { firstOf, lastOf, lengthOf, months, plusDays } from "./calendar.ts";
+import { firstOf, lastOf, lengthOf, plusDays } from "./calendar.ts";
 import type { Random } from "./random.ts";
 
 /** The balances: of the workspace, and of its two members. */
@@ -41,7 +41,10 @@ const start = (day: string) => Date.parse(`${day}T00:00:00Z`);
 /** Plants three months of credits of a workspace whose plan makes members pay instead, or no longer, in the second. */
 export function plantCredits(
   random: Random,
-  { payers }: { payers: readonly ["members" | "workspace", "members" | "workspace"] },
+  {
+    payers,
+    months,
+  }: { payers: readonly ["members" | "workspace", "members" | "workspace"]; months: readonly string[] },
 ): Ledger {
   const { chance, integer, pick } = random;
   const credits = (most = 8) => random.amount(pick([0, 2, most]));

@@ -1,4 +1,4 @@
-import { dayOf, firstOf, isIn, lastOf, lengthOf, months, plusDays } from "./calendar.ts";
+import { dayOf, firstOf, isIn, lastOf, lengthOf, plusDays } from "./calendar.ts";
 import { periodOf } from "./compute-lines.ts";
 import { convertHalfEven, one } from "./decimals.ts";
 import { type Book, type CostFile, type Invoice, type Money, type Place, someRate } from "./plant-book.ts";
@@ -7,7 +7,7 @@ import type { Random } from "./random.ts";
 export const currencies = ["EUR", "GBP", "JPY", "USD"] as const;
 
 /** Plants a month's invoices and credit notes, with corrections of both. */
-export function plantInvoices({ invoices }: Book, { provider, profile, month, random }: Place): void {
+export function plantInvoices({ invoices }: Book, { provider, profile, months, month, random }: Place): void {
   const { chance, integer, pick } = random;
   const period = () =>
     pick([

@@ -35,11 +35,11 @@ export interface RecordedBooks {
 }
 
 /** Plants a workspace's book and the platform's, whose runs are those of all workspaces. */
-export function plantBooks() {
+export function plantBooks(months: readonly string[]) {
   const mark = randomUUID().slice(0, 8);
   const random = createRandom(seed);
-  const own = plantBook(random, { mark, workspaces: [0] });
-  const platform = plantBook(random, { mark, workspaces: [0, 1] });
+  const own = plantBook(random, { mark, months, workspaces: [0] });
+  const platform = plantBook(random, { mark, months, workspaces: [0, 1] });
   platform.runs = [...platform.runs.map((run) => ({ ...run, workspace: 1 })), ...own.runs];
   return { mark, own, platform, providers: Object.keys(profiles).map((name) => `${name}-${mark}`) };
 }

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   isIn,
-  months,
   plusDays,
   type Range,
   rangeOf,
+  threeMonths,
 } from "../../supabase/tests/finance/recomputed-months/calendar.ts";
 import {
   countedCosts,

@@ -1,5 +1,3 @@
-import { openPointsOf } from "../../../remix-app/books/statements/open-points.ts";
-import type { ProviderFigures } from "../../../remix-app/books/statements/statement.ts";
 import { monthText } from "../../../remix-app/http/date-text.ts";
 import { shiftMonth } from "../../../remix-app/studio/costs/month.ts";
 import { arrive, press, refuse, type Scene, statesOf } from "../define-states.ts";
@@ -169,20 +167,15 @@ const statementOf =
       ]);
     if ((await find()).length === 0) {
       await addCost(2, "1204.5");
-      const key = [people.admin.id, closed];
-      const [read] = await query<{ list: { state: string; figures: ProviderFigures[] } }>(
-        "select ai.read_close_checklist($1, ai.platform_book(), $2) as list",
-        key,
+      const exception = {
+        ...{ provider: "mistral", kind: "invoice_missing", reason: "The invoice is not issued yet" },
+        ...{ meteredUsd: "0", importedUsd: "1204.5", invoicedUsd: "0", amountUsd: "1204.5" },
+      };
+      await query(
+        `select ai.close_month($1, ai.platform_book(), $2, c.list ->> 'state', $3, '{"reason": "Closed the month"}')
+         from (select ai.read_close_checklist($1, ai.platform_book(), $2) as list) c`,
+        [people.admin.id, closed, JSON.stringify([exception])],
       );
-      const exceptions = openPointsOf(read?.list.figures ?? []).map((point) => ({
-        ...point,
-        reason: "The invoice is not issued yet",
-      }));
-      await query(`select ai.close_month($1, ai.platform_book(), $2, $3, $4, '{"reason": "Closed the month"}')`, [
-        ...key,
-        read?.list.state,
-        JSON.stringify(exceptions),
-      ]);
       await addCost(3, "18.25");
       if (reopened) {
         await query(

@@ -36,7 +36,7 @@ import {
 // Plants three months of random invoices and credit notes in several currencies, and recomputes every amount of their
 // receipts, lists and FOCUS files. The arithmetic shares no code with the product. BOOKS_SEED repeats a run.
 
-const months = threeMonths(12);
+const months = threeMonths(18);
 const planted = plantBooks(months);
 let books: RecordedBooks;
 beforeAll(async () => {

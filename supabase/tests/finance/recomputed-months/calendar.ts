@@ -3,7 +3,8 @@ export type Range = { first: string; last: string };
 
 /**
  * Returns three months as YYYY-MM, of which the first was some months ago. Files of tests have their own months, because
- * pages of the platform's book show the records of all tests. Invoices reach up to 70 days beyond their months.
+ * pages of the platform's book show the records of all tests, and some tests close months. Invoices reach up to 70 days
+ * beyond their months.
  */
 export function threeMonths(monthsAgo: number): readonly string[] {
   const now = new Date();

@@ -88,7 +88,7 @@ export const cookies = {
     name: "gh_kept_form",
     path: "/",
     maxAgeSeconds: 10 * secondsPerMinute,
-    signing: "HMAC by the key `kept form`",
+    signing: "HMAC by the key `saved form`",
     ofAccounts: true,
     purpose: "A form that waits until its sender has proved again who they are.",
   },

@@ -1,3 +1,4 @@
+import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { z } from "zod";
 import type { Env } from "../config/env.server.ts";
 import { deriveServerKey, hmac, isSignature } from "../crypto/derived-key.ts";
@@ -32,9 +33,8 @@ export async function saveForm(
   const form = read ?? (await readForm(request, context).catch(() => null));
   if (!form) return;
   const typed = Object.fromEntries(form);
-  const text = Buffer.from(
-    JSON.stringify({ until: Date.now() + cookies.savedForm.maxAgeSeconds * 1_000, typed }),
-  ).toString("base64url");
+  const until = Date.now() + cookies.savedForm.maxAgeSeconds * 1_000;
+  const text = deflateRawSync(JSON.stringify({ until, typed })).toString("base64url");
   if (text.length > maxTextLength) return;
   const signature = signatureOf(context, { text, userId, page }).toString("base64url");
   writeCookie(context, cookies.savedForm, { value: `${text}.${signature}` });
@@ -55,7 +55,7 @@ export function takeForm(
   if (!isSignature(signature, expected)) return {};
   // HEAD changes nothing.
   if (request.method !== "HEAD") clearCookie(context, cookies.savedForm);
-  const { until, typed } = savedForm.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  const { until, typed } = savedForm.parse(JSON.parse(inflateRawSync(Buffer.from(text, "base64url")).toString()));
   return until > Date.now() ? typed : {};
 }
 
@@ -65,5 +65,5 @@ function signatureOf(
 ): Buffer {
   // Serializes the query again, because Remix rewrites the query of a URL and the signature must stay the same.
   const { pathname, searchParams } = new URL(page, origin);
-  return hmac(deriveServerKey(env, "kept form"), `${userId} ${pathname}?${searchParams} ${text}`);
+  return hmac(deriveServerKey(env, "saved form"), `${userId} ${pathname}?${searchParams} ${text}`);
 }

@@ -69,6 +69,7 @@ export function InvoiceEntryForm({
         id="invoice-error"
         fields={Object.fromEntries(invoiceFields.map((field) => [field, errors[field]]))}
       />
+      <input type="hidden" name="shownRate" value={`${typed.currency || "USD"} ${typed.exchangeRate ?? ""}`} />
       {apps ? (
         <AppSelect apps={apps} hint="The app that the invoice is for." chosen={typed.appId} error={errors.appId} />
       ) : null}

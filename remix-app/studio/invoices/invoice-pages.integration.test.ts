@@ -76,6 +76,15 @@ test("without JavaScript, an invoice in euros takes the rate of the imported cos
   expect(tab.words()).toContain("Total 1,190 EUR");
   await tab.press("Edit");
   expect(tab.valueOf("Exchange rate")).toBe("1.08");
+  // The shown rate is for euros.
+  tab.fill("Currency", "GBP");
+  await tab.press("Review invoice");
+  expect(tab.errorOf("Exchange rate")).toContain("Enter the US dollars for one GBP");
+  expect(tab.valueOf("Exchange rate")).toBe("");
+  tab.fill("Currency", "EUR");
+  await tab.press("Review invoice");
+  expect(tab.words()).toContain("Exchange rate 1 EUR = 1.08 USD");
+  await tab.press("Edit");
   tab.fill("Exchange rate", "1.0825");
   tab.fill("Total", "1190.5");
   await tab.press("Review invoice");

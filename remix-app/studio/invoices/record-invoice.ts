@@ -156,6 +156,11 @@ export async function enterInvoice(
 
 /** Reads the form. If only the exchange rate is missing, uses the rate of the imported costs. */
 async function readFormWithRate(context: AppLoadContext, { member, form }: { member: StudioMember; form: FormData }) {
+  const [shownCurrency, shownRate] = String(form.get("shownRate") ?? "").split(" ");
+  // The rate that the form showed belongs to the currency that it showed.
+  if (shownRate && shownRate === form.get("exchangeRate") && shownCurrency !== form.get("currency")) {
+    form.set("exchangeRate", "");
+  }
   const typed = readInvoiceForm(form);
   if (!("rateless" in typed.read) || typed.read.rateless === undefined) return typed;
   const found = await findImportRate(context, { member, draft: typed.read.rateless });

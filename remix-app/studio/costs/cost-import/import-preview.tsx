@@ -17,6 +17,8 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
   const { totalUsd, byCurrency, accountCount, accounts, days, firstDay, lastDay } = preview;
   const { added, unchanged, corrected, replaced, cleared } = preview;
   const same = changedDays(preview) === 0;
+  // A day with several accounts has several totals.
+  const unit = accountCount > 1 ? "daily total" : "day";
   const foreign = byCurrency.some(({ currency }) => currency !== "USD");
   const unlisted = corrected.days - corrected.list.length;
   const unlistedAccounts = accountCount - accounts.length;
@@ -37,7 +39,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           {
             label: "New",
             value: <Usd amount={added.amountUsd} />,
-            note: `${countOf(added.days, "day")}, not imported before`,
+            note: `${countOf(added.days, unit)}, not imported before`,
           },
           ...(corrected.days > 0
             ? [
@@ -46,16 +48,16 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                   value: <Usd amount={corrected.toUsd} />,
                   note: (
                     <>
-                      {countOf(corrected.days, "day")}, previously <Usd amount={corrected.fromUsd} />
+                      {countOf(corrected.days, unit)}, previously <Usd amount={corrected.fromUsd} />
                     </>
                   ),
                 },
               ]
             : []),
-          ...(unchanged.days > 0 ? [{ label: "Already imported", value: countOf(unchanged.days, "day") }] : []),
+          ...(unchanged.days > 0 ? [{ label: "Already imported", value: countOf(unchanged.days, unit) }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${countOf(days, "day")}, ${countOf(accountCount, "account")}.`}>
+      <Card title="What the file adds up to" lead={`${countOf(days, unit)}, ${countOf(accountCount, "account")}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable
@@ -135,17 +137,19 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
                 rowKey={({ day, accountId }) => `${day} ${accountId}`}
                 empty={null}
               />
-              {unlisted > 0 ? <p className="text-muted">And {unlisted.toLocaleString("en")} more days.</p> : null}
+              {unlisted > 0 ? <p className="text-muted">And {countOf(unlisted, `more ${unit}`)}.</p> : null}
             </>
           ) : null}
           {same ? null : (
             <ul className="max-w-prose list-disc space-y-1 pl-5">
               {added.days + corrected.days > 0 ? (
-                <li>{changesText({ added: added.days, corrected: corrected.days })} A newer file can correct them.</li>
+                <li>
+                  {changesText({ added: added.days, corrected: corrected.days, unit })} A newer file can correct them.
+                </li>
               ) : null}
               {cleared.days > 0 ? (
                 <li>
-                  Sets {countOf(cleared.days, "day")} missing from this file to $0.00, previously{" "}
+                  Sets {countOf(cleared.days, unit)} missing from this file to $0.00, previously{" "}
                   <Usd amount={cleared.amountUsd} />.
                 </li>
               ) : null}
@@ -165,10 +169,10 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
   );
 }
 
-function changesText({ added, corrected }: { added: number; corrected: number }): string {
+function changesText({ added, corrected, unit }: { added: number; corrected: number; unit: string }): string {
   const parts = [
-    added > 0 ? `Adds the totals of ${countOf(added, "day")}` : [],
-    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${countOf(corrected, "day")}` : [],
+    added > 0 ? `Adds ${unit === "day" ? "the totals of " : ""}${countOf(added, unit)}` : [],
+    corrected > 0 ? `${added > 0 ? "corrects" : "Corrects"} ${countOf(corrected, unit)}` : [],
   ].flat();
   return `${parts.join(" and ")}.`;
 }

@@ -5,10 +5,10 @@ import type { Account, World } from "./world.ts";
 /**
  * The account that opens a page. `anonymous` and `guest` (a new account without data) get a new browser for each state,
  * so that states do not affect each other. The other visitors keep their browsers: `user` owns the workspaces, `member`
- * has the longest names and the narrowest role, `admin` has completed the second step, and `owing` must still complete
- * it.
+ * has the longest names and the narrowest role, `admin` and `finance` have completed the second step, and `owing` must
+ * still complete it.
  */
-export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "owing";
+export type Visitor = "anonymous" | "guest" | "user" | "member" | "admin" | "finance" | "owing";
 
 /**
  * How long a session is reused. Must be less than ten minutes, because some pages require a sign-in within the last ten

@@ -91,12 +91,21 @@ export async function createWorld() {
     "Maximiliane Wolkenstein-Rodenegg von Hohenfels",
     "maximiliane.wolkenstein-rodenegg-von-hohenfels",
   );
-  const admins = { admin: await createAccount("Ada Nwosu", "ada.nwosu"), owing: await createAccount() };
+  const admins = {
+    admin: await createAccount("Ada Nwosu", "ada.nwosu"),
+    finance: await createAccount("Finn Sommer", "finn.sommer"),
+    owing: await createAccount(),
+  };
   await query("insert into private.infrastructure_admins (user_id, reason) values ($1, 'Runs the gallery')", [
     admins.admin.id,
   ]);
   const [phone] = await enroll(admins.admin, "Phone");
   if (phone) apps.set(admins.admin.email, phone);
+  await query("insert into private.finance_people (user_id, reason) values ($1, 'Closes the months')", [
+    admins.finance.id,
+  ]);
+  const [financePhone] = await enroll(admins.finance, "Phone");
+  if (financePhone) apps.set(admins.finance.email, financePhone);
   await enroll(admins.owing, "Phone", "Tablet");
   await query("insert into private.mfa_recovery_codes (user_id, code_hash) values ($1, sha256('unknown'))", [
     admins.owing.id,

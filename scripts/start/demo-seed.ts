@@ -13,6 +13,7 @@ export type DemoData = Pick<StackDescription, "users" | "workspaceId" | "aiKey" 
 const people = [
   { role: "user", email: "demo@gatehouse.test", name: "Demo User" },
   { role: "admin", email: "admin@gatehouse.test", name: "Demo Admin" },
+  { role: "finance", email: "finance@gatehouse.test", name: "Demo Finance" },
 ] as const;
 const workspaceName = "Demo workspace";
 const workspaceCredits = 1_000_000;
@@ -20,24 +21,31 @@ const workspaceCredits = 1_000_000;
 type Context = { dataDir: string; supabaseUrl: string; satelliteUrl: string; dbUrl: string; secrets: Secrets };
 
 /**
- * Creates the demo data, unless it exists: two accounts through the identity backend's admin API, a shared workspace
- * with credits, an authenticator for the admin, a key for the AI gateway, the satellite's registration, and an external
- * app with a key that is bound to it. The keys' texts are kept with the stack's secrets.
+ * Creates the demo data, unless it exists: three accounts through the identity backend's admin API, a shared workspace
+ * with credits, authenticators for the admin and the finance person, a key for the AI gateway, the satellite's
+ * registration, and an external app with a key that is bound to it. The keys' texts are kept with the stack's secrets.
  */
 export async function seedDemo(context: Context): Promise<DemoData> {
   const { dataDir, secrets } = context;
   return withDatabase(context.dbUrl, async (client) => {
     const user = await ensureUser(client, context, people[0]);
     const admin = await ensureUser(client, context, people[1]);
+    const finance = await ensureUser(client, context, people[2]);
     const adminTotp = await ensureAuthenticator(client, { userId: admin, kept: secrets.adminTotp });
+    const financeTotp = await ensureAuthenticator(client, { userId: finance, kept: secrets.financeTotp });
+    const totps = { user: undefined, admin: adminTotp, finance: financeTotp };
     await client.query("begin");
+    await client.query(
+      "insert into private.finance_people (user_id, reason) values ($1, 'Demo data') on conflict do nothing",
+      [finance],
+    );
     const workspaceId = await ensureWorkspace(client, { user, admin });
     await ensureDemoApp(client, { origin: context.satelliteUrl, secrets });
     const appId = await ensureDemoExternalApp(client, { workspaceId, secrets });
     const owner = { workspaceId, user };
     const aiKey = await ensureKey(client, { ...owner, name: "Demo key", kept: secrets.aiKey });
     const appKey = await ensureKey(client, { ...owner, name: "Demo app's key", kept: secrets.appKey, appId });
-    saveSecrets(dataDir, { ...secrets, adminTotp, aiKey, appKey });
+    saveSecrets(dataDir, { ...secrets, adminTotp, financeTotp, aiKey, appKey });
     await client.query("commit");
     const { name } = demoExternalApp;
     return {
@@ -45,7 +53,7 @@ export async function seedDemo(context: Context): Promise<DemoData> {
         role,
         email,
         password: secrets.demoPassword,
-        ...(role === "admin" && adminTotp ? { totpSecret: adminTotp.secret } : {}),
+        ...(totps[role] ? { totpSecret: totps[role].secret } : {}),
       })),
       workspaceId,
       aiKey: aiKey?.text ?? "",

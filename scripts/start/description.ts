@@ -16,7 +16,7 @@ export type StackDescription = {
   /** The OpenID provider for demo accounts. */
   oidc: string;
   /** totpSecret is the authenticator app's key in base32. */
-  users: { role: "user" | "admin"; email: string; password: string; totpSecret?: string }[];
+  users: { role: "user" | "admin" | "finance"; email: string; password: string; totpSecret?: string }[];
   workspaceId: string;
   aiKey: string;
   /** A key that is bound to the external app below. */
@@ -58,7 +58,7 @@ export function removeDescription(dataDir: string): void {
 
 /** Renders the table that is printed when all services are ready. */
 export function renderTable(description: StackDescription, stream: NodeJS.WriteStream): string {
-  const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(15), { stream }) : text.padEnd(15));
+  const label = (text: string) => (stream.isTTY ? styleText("bold", text.padEnd(17), { stream }) : text.padEnd(17));
   const { base, satellites, ai, supabase, mail, users, aiKey, appKey, externalApp } = description;
   const rows: [string, string][] = [
     ["Web", base],
@@ -73,7 +73,7 @@ export function renderTable(description: StackDescription, stream: NodeJS.WriteS
     ["AI key of app", appKey],
     ["App and secret", externalApp.name && `${externalApp.name}  ${externalApp.secret}`],
     ...users.map(({ role, email, password, totpSecret }): [string, string] => [
-      role === "admin" ? "Sign in (admin)" : "Sign in",
+      role === "user" ? "Sign in" : `Sign in (${role})`,
       `${email}  ${password}${totpSecret ? `  authenticator key ${totpSecret}` : ""}`,
     ]),
   ];

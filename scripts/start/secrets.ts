@@ -9,6 +9,8 @@ const token = (bytes: number) => randomBytes(bytes).toString("base64url");
 
 const keptKey = z.object({ text: z.string(), lookup: z.string() });
 
+const totp = z.object({ secret: z.string(), factorId: z.string() });
+
 const secretsSchema = z.object({
   passwords: z.object({
     supabase_admin: z.string().min(1),
@@ -36,8 +38,9 @@ const secretsSchema = z.object({
   accountsSecret: z.string().min(32),
   providerKey: z.string().min(1),
   demoPassword: z.string().min(8),
-  /** The demo admin's authenticator, after the seed has enrolled it. */
-  adminTotp: z.object({ secret: z.string(), factorId: z.string() }).optional(),
+  /** The authenticators of the demo admin and finance person, after the seed has enrolled them. */
+  adminTotp: totp.optional(),
+  financeTotp: totp.optional(),
   /** The AI gateway keys of the demo's workspace and external app. Absent until the seed has created them. */
   aiKey: keptKey.optional(),
   appKey: keptKey.optional(),

@@ -12,7 +12,7 @@ const stackSchema = z.looseObject({
   oidc: z.url(),
   users: z.array(
     z.object({
-      role: z.enum(["user", "admin"]),
+      role: z.enum(["user", "admin", "finance"]),
       email: z.email(),
       password: z.string(),
       totpSecret: z.string().optional(),

@@ -233,6 +233,7 @@ async function comparedDay({ world: { query, busy } }: Scene): Promise<string> {
 /** The console's pages about the platform's books. */
 export const bookStates = statesOf("Console", [
   ["Books", "books/reconciliation", "admin", ofBooks(`?month=${month}`)],
+  ["Books, as a finance person", "books/reconciliation", "finance", ofBooks(`?month=${month}`)],
   ["Books, needs action", "books/reconciliation", "admin", ofBooks(`?month=${month}&show=action`)],
   ["Books, an empty month", "books/reconciliation", "admin", "/admin/books?month=2020-01"],
   ["Books, no such month", "books/reconciliation", "admin", "/admin/books?month=last", 400],

@@ -1,5 +1,6 @@
 import type { State } from "./define-states.ts";
 import { accountStates } from "./scenes/account.ts";
+import { bookDayStates } from "./scenes/book-days.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
@@ -31,6 +32,7 @@ export const states: readonly State[] = [
   ...consoleStates,
   ...consoleAppStates,
   ...bookStates,
+  ...bookDayStates,
   ...satelliteStates,
   ...referenceStates,
   ...emailStates,

@@ -162,6 +162,12 @@ test.for<Case>([
     "OpenAI states two different counts for 03:00 UTC. Ask again.",
   ],
   ["days instead of hours", ['{"data": [{"start_time": 1767571201, "results": []}], "has_more": false}'], notHours],
+  [
+    "a start that is no date",
+    ['{"data": [{"start_time": 9000000000000, "results": []}], "has_more": false}'],
+    notHours,
+  ],
+  ["a control character in a name", [openAiHourPage(day, { 3: [{ ...one(1)[3][0], model: "m\u0000" }] })], notHours],
   ["a negative count", [openAiHourPage(day, one(-1))], notHours],
   ["a fraction", [openAiHourPage(day, one("1.5"))], notHours],
   ["another format", ['{"object": "list"}'], notHours],

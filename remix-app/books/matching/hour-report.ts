@@ -43,7 +43,13 @@ const optionalCount = z
   .unknown()
   .optional()
   .transform((value, context) => (value === undefined || value === null ? 0 : readCount(value, context)));
-const name = z.string().min(1).max(256).nullish();
+/** Postgres stores no NUL, and names have no other control characters. */
+const name = z
+  .string()
+  .regex(/^\P{Cc}{1,256}$/u)
+  .nullish();
+/** The last start that is a date with a year of four digits. */
+const lastStart = Date.parse("9999-12-31T23:00:00Z");
 
 /** The frame of both providers' pages. `next_page` is null on the last page. */
 const frame = z.object({
@@ -73,7 +79,7 @@ function readHours<Result extends z.ZodType>(
 ): HourPage {
   const { data, has_more, next_page } = frame.parse(page);
   const hours = data.map((bucket) => {
-    const start = z.int().multipleOf(3_600_000).parse(startOf(bucket));
+    const start = z.int().max(lastStart).multipleOf(3_600_000).parse(startOf(bucket));
     const hour = new Date(start).toISOString();
     return {
       hour,

@@ -1,12 +1,13 @@
 import { providerPage } from "../book.ts";
 
-/** How a provider's day can be compared with single calls. */
-export type Matching = "hours";
+/** What a provider can be asked about a day: its usage by hour, or the cost of each call (generation). */
+export type Matching = "hours" | "generations";
 
 /** The providers that can be asked about a day, and what they are asked for. */
 const matchings: ReadonlyMap<string, Matching> = new Map([
   ["openai", "hours"],
   ["anthropic", "hours"],
+  ["openrouter", "generations"],
 ]);
 
 /** Returns how a provider's days can be compared with single calls, or null if they can't. */

@@ -4,9 +4,12 @@ import { platformBook, providerPage } from "../../books/book.ts";
 import { costProviders, costSources } from "../../books/importer/cost-sources.ts";
 import { FailedReport } from "../../books/importer/request-page.ts";
 import { readBookDay } from "../../books/matching/book-day.ts";
+import { fetchGenerations } from "../../books/matching/fetch-generations.ts";
+import { GenerationCard } from "../../books/matching/generation-card.tsx";
 import { HourCards } from "../../books/matching/hour-cards.tsx";
 import { askForHours, compareHours, markGatewayKey, readChosenLine } from "../../books/matching/hours.ts";
 import { dayPage } from "../../books/matching/matching.ts";
+import { readGenerations } from "../../books/matching/read-generations.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
 import { formatDay, monthText } from "../../http/date-text.ts";
 import { readForm } from "../../http/form.ts";
@@ -29,11 +32,16 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
     keySetting: about?.settings.key ?? "",
     isConfigured: costSources(context.env).some((each) => each.provider.id === provider),
   };
+  const page = { month, provider, day, source };
+  const url = new URL(request.url);
   switch (matching) {
     case "hours": {
-      const line = readChosenLine(new URL(request.url), day);
-      const compared = await compareHours(context, { member, provider, day, line });
-      return { month, provider, day, source, matching, compared };
+      const compared = await compareHours(context, { member, provider, day, line: readChosenLine(url, day) });
+      return { ...page, matching, compared };
+    }
+    case "generations": {
+      const comparison = await readGenerations(context, { reader: member, day, url });
+      return { ...page, matching, comparison };
     }
   }
 }
@@ -42,6 +50,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const member = await requirePlatformBook(context, request);
   const { provider, day, matching } = readBookDay(params, context);
   const form = await readForm(request, context);
+  if (matching === "generations") return { outcome: await fetchGenerations(context, { reader: member, day, form }) };
   const page = dayPage({ provider, day });
   if (form.has("keyId")) {
     await markGatewayKey(context, { member, provider, form });
@@ -55,10 +64,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     });
   }
   try {
-    switch (matching) {
-      case "hours":
-        await askForHours(context, { source, member, provider, day });
-    }
+    await askForHours(context, { source, member, provider, day });
   } catch (error) {
     if (error instanceof FailedReport) return data({ failure: error.message }, { status: 503 });
     throw error;
@@ -67,18 +73,21 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
 }
 
 export default function BookDayPage() {
-  const { month, provider, day, source, matching, compared } = useLoaderData<typeof loader>();
-  const failed = useActionData<typeof action>();
+  const page = useLoaderData<typeof loader>();
+  const { month, provider, day, source } = page;
+  const answer = useActionData<typeof action>();
   return (
     <Page
       title={`${source.name} on ${formatDay(day)}`}
       lead="Find the calls behind a difference between this provider’s costs and ours. The day is in UTC."
       actions={<ButtonLink href={providerPage({ month, provider })}>{monthText(month)}</ButtonLink>}
     >
-      {failed ? <Notice tone="warn">{failed.failure} Nothing was changed.</Notice> : null}
-      {matching === "hours" ? (
-        <HourCards compared={compared} source={source} file={`${dayPage({ provider, day })}/hours.csv`} />
-      ) : null}
+      {answer && "failure" in answer ? <Notice tone="warn">{answer.failure} Nothing was changed.</Notice> : null}
+      {page.matching === "hours" ? (
+        <HourCards compared={page.compared} source={source} file={`${dayPage({ provider, day })}/hours.csv`} />
+      ) : (
+        <GenerationCard comparison={page.comparison} outcome={answer && "outcome" in answer ? answer.outcome : null} />
+      )}
     </Page>
   );
 }

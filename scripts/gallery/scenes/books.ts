@@ -188,48 +188,6 @@ const statementOf =
     return `/admin/books/statements/${(await find())[0]?.id}`;
   };
 
-/** Returns the address of a provider's day, after adding calls and what the provider counted in their hours. */
-async function comparedDay({ world: { query, busy } }: Scene): Promise<string> {
-  const day = `${shiftMonth(month, -1)}-14`;
-  const [known] = await query("select from ai.usage_days where provider = 'openai' and day = $1", [day]);
-  if (!known) {
-    await query(
-      `insert into ai.runs (
-         id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, route,
-         markup, status, usage_source, cost_usd, reserved_usd, reserved_credits, settled_at, input_tokens,
-         cached_input_tokens, output_tokens
-       )
-       select gen_random_uuid(), ($1::date + interval '11 minutes' * n) at time zone 'UTC', $2, 'key', 'interactive', 'chat',
-         'day ' || n, 'model', jsonb_build_array(jsonb_build_object('position', 1, 'provider', 'openai', 'model', 'gpt-4o')),
-         1, 1, 'succeeded', case when n % 40 = 0 then 'estimated_partial' else 'provider' end::ai.usage_source, 0.0125 * (n % 5 + 1), 0,
-         0, now(), 2200 + n % 7 * 100, 1024, 310 + n % 3
-       from generate_series(30, 110) n`,
-      [day, busy],
-    );
-    await query("insert into ai.usage_days (provider, day) values ('openai', $1)", [day]);
-    await query(
-      `insert into ai.usage_hours (
-         provider, day, hour, key_id, model, requests, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens
-       )
-       select 'openai', $1, date_trunc('hour', r.created_at), 'key_9fKq2LxT7cVb', 'gpt-4o-2024-08-06', count(*),
-         sum(r.input_tokens), sum(r.cached_input_tokens), 0,
-         sum(r.output_tokens) + case extract(hour from date_trunc('hour', r.created_at) at time zone 'UTC') when 14 then 4180 else 0 end
-       from ai.runs r
-       where r.workspace_id = $2 and r.request_id like 'day %'
-         and r.created_at >= $1::date and r.created_at < $1::date + 1
-       group by 3
-       union all
-       values ('openai', $1::date, ($1::date + time '16:00') at time zone 'UTC', 'key_Zt4WmB81rYdE', 'gpt-4o-2024-08-06',
-         12, 48210, 0, 0, 9120), ('openai', $1, ($1::date + time '17:00') at time zone 'UTC', null, 'gpt-image-1', 3, 512, 0, 0, 4096)`,
-      [day, busy],
-    );
-    await query(
-      "insert into ai.gateway_provider_keys (provider, key_id) values ('openai', 'key_9fKq2LxT7cVb') on conflict do nothing",
-    );
-  }
-  return `/admin/books/${day.slice(0, 7)}/openai/${day}`;
-}
-
 /** The console's pages about the platform's books. */
 export const bookStates = statesOf("Console", [
   ["Books", "books/reconciliation", "admin", ofBooks(`?month=${month}`)],
@@ -263,8 +221,6 @@ export const bookStates = statesOf("Console", [
   ["A provider's month that differs", "books/provider", "admin", ofBooks(`/${month}/openai`)],
   ["A provider's month that is not metered", "books/provider", "admin", ofBooks(`/${month}/gcp`)],
   ["A provider's month that agrees", "books/provider", "admin", ofBooks(`/${month}/anthropic`)],
-  ["A provider's day", "books/day", "admin", ofBooks(`/${month}/anthropic/${month}-09`)],
-  ["A provider's day that differs", "books/day", "admin", comparedDay],
   ["Costs of the platform", "books/costs", "admin", ofBooks(`/costs?month=${month}`)],
   ["Costs of the platform, none", "books/costs", "admin", "/admin/books/costs?month=2020-01"],
   ["Import costs", "books/cost-import", "admin", "/admin/books/import"],

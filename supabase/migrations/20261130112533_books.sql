@@ -1264,8 +1264,10 @@ begin
   end if;
   update ai.cost_importers i
   set
-    missed_from = case when first_day > i.last_complete_day + 1 then i.last_complete_day + 1 else i.missed_from end,
-    missed_to = case when first_day > i.last_complete_day + 1 then first_day - 1 else i.missed_to end,
+    missed = case
+      when first_day > i.last_complete_day + 1 then i.missed + datemultirange(daterange(i.last_complete_day + 1, first_day))
+      else i.missed
+    end,
     last_complete_day = greatest(i.last_complete_day, last_day),
     leased_until = now() + interval '5 minutes'
   where i.provider = of_provider;
@@ -1375,6 +1377,34 @@ as $$
     'isRunning', coalesce(i.leased_until > now(), false)
   ) order by i.provider), '[]')
   from ai.cost_importers i
+$$;
+
+-- Records that the days that an importer missed, up to a day, had no costs, for a person who may use the platform's book,
+-- and records it in the audit log. The change is { provider, actor, lastDay, reason, requestId, ip }. Returns {} or {
+-- refused: forbidden }.
+-- Definer: the service role cannot check who may use a book.
+create or replace function private.confirm_missed_days(change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  confirmed datemultirange;
+  importer ai.cost_importers;
+begin
+  if ai.book_refusal((change ->> 'actor')::uuid, ai.platform_book()) is not null then
+    return '{"refused": "forbidden"}';
+  end if;
+  select * into importer from ai.cost_importers i where i.provider = change ->> 'provider' for update;
+  confirmed := ai.missed_days(importer) * datemultirange(daterange(null, (change ->> 'lastDay')::date, '[]'));
+  if isempty(confirmed) is not false then
+    return '{}';
+  end if;
+  update ai.cost_importers i set missed = i.missed - confirmed where i.provider = importer.provider;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'costs.confirm_missed_days', 'target', 'costs ' || importer.provider,
+    'after', jsonb_build_object('daysWithoutCosts', confirmed::text)
+  ));
+  return '{}';
+end
 $$;
 
 -- Makes an importer's next attempt due now, for a person who may use the platform's book, and records it in the audit
@@ -2034,6 +2064,448 @@ as $$
   from (select ai.invoice_days((invoice).period_start, (invoice).period_end, (invoice).issued_on) as days) d
 $$;
 
+-- Returns the calls of a day's ended runs that OpenRouter may have charged. generation_id is null if the gateway received
+-- none. metered_usd is the run's cost in the books of OpenRouter: 0 if the run is billed by another provider. Not granted
+-- to any role.
+create or replace function ai.generation_calls(of_day date) returns table (
+  run_id uuid, created_at timestamptz, workspace_id uuid, model_id text, metered_usd numeric, generation_id text
+)
+  language sql stable security invoker set search_path = ''
+as $$
+  with ended as not materialized (
+    select r.id, r.created_at, r.workspace_id, r.model_id, r.cost_usd, r.swept, r.attempts, p.id as provider_id,
+      ai.billing_provider(r.billing_name, p.id) = 'openrouter' as is_billed
+    from ai.runs r
+    cross join lateral (select ai.run_provider(r.routes, r.route) as id) p
+    where r.created_at >= of_day::timestamp at time zone 'UTC'
+      and r.created_at < (of_day + 1)::timestamp at time zone 'UTC'
+      and r.status <> 'running'
+  ), providers as (
+    select e.provider_id as id from ended e where e.is_billed
+    union
+    -- The provider of failed attempts, if no run of the day ended with it.
+    select 'openrouter' where not exists (select from ended e where e.provider_id = 'openrouter')
+  )
+  select distinct on (e.created_at, e.id, coalesce(i.generation_id, a.place::text))
+    e.id, e.created_at, e.workspace_id, e.model_id, case when e.is_billed then e.cost_usd else 0 end, i.generation_id
+  from ended e
+  left join lateral rows from (jsonb_to_recordset(e.attempts) as (
+    provider text, failure text, upstream_request_id text, may_have_charged boolean
+  )) with ordinality as a (provider, failure, upstream_request_id, may_have_charged, place)
+    on a.provider in (select p.id from providers p) and a.failure is distinct from 'skipped'
+  cross join lateral (
+    select case when a.upstream_request_id ~ '^gen-.' then a.upstream_request_id end as generation_id
+  ) i
+  where i.generation_id is not null
+    or a.provider is not null and (
+      a.failure is null or a.may_have_charged or a.failure in ('cancelled', 'timeout', 'connection_lost')
+    )
+    or a.provider is null and e.is_billed and (e.cost_usd > 0 or e.swept)
+$$;
+
+-- Returns a day's runs at OpenRouter with what OpenRouter answered about their calls. A run with several calls is
+-- compared as a whole, because its cost is. state is pending (not all calls have an answer), unnamed (a call has no
+-- generation id), unknown (OpenRouter doesn't know a call), differs or equal. Not granted to any role.
+create or replace function ai.compare_generations(of_day date) returns table (
+  run_id uuid, created_at timestamptz, workspace_id uuid, model_id text, metered_usd numeric, charged_usd numeric,
+  own_key_usd numeric, calls bigint, unnamed bigint, pending bigint, unknown bigint, state text
+)
+  language sql stable security invoker set search_path = ''
+as $$
+  select s.*, case
+    when s.pending > 0 then 'pending'
+    when s.unnamed > 0 then 'unnamed'
+    -- Runs are stored with 12 decimals.
+    when abs(s.charged_usd - s.metered_usd) < 0.000000000001 then 'equal'
+    when s.unknown > 0 then 'unknown'
+    else 'differs'
+  end
+  from (
+    select c.run_id, c.created_at, c.workspace_id, c.model_id, c.metered_usd,
+      coalesce(sum(g.cost_usd), 0) as charged_usd, sum(g.own_key_usd) as own_key_usd, count(*) as calls,
+      count(*) filter (where c.generation_id is null) as unnamed,
+      count(*) filter (where c.generation_id is not null and g.run_id is null) as pending,
+      count(*) filter (where g.run_id is not null and g.cost_usd is null) as unknown
+    from ai.generation_calls(of_day) c
+    left join ai.generation_costs g on g.run_id = c.run_id and g.generation_id = c.generation_id
+    group by c.run_id, c.created_at, c.workspace_id, c.model_id, c.metered_usd
+  ) s
+$$;
+
+-- Stores OpenRouter's answers about calls: [{ runId, generationId, costUsd (null: not known), ownKeyUsd }]. A cost stays
+-- if OpenRouter no longer knows the call. The change is { reason, requestId, ip }, which the audit log records. Returns {
+-- outcome: stored } or ai.statement_refusal.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.store_generation_costs(
+  member_id uuid, workspace uuid, of_day date, answers jsonb, change jsonb
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  insert into ai.generation_costs as g (run_id, generation_id, cost_usd, own_key_usd, observed_at)
+  select a."runId", a."generationId", a."costUsd", a."ownKeyUsd", clock_timestamp()
+  from jsonb_to_recordset(answers) as a ("runId" uuid, "generationId" text, "costUsd" numeric, "ownKeyUsd" numeric)
+  -- Concurrent calls lock the rows in the same order.
+  order by a."runId", a."generationId"
+  on conflict (run_id, generation_id) do update set
+    cost_usd = coalesce(excluded.cost_usd, g.cost_usd),
+    own_key_usd = case when excluded.cost_usd is null then g.own_key_usd else excluded.own_key_usd end,
+    observed_at = excluded.observed_at;
+  perform private.record_admin_action(
+    change || jsonb_build_object('actor', member_id),
+    jsonb_build_object(
+      'action', 'costs.request_generations',
+      'target', 'costs openrouter ' || of_day,
+      'after', jsonb_build_object('calls', jsonb_array_length(answers))
+    )
+  );
+  return '{"outcome": "stored"}';
+end
+$$;
+
+-- Compares a day's runs with OpenRouter's answers: { outcome: compared, asOf, states: [{ state, runs, calls, named,
+-- pending, unknown, meteredUsd, chargedUsd, ownKeyUsd }], runs: [{ runId, createdAt, workspaceId, workspaceName (null
+-- once deleted), modelId, state, calls, meteredUsd, chargedUsd, differenceUsd, ownKeyUsd }], total } or
+-- ai.statement_refusal. runs is a part of the total runs that are neither equal nor pending, the largest difference first
+-- within a state. ownKeyUsd is null without calls that another provider charged.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.read_generation_costs(
+  member_id uuid, workspace uuid, of_day date, max_runs integer, skipped_runs integer default 0
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  refusal jsonb := ai.statement_refusal(member_id, workspace);
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  return (
+    with compared as materialized (
+      select * from ai.compare_generations(of_day)
+    ), page as (
+      select c.*, array_position(array['differs', 'unknown', 'unnamed'], c.state) as rank
+      from compared c
+      where c.state in ('differs', 'unknown', 'unnamed')
+      order by rank, abs(c.charged_usd - c.metered_usd) desc, c.run_id
+      limit max_runs offset skipped_runs
+    )
+    select jsonb_build_object(
+      'outcome', 'compared',
+      'asOf', now(),
+      'total', (select count(*) from compared c where c.state in ('differs', 'unknown', 'unnamed')),
+      'states', (
+        select coalesce(jsonb_agg(jsonb_build_object(
+          'state', s.state,
+          'runs', s.runs,
+          'calls', s.calls,
+          'named', s.calls - s.unnamed,
+          'pending', s.pending,
+          'unknown', s.unknown,
+          'meteredUsd', trim_scale(s.metered_usd)::text,
+          'chargedUsd', trim_scale(s.charged_usd)::text,
+          'ownKeyUsd', trim_scale(s.own_key_usd)::text
+        ) order by array_position(array['differs', 'unknown', 'unnamed', 'pending', 'equal'], s.state)), '[]')
+        from (
+          select c.state, count(*) as runs, sum(c.calls) as calls, sum(c.unnamed) as unnamed, sum(c.pending) as pending,
+            sum(c.unknown) as unknown, sum(c.metered_usd) as metered_usd, sum(c.charged_usd) as charged_usd,
+            sum(c.own_key_usd) as own_key_usd
+          from compared c
+          group by c.state
+        ) s
+      ),
+      'runs', (
+        select coalesce(jsonb_agg(jsonb_build_object(
+          'runId', p.run_id,
+          'createdAt', p.created_at,
+          'workspaceId', p.workspace_id,
+          'workspaceName', w.name,
+          'modelId', p.model_id,
+          'state', p.state,
+          'calls', p.calls,
+          'meteredUsd', trim_scale(p.metered_usd)::text,
+          'chargedUsd', trim_scale(p.charged_usd)::text,
+          'differenceUsd', trim_scale(p.charged_usd - p.metered_usd)::text,
+          'ownKeyUsd', trim_scale(p.own_key_usd)::text
+        ) order by p.rank, abs(p.charged_usd - p.metered_usd) desc, p.run_id), '[]')
+        from page p
+        left join public.workspaces w on w.id = p.workspace_id
+      )
+    )
+  );
+end
+$$;
+
+-- Replaces the hours of a provider's UTC day. hours are [{ hour, keyId, model, requests, inputTokens, cachedInputTokens,
+-- cacheWriteTokens, outputTokens }], of which those of the same hour, key and model are added up. The change is { actor,
+-- reason, requestId, ip }. Returns {} or { refused: forbidden }.
+-- Definer: the service role cannot check who may use a book.
+create or replace function private.store_usage_hours(of_provider text, of_day date, hours jsonb, change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if ai.book_refusal((change ->> 'actor')::uuid, ai.platform_book()) is not null then
+    return '{"refused": "forbidden"}';
+  end if;
+  -- Locks the day, so that concurrent answers replace each other.
+  insert into ai.usage_days (provider, day) values (of_provider, of_day)
+  on conflict (provider, day) do update set observed_at = now();
+  delete from ai.usage_hours h where h.provider = of_provider and h.day = of_day;
+  insert into ai.usage_hours (
+    provider, day, hour, key_id, model, requests, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens
+  )
+  select of_provider, of_day, h."hour", h."keyId", h."model", sum(h."requests"), sum(h."inputTokens"),
+    sum(h."cachedInputTokens"), sum(h."cacheWriteTokens"), sum(h."outputTokens")
+  from jsonb_to_recordset(hours) as h (
+    "hour" timestamptz, "keyId" text, "model" text, "requests" bigint, "inputTokens" bigint, "cachedInputTokens" bigint,
+    "cacheWriteTokens" bigint, "outputTokens" bigint
+  )
+  group by h."hour", h."keyId", h."model";
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'costs.fetch_usage_hours', 'target', format('usage %s %s', of_provider, of_day)
+  ));
+  return '{}';
+end
+$$;
+
+-- Marks a provider's API key as used only by this gateway, or removes the mark, and records it in the audit log. The
+-- change is { actor, reason, requestId, ip }. Returns {} or { refused: forbidden }.
+-- Definer: the service role cannot check who may use a book.
+create or replace function private.mark_gateway_key(of_provider text, of_key text, marked boolean, change jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  if ai.book_refusal((change ->> 'actor')::uuid, ai.platform_book()) is not null then
+    return '{"refused": "forbidden"}';
+  end if;
+  if marked then
+    insert into ai.gateway_provider_keys (provider, key_id) values (of_provider, of_key) on conflict do nothing;
+  else
+    delete from ai.gateway_provider_keys k where k.provider = of_provider and k.key_id = of_key;
+  end if;
+  if found then
+    perform private.record_admin_action(change, jsonb_build_object(
+      'action', case when marked then 'costs.mark_gateway_key' else 'costs.unmark_gateway_key' end,
+      'target', format('provider key %s %s', of_provider, of_key)
+    ));
+  end if;
+  return '{}';
+end
+$$;
+
+-- Returns the calls that the gateway made to a provider (a result of ai.billing_provider) in runs that began in a range,
+-- one row for each run and provider model. requests are those whose tokens are counted. note is closed, estimated,
+-- uncounted if a failed request may have been charged without counts, or null. Not granted to any role.
+create or replace function ai.provider_calls(of_provider text, range_start timestamptz, range_end timestamptz)
+  returns table (
+    run_id uuid, created_at timestamptz, workspace_id uuid, model text, cost_usd numeric, note text, requests bigint,
+    input_tokens bigint, cached_input_tokens bigint, cache_write_tokens bigint, output_tokens bigint
+  )
+  language sql stable security invoker set search_path = ''
+as $$
+  with found_runs as materialized (
+    select r.*, ai.run_provider(r.routes, r.route) as provider_id,
+      jsonb_path_exists(coalesce(r.attempts, '[]'), '$[*].charged') as is_split
+    from ai.runs r
+    where r.created_at >= range_start and r.created_at < range_end
+  ), provider_ids as (
+    -- Runs that the sweep closed, and requests before the last one, state no billing name.
+    select of_provider as id
+    union
+    select r.provider_id
+    from found_runs r
+    where r.billing_name is not null and ai.provider_name(r.billing_name) = of_provider
+  ), counted as (
+    select r.id, r.provider_id, coalesce(jsonb_path_query_first(
+        r.routes, '$[*] ? (@.position == $position).model', jsonb_build_object('position', coalesce(r.route, 1))
+      ) #>> '{}', r.model_id) as model, 1 as requests, r.input_tokens, r.cached_input_tokens,
+      r.cache_write_tokens + r.cache_write_1h_tokens as cache_write_tokens, r.output_tokens, false as is_uncounted
+    from found_runs r
+    where not r.is_split
+      and (r.input_tokens + r.output_tokens > 0 or jsonb_path_exists(r.attempts, '$[*] ? (@.status == 200 && !exists(@.failure))'))
+    union all
+    select r.id, a.provider, a.model, case when a.charged is null then 0 else 1 end,
+      coalesce((a.charged ->> 'input_tokens')::bigint, 0), coalesce((a.charged ->> 'cached_input_tokens')::bigint, 0),
+      coalesce((a.charged ->> 'cache_write_tokens')::bigint, 0) + coalesce((a.charged ->> 'cache_write_1h_tokens')::bigint, 0),
+      coalesce((a.charged ->> 'output_tokens')::bigint, 0), a.charged is null
+    from found_runs r
+    cross join lateral rows from (
+      jsonb_to_recordset(r.attempts) as (provider text, model text, charged jsonb, may_have_charged boolean)
+    ) with ordinality as a (provider, model, charged, may_have_charged, place)
+    where a.charged is not null
+      or a.may_have_charged
+        and (a.place < jsonb_array_length(r.attempts) or not r.is_split and r.input_tokens + r.output_tokens = 0)
+  )
+  select r.id, r.created_at, r.workspace_id, c.model, r.cost_usd,
+    case
+      when r.swept then 'closed'
+      when ai.is_estimated(r.usage_source, r.swept) then 'estimated'
+      when bool_or(c.is_uncounted) then 'uncounted'
+    end,
+    sum(c.requests)::bigint, sum(c.input_tokens)::bigint, sum(c.cached_input_tokens)::bigint,
+    sum(c.cache_write_tokens)::bigint, sum(c.output_tokens)::bigint
+  from found_runs r
+  join counted c on c.id = r.id
+  where case
+    when r.billing_name is not null and c.provider_id = r.provider_id then ai.provider_name(r.billing_name) = of_provider
+    else c.provider_id in (select p.id from provider_ids p)
+  end
+  group by r.id, r.created_at, r.workspace_id, c.model, r.cost_usd, r.swept, r.usage_source
+$$;
+
+-- Returns the name of ours under which a provider's model was called: the same name, otherwise the longest one that the
+-- provider's name continues with a date. Returns null if there is none. Not granted to any role.
+create or replace function ai.match_model(name text, names text[]) returns text
+  language sql immutable security invoker set search_path = ''
+as $$
+  select n.name
+  from (select o as name, regexp_replace(o, '-latest$', '') as base from unnest(names) o) n
+  where n.name = match_model.name
+    or starts_with(match_model.name, n.base || '-')
+      and substr(match_model.name, length(n.base) + 2) ~ '^(\d{4}|\d{8}|\d{4}-\d{2}-\d{2})$'
+  order by n.name = match_model.name desc, length(n.base) desc
+  limit 1
+$$;
+
+-- Compares a provider's UTC day by hour and model: { observedAt, keys: [{ keyId, isMarked, isCounted,
+-- inputTokens, outputTokens }], lines: [{ hour, model, isKnown, differs, calls, stated, metered, keys }], calls: { hour, model, total,
+-- records } }, or { refused: forbidden }. observedAt is null if the provider was not asked. If keys are marked, stated is
+-- the sum of marked keys only. isKnown says whether a call of the day used the model. calls lists at most page_size calls
+-- of a line: the given one, otherwise the differing line with calls and the largest difference.
+-- Definer: the service role cannot check who may use a book.
+create or replace function private.compare_usage_hours(
+  actor uuid, of_provider text, of_day date, of_hour timestamptz default null, of_model text default null,
+  skip integer default 0, page_size integer default 50
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+  -- Days are in UTC.
+  set timezone = 'UTC' set plan_cache_mode = force_custom_plan
+as $$
+declare
+  answer jsonb;
+begin
+  if ai.book_refusal(actor, ai.platform_book()) is not null then
+    return '{"refused": "forbidden"}';
+  end if;
+  with calls as materialized (
+    select date_trunc('hour', c.created_at) as hour, c.*
+    from ai.provider_calls(of_provider, of_day::timestamptz, (of_day + 1)::timestamptz) c
+  ), known as materialized (
+    select array(select distinct c.model from calls c) as names
+  ), matched as materialized (
+    select h.*, ai.match_model(h.model, k.names) as own_model, m.key_id is not null as is_marked,
+      m.key_id is not null or not exists (select from ai.gateway_provider_keys g where g.provider = of_provider) as is_counted
+    from ai.usage_hours h
+    cross join known k
+    left join ai.gateway_provider_keys m on m.provider = h.provider and m.key_id = h.key_id
+    where h.provider = of_provider and h.day = of_day
+  ), stated as (
+    select s.hour, coalesce(s.own_model, s.model) as model, bool_or(s.is_counted) as is_counted,
+      ai.usage_counts(
+        sum(s.requests) filter (where s.is_counted), sum(s.input_tokens) filter (where s.is_counted),
+        sum(s.cached_input_tokens) filter (where s.is_counted), sum(s.cache_write_tokens) filter (where s.is_counted),
+        sum(s.output_tokens) filter (where s.is_counted)
+      ) as counts,
+      jsonb_agg(jsonb_build_object(
+        'keyId', s.key_id, 'model', s.model, 'isCounted', s.is_counted, 'requests', s.requests,
+        'inputTokens', s.input_tokens, 'outputTokens', s.output_tokens
+      ) order by s.input_tokens + s.output_tokens desc, s.key_id collate "C", s.model collate "C") as keys
+    from matched s
+    group by 1, 2
+  ), metered as (
+    select c.hour, c.model, count(*) as calls, ai.usage_counts(
+      sum(c.requests), sum(c.input_tokens), sum(c.cached_input_tokens), sum(c.cache_write_tokens), sum(c.output_tokens)
+    ) as counts
+    from calls c
+    group by 1, 2
+  ), lines as materialized (
+    select hour, model, coalesce(m.calls, 0) as calls, model = any (k.names) as is_known, coalesce(s.keys, '[]') as keys,
+      coalesce(s.counts, e.counts || '{"requests": null}') as stated, coalesce(m.counts, e.counts) as metered
+    from stated s
+    full join metered m using (hour, model)
+    cross join known k
+    cross join (select ai.usage_counts(0, 0, 0, 0, 0) as counts) e
+  ), compared as materialized (
+    -- Requests are compared only if the provider states them.
+    select l.*, l.stated is distinct from case
+        when l.stated -> 'requests' = 'null' then l.metered || '{"requests": null}' else l.metered
+      end as differs,
+      abs((l.stated ->> 'inputTokens')::bigint - (l.metered ->> 'inputTokens')::bigint)
+        + abs((l.stated ->> 'outputTokens')::bigint - (l.metered ->> 'outputTokens')::bigint) as difference
+    from lines l
+  ), chosen as materialized (
+    select c.hour, c.model, c.calls
+    from compared c
+    where case when of_hour is null then c.differs and c.calls > 0 else c.hour = of_hour and c.model = of_model end
+    order by c.difference desc, c.hour, c.model collate "C"
+    limit 1
+  )
+  select jsonb_build_object(
+    'observedAt', (select d.observed_at from ai.usage_days d where d.provider = of_provider and d.day = of_day),
+    'keys', (
+      -- Marked keys are listed even if they were not used on the day, so that the mark can be removed.
+      select coalesce(jsonb_agg(k.key order by k.tokens desc, k.key_id collate "C"), '[]')
+      from (
+        select u.key_id, coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, jsonb_build_object(
+          'keyId', u.key_id, 'isMarked', bool_or(u.is_marked), 'isCounted', coalesce(bool_or(m.is_counted), true),
+          'inputTokens', coalesce(sum(m.input_tokens), 0), 'outputTokens', coalesce(sum(m.output_tokens), 0)
+        ) as key
+        from (
+          select x.key_id, x.is_marked from matched x
+          union
+          select g.key_id, true from ai.gateway_provider_keys g where g.provider = of_provider
+        ) u
+        left join matched m on m.key_id is not distinct from u.key_id
+        group by u.key_id
+      ) k
+    ),
+    'lines', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'hour', ai.utc_text_microseconds(c.hour), 'model', c.model, 'isKnown', c.is_known, 'differs', c.differs,
+        'calls', c.calls, 'stated', c.stated, 'metered', c.metered, 'keys', c.keys
+      ) order by c.hour, c.model collate "C"), '[]')
+      from compared c
+    ),
+    'calls', (
+      select jsonb_build_object('hour', ai.utc_text_microseconds(h.hour), 'model', h.model, 'total', h.calls, 'records', (
+        select coalesce(jsonb_agg(jsonb_build_object(
+          'runId', c.run_id, 'createdAt', ai.utc_text_microseconds(c.created_at), 'workspaceId', c.workspace_id,
+          'workspaceName', w.name, 'requests', c.requests, 'inputTokens', c.input_tokens,
+          'cachedInputTokens', c.cached_input_tokens, 'outputTokens', c.output_tokens,
+          'costUsd', trim_scale(c.cost_usd)::text, 'note', c.note
+        ) order by c.created_at, c.run_id), '[]')
+        from (
+          select * from calls o
+          where o.hour = h.hour and o.model = h.model
+          order by o.created_at, o.run_id
+          limit page_size offset skip
+        ) c
+        left join public.workspaces w on w.id = c.workspace_id
+      ))
+      from chosen h
+    )
+  ) into answer;
+  return answer;
+end
+$$;
+
+-- Returns the counts of an hour as JSON. Missing token counts are 0. Not granted to any role.
+create or replace function ai.usage_counts(
+  requests numeric, input_tokens numeric, cached_input_tokens numeric, cache_write_tokens numeric, output_tokens numeric
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'requests', requests, 'inputTokens', coalesce(input_tokens, 0), 'cachedInputTokens', coalesce(cached_input_tokens, 0),
+    'cacheWriteTokens', coalesce(cache_write_tokens, 0), 'outputTokens', coalesce(output_tokens, 0)
+  )
+$$;
+
 -- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by provider and billing account.
 -- With of_provider (a result of ai.billing_provider), returns only that provider's usage, also grouped by workspace and
 -- day. Runs closed by the sweep name no billing provider, so the usage of every of_provider includes all of them.
@@ -2431,13 +2903,11 @@ as $$
   where i.book_id = ai.platform_book() and not isempty(d.days) and ai.invoice_replacement(i) is null
 $$;
 
--- Returns a month's records as text, their SHA-256, the figures by provider and account, and the open points, all from
--- one snapshot. In records, each record is a line of nine fields separated by tabs: kind, first day, last day, provider,
--- account, record, service, runs and amount in USD. A missing value is empty, each line ends with a line feed, and the
--- lines are sorted by their bytes in UTF-8. Not granted to any role.
-create or replace function ai.summarize_month(
-  of_month date, out records text, out sha256 bytea, out figures jsonb, out open_points jsonb
-)
+-- Returns a month's records as text, their SHA-256, and the figures by provider and account, all from one snapshot. In
+-- records, each record is a line of nine fields separated by tabs: kind, first day, last day, provider, account, record,
+-- service, runs and amount in USD. A missing value is empty, each line ends with a line feed, and the lines are sorted by
+-- their bytes in UTF-8. Not granted to any role.
+create or replace function ai.summarize_month(of_month date, out records text, out sha256 bytea, out figures jsonb)
   language plpgsql stable security invoker set search_path = ''
 as $$
 begin
@@ -2484,57 +2954,29 @@ begin
         order by a.provider collate "C", a.account_id collate "C" nulls first
       ), '[]')
       from accounts a
-    ),
-    (
-      select coalesce(jsonb_agg(
-        jsonb_build_object(
-          'provider', p.provider,
-          'kind', o.kind,
-          'meteredUsd', trim_scale(p.metered)::text,
-          'importedUsd', trim_scale(p.imported)::text,
-          'invoicedUsd', trim_scale(p.invoiced)::text,
-          'amountUsd', trim_scale(o.amount)::text
-        )
-        order by p.provider collate "C", o.place
-      ), '[]')
-      from (
-        select a.provider, sum(a.metered) as metered, sum(a.imported) as imported, sum(a.invoiced) as invoiced,
-          sum(a.runs) as runs, sum(a.records) as records, sum(a.invoices) as invoices
-        from accounts a
-        group by a.provider
-      ) p
-      -- The same rules and the same limit of half a cent as on the reconciliation page, by provider.
-      cross join lateral (values
-        (1, 'nothing_reported', p.records = 0 and p.invoices = 0, p.metered),
-        (2, 'costs_missing', p.records = 0 and p.invoices > 0, p.invoiced),
-        (3, 'invoice_missing', p.records > 0 and p.invoices = 0, p.imported),
-        (4, 'invoice_differs', p.records > 0 and p.invoices > 0, p.invoiced - p.imported),
-        (5, 'metering_differs', p.runs > 0 and p.records > 0, p.imported - p.metered),
-        (6, 'not_metered', p.runs = 0 and p.records > 0, p.imported),
-        (7, 'not_metered', p.runs = 0 and p.records = 0 and p.invoices > 0, p.invoiced)
-      ) as o (place, kind, applies, amount)
-      where o.applies and abs(o.amount) >= 0.005
     )
-  into records, figures, open_points;
+  into records, figures;
   sha256 := sha256(convert_to(records, 'UTF8'));
 end
 $$;
 
--- Returns by how much a month's figures differ from the figures of its statement, by provider, leaving out providers
--- without a difference: [{ provider, meteredUsd, importedUsd, invoicedUsd, runs, importedRecords, invoices }]. Not
--- granted to any role.
+-- Returns by how much a month's figures differ from the figures of its statement, by provider and account, leaving out
+-- accounts without a difference: [{ provider, accountId, meteredUsd, importedUsd, invoicedUsd, runs, importedRecords,
+-- invoices }]. Not granted to any role.
 create or replace function ai.figures_difference(figures jsonb, closed_figures jsonb) returns jsonb
   language sql immutable security invoker set search_path = ''
 as $$
   select coalesce(jsonb_agg(
     jsonb_build_object(
-      'provider', d.provider, 'meteredUsd', trim_scale(d.metered)::text, 'importedUsd', trim_scale(d.imported)::text,
-      'invoicedUsd', trim_scale(d.invoiced)::text, 'runs', d.runs, 'importedRecords', d.records, 'invoices', d.invoices
+      'provider', d.provider, 'accountId', d.account_id, 'meteredUsd', trim_scale(d.metered)::text,
+      'importedUsd', trim_scale(d.imported)::text, 'invoicedUsd', trim_scale(d.invoiced)::text, 'runs', d.runs,
+      'importedRecords', d.records, 'invoices', d.invoices
     )
-    order by d.provider collate "C"
+    order by d.provider collate "C", d.account_id collate "C" nulls first
   ), '[]')
   from (
-    select s.figure ->> 'provider' as provider, sum(s.sign * (s.figure ->> 'meteredUsd')::numeric) as metered,
+    select s.figure ->> 'provider' as provider, s.figure ->> 'accountId' as account_id,
+      sum(s.sign * (s.figure ->> 'meteredUsd')::numeric) as metered,
       sum(s.sign * (s.figure ->> 'importedUsd')::numeric) as imported,
       sum(s.sign * (s.figure ->> 'invoicedUsd')::numeric) as invoiced, sum(s.sign * (s.figure ->> 'runs')::numeric) as runs,
       sum(s.sign * (s.figure ->> 'importedRecords')::numeric) as records,
@@ -2544,7 +2986,7 @@ as $$
       union all
       select -1, f from jsonb_array_elements(closed_figures) f
     ) s
-    group by 1
+    group by 1, 2
   ) d
   where (d.metered, d.imported, d.invoiced, d.runs, d.records, d.invoices) <> (0, 0, 0, 0, 0, 0)
 $$;
@@ -2559,8 +3001,8 @@ as $$
   )
 $$;
 
--- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures, openPoints }, { outcome: not_ended },
--- { outcome: already_closed, id } or ai.book_refusal. Each open point needs a reason. state identifies the records.
+-- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures }, { outcome: not_ended },
+-- { outcome: already_closed, id } or ai.book_refusal. state identifies the records.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.read_close_checklist(member_id uuid, workspace uuid, of_month text) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -2586,19 +3028,19 @@ begin
   return jsonb_build_object(
     'outcome', 'listed',
     'state', encode(summary.sha256, 'hex'),
-    'figures', summary.figures,
-    'openPoints', summary.open_points
+    'figures', summary.figures
   );
 end
 $$;
 
--- Closes a month (YYYY-MM). reasons has a reason for each open point: [{ provider, kind, reason }]. Returns { outcome:
--- closed, id }, { outcome: changed } if the records are not those of state, { outcome: reasons_missing },
--- { outcome: not_ended }, { outcome: already_closed, id } or ai.book_refusal. The change is { reason, requestId, ip },
--- which the audit log records.
+-- Closes a month (YYYY-MM). exceptions has what is open in the figures of state, each with a reason: [{ provider, kind,
+-- meteredUsd, importedUsd, invoicedUsd, amountUsd, reason }]. The server decides what is open, as its pages do
+-- (remix-app/studio/costs/reconciliation.ts). Returns { outcome: closed, id }, { outcome: changed } if the records are
+-- not those of state, { outcome: reasons_missing }, { outcome: not_ended }, { outcome: already_closed, id } or
+-- ai.book_refusal. The change is { reason, requestId, ip }, which the audit log records.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.close_month(
-  member_id uuid, workspace uuid, of_month text, state text, reasons jsonb, change jsonb
+  member_id uuid, workspace uuid, of_month text, state text, exceptions jsonb, change jsonb
 ) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
@@ -2607,7 +3049,6 @@ declare
   days daterange := ai.month_days(of_month);
   closed uuid;
   summary record;
-  explained jsonb;
 begin
   if refusal is not null then
     return refusal;
@@ -2625,23 +3066,15 @@ begin
   if encode(summary.sha256, 'hex') is distinct from state then
     return '{"outcome": "changed"}';
   end if;
-  select coalesce(jsonb_agg(p.point || jsonb_build_object('reason', r.reason) order by p.place), '[]') into explained
-  from jsonb_array_elements(summary.open_points) with ordinality as p (point, place)
-  left join lateral (
-    select btrim(g ->> 'reason') as reason
-    from jsonb_array_elements(reasons) g
-    where g ->> 'provider' = p.point ->> 'provider' and g ->> 'kind' = p.point ->> 'kind'
-    limit 1
-  ) r on true;
   if exists (
-    select from jsonb_array_elements(explained) e
+    select from jsonb_array_elements(exceptions) e
     where char_length(coalesce(e ->> 'reason', '')) not between 1 and 500
   ) then
     return '{"outcome": "reasons_missing"}';
   end if;
   insert into ai.book_statements (book_id, month, version, closed_by, figures, exceptions, records, sha256)
-  select workspace, lower(days), coalesce(max(s.version), 0) + 1, member_id, summary.figures, explained, summary.records,
-    summary.sha256
+  select workspace, lower(days), coalesce(max(s.version), 0) + 1, member_id, summary.figures, close_month.exceptions,
+    summary.records, summary.sha256
   from ai.book_statements s
   where s.book_id = workspace and s.month = lower(days)
   returning id into closed;
@@ -2650,7 +3083,7 @@ begin
     jsonb_build_object(
       'action', 'books.close_month',
       'target', 'platform month ' || of_month,
-      'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', explained)
+      'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', exceptions)
     )
   );
   return jsonb_build_object('outcome', 'closed', 'id', closed);
@@ -3067,6 +3500,113 @@ as $$
   end
 $$;
 
+-- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
+-- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
+-- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
+-- endpoints has, for each model, the paths of the model's kind that at least one of its providers serves. regions has the
+-- regions of a model's providers, and unknown for a provider without one. credits_per_usd is what one USD of provider
+-- cost takes from the balance, null if the calls are free of credits.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.list_models(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  request ai.run_request := jsonb_populate_record(null::ai.run_request, call);
+  caller ai.caller := ai.find_caller(call);
+  refusal jsonb := ai.call_refusal(caller);
+  shows_prices boolean := caller.cost_visible or caller.app_id is not null;
+  credits_per_usd numeric := case
+    when ai.payer_id(caller) is not null then trim_scale(ai.credits_per_usd(caller.markup))
+  end;
+  usable_providers text[] := case
+    when caller.allowed_regions is null then request.providers
+    else ai.providers_in_regions(request.providers, request.regions, caller.allowed_regions)
+  end;
+  -- The models as JSON text, because building one jsonb from all models would be slow.
+  listed text;
+  endpoints jsonb;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  -- Reads all models in one pass. With a large catalogue, calling a function for each model would take most of the
+  -- query's time.
+  with usable as (
+    select m.*, ai.model_order(m) as sorts_as
+    from ai.usable_models(
+      caller.workspace_id, caller.plan_id, caller.workspace_models, caller.denied_models, caller.key_models
+    ) m
+    where request.model is null or m.id = request.model
+  ),
+  routes as (
+    select
+      p.model_id, p.place, p.provider_id,
+      case when shows_prices then jsonb_build_object(
+        'provider', p.provider_id,
+        'model', p.provider_model,
+        'prices', (
+          select jsonb_agg(ai.listed_price(t.price) order by t.place)
+          from jsonb_array_elements(p.prices) with ordinality as t (price, place)
+        )
+      ) || case
+        when p.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', p.tier_multipliers)
+        else jsonb '{}'
+      end end as listed
+    from ai.open_routes(usable_providers) p
+    where request.model is null or p.model_id = request.model
+  ),
+  served as (
+    select
+      r.model_id, jsonb_agg(r.listed order by r.place) as routes, array_agg(r.provider_id) as providers,
+      jsonb_agg(distinct coalesce(request.regions ->> r.provider_id, 'unknown')) as regions
+    from routes r
+    group by r.model_id
+  ),
+  paths as materialized (
+    select p.place, p.path ->> 'path' as path, p.path ->> 'kind' as kind,
+      array(select jsonb_array_elements_text(p.path -> 'providers')) as providers
+    from jsonb_array_elements(call -> 'paths') with ordinality as p (path, place)
+  )
+  select
+    string_agg(jsonb_build_object(
+      'id', u.id,
+      'object', 'model',
+      'created', floor(extract(epoch from u.created_at)),
+      'owned_by', u.owned_by,
+      'platform', jsonb_build_object(
+        'name', u.display_name,
+        'kind', u.kind,
+        'context_window', u.context_window,
+        'output_limit', u.output_limit,
+        'default_output_limit', u.default_output_limit,
+        'prices', case when shows_prices then s.routes -> 0 -> 'prices' else '[]' end,
+        'regions', s.regions
+      )
+      || case when u.voices is null then jsonb '{}' else jsonb_build_object('voices', u.voices) end
+      || case when u.is_default then jsonb '{"default": true}' else jsonb '{}' end
+      || case
+        when shows_prices then jsonb_build_object('routes', s.routes, 'credits_per_usd', credits_per_usd)
+        else jsonb '{}'
+      end
+    )::text, ', ' order by u.sorts_as),
+    coalesce(jsonb_agg(e.endpoints order by u.sorts_as), '[]')
+  into listed, endpoints
+  from usable u
+  join served s on s.model_id = u.id
+  cross join lateral (
+    select coalesce(jsonb_agg(p.path order by p.place), '[]') as endpoints
+    from paths p
+    where p.kind = u.kind and p.providers && s.providers
+  ) e;
+  if request.model is null then
+    listed := format('{"data": [%s], "object": "list"}', listed);
+  elsif listed is null then
+    return ai.refusal('model_not_found', ai.missing_model(request, caller));
+  end if;
+  return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
+end
+$$;
+
 -- Returns the calls with the output that is expected of them, and what they cost at most with that output: the output
 -- that 95% of the last runs of their kind had at most. Leaves out kinds with fewer than 20 runs, and calls that the
 -- gateway can't stop at each of their routes, so that only what was delivered is charged.
@@ -3356,6 +3896,7 @@ declare
   of_account integer;
   of_budget integer;
   of_envelope integer;
+  room jsonb;
   full_budget integer;
   entry text;
   earlier ai.idempotency_keys;
@@ -3510,9 +4051,10 @@ begin
         budgets[of_budget] := budget;
       end loop;
       if of_envelope is not null then
-        claim.envelope := claim.envelope || ai.envelope_room(
-          budgets[of_envelope], ai.payer_id(claim.caller) is null or (claim.caller).cost_visible
-        );
+        room := ai.envelope_room(budgets[of_envelope], ai.payer_id(claim.caller) is null or (claim.caller).cost_visible);
+        -- The gateway computes with what is left, so it is an exact decimal in text.
+        claim.envelope := claim.envelope || room
+          || jsonb_strip_nulls(jsonb_build_object('remaining_usd', room ->> 'remaining_usd'));
       end if;
       if of_account is not null then
         accounts[of_account].reserved := accounts[of_account].reserved + claim.credits;
@@ -3644,6 +4186,19 @@ begin
 end
 $$;
 
+-- Returns the refusal of a call for a usable model that has no route. If the model has one outside the allowed regions,
+-- the refusal says so.
+create or replace function ai.route_refusal(model text, request ai.run_request, allowed_regions text[]) returns jsonb
+  language sql stable security invoker
+as $$
+  select case
+    when allowed_regions is not null
+      and exists (select from ai.open_routes((request).providers) r where r.model_id = model)
+      then ai.refusal('region_not_allowed', '{"param": "model"}')
+    else ai.refusal('model_not_found')
+  end
+$$;
+
 -- Settles a batch of runs and returns the runs that changed. If idle_since is given, only open runs without a heartbeat
 -- since then change. A report that cannot be booked does not block the others: its run stays open, and it is logged.
 -- Lock timeouts are raised, so that the caller sends the batch again.
@@ -3662,6 +4217,8 @@ declare
   locked record;
   budget ai.budgets;
   learning uuid[];
+  -- The places of the settlements that were booked one by one.
+  booked integer[];
   changed jsonb := '[]';
   last_changed uuid;
 begin
@@ -3798,14 +4355,20 @@ begin
     -- A run changes only once, even if it is reported several times.
     continue when outcomes_due[place].id = last_changed;
     begin
-      changed := changed || ai.book_settlements(
-        due[place:place], outcomes_due[place:place], idle_since is not null, learning
-      );
+      changed := changed || ai.book_settlements(due[place:place], outcomes_due[place:place], idle_since is not null, null);
       last_changed := outcomes_due[place].id;
+      booked := booked || place;
     exception when data_exception or integrity_constraint_violation then
       raise warning 'run % cannot be booked: %', outcomes_due[place].id, sqlerrm using errcode = sqlstate;
     end;
   end loop;
+  if learning is not null then
+    -- In one statement, because two batches that record one run after another could deadlock.
+    perform ai.record_outputs(
+      array(select due[b.place] from unnest(booked) as b (place)),
+      array(select outcomes_due[b.place] from unnest(booked) as b (place)), learning
+    );
+  end if;
   return changed;
 end
 $$;
@@ -4134,11 +4697,10 @@ $$;
 
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
 -- hasVerifiedFactor, mustReplacePassword, consoleRole, user: { id, email, displayName, avatarUrl, banned,
--- deleted }, policy: { state, required, since, satisfied, byApproval } }. Returns { alive: false } if the session has
+-- deleted }, policy: { state, required, since, satisfied } }. Returns { alive: false } if the session has
 -- ended. policy.since is the Unix time from which required MFA accepts proofs, or null if MFA is optional.
 -- policy.state is optional, required, recovery_in_progress or malformed. consoleRole is admin, finance or null.
--- Until 0.4.0: servers of release 0.2.0 require policy.byApproval. Until 0.5.0: servers of release 0.3.0 require
--- infrastructureAdmin.
+-- Until 0.5.0: servers of release 0.3.0 require infrastructureAdmin.
 -- Definer: the caller cannot read Supabase Auth's tables. A session must learn its state even if its second factor is
 -- missing or its account is closed, so required MFA does not apply here. Returns facts only about the caller's own
 -- token.
@@ -4169,8 +4731,7 @@ begin
         'since', case when m.state in ('required', 'recovery_in_progress') then
           f.app_metadata #> '{platform_required_mfa,boundary}'
         end,
-        'satisfied', not f.banned and not f.deleted and v.satisfied,
-        'byApproval', false
+        'satisfied', not f.banned and not f.deleted and v.satisfied
       ),
       'mustReplacePassword', exists (
         select from private.password_replacements r where r.session_id = f.session_id
@@ -5124,22 +5685,56 @@ as $$
   select ai.invoice_part(invoice, (invoice).amount_usd, within)
 $$;
 
--- Returns a book's statements, the latest month first: { outcome: listed, records } or ai.book_refusal. Lists at most
--- page_size.
+-- Returns the calls of a day to ask OpenRouter about, those never asked first: { outcome: listed, calls: [{ runId,
+-- generationId }], remaining } or ai.statement_refusal. These are calls without a known cost or, with asked_before, all
+-- calls without an answer since then. remaining is how many the limit leaves out.
 -- Definer: the service role cannot check who may use a book.
-create or replace function ai.list_statements(member_id uuid, workspace uuid, page_size integer default 36) returns jsonb
+create or replace function ai.list_unmatched_generations(
+  member_id uuid, workspace uuid, of_day date, asked_before timestamptz, max_calls integer
+) returns jsonb
   language sql stable security definer set search_path = ''
 as $$
-  select coalesce(ai.statement_refusal(member_id, workspace), jsonb_build_object('outcome', 'listed', 'records', (
-    select coalesce(jsonb_agg(ai.statement_summary(s) order by s.month desc, s.version desc), '[]')
+  select coalesce(ai.statement_refusal(member_id, workspace), (
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'calls', coalesce(jsonb_agg(jsonb_build_object('runId', c.run_id, 'generationId', c.generation_id) order by c.place)
+        filter (where c.place <= max_calls), '[]'),
+      'remaining', count(*) filter (where c.place > max_calls)
+    )
     from (
-      select *
-      from ai.book_statements t
-      where t.book_id = workspace
-      order by t.month desc, t.version desc
-      limit page_size
-    ) s
-  )))
+      select c.run_id, c.generation_id,
+        row_number() over (order by g.observed_at nulls first, c.created_at, c.generation_id) as place
+      from ai.generation_calls(of_day) c
+      left join ai.generation_costs g on g.run_id = c.run_id and g.generation_id = c.generation_id
+      where c.generation_id is not null
+        and (g.observed_at is null or case when asked_before is null then g.cost_usd is null else g.observed_at < asked_before end)
+    ) c
+  ))
+$$;
+
+-- Returns a page of a book's statements, the latest month first, and whether a month is closed: { outcome: listed,
+-- isClosed, records } or ai.book_refusal. after is the month and the version of the last statement of the page before.
+-- Definer: the service role cannot check who may use a book.
+create or replace function ai.list_statements(
+  member_id uuid, workspace uuid, of_month text, after text[] default null, page_size integer default 13
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(ai.statement_refusal(member_id, workspace), jsonb_build_object(
+    'outcome', 'listed',
+    'isClosed', ai.closed_months(workspace, lower(ai.month_days(of_month)), lower(ai.month_days(of_month))) <> '{}',
+    'records', (
+      select coalesce(jsonb_agg(ai.statement_summary(s) order by s.month desc, s.version desc), '[]')
+      from (
+        select *
+        from ai.book_statements t
+        where t.book_id = workspace
+          and (after is null or (t.month, t.version) < ((after[1] || '-01')::date, after[2]::integer))
+        order by t.month desc, t.version desc
+        limit page_size
+      ) s
+    )
+  ))
 $$;
 
 -- Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command
@@ -5180,11 +5775,15 @@ grant execute on function ai.find_import_rate(uuid, uuid, uuid, jsonb) to servic
 
 grant execute on function ai.list_cost_services(uuid, uuid, uuid[]) to service_role;
 
-grant execute on function ai.list_statements(uuid, uuid, integer) to service_role;
+grant execute on function ai.list_statements(uuid, uuid, text, text[], integer) to service_role;
+
+grant execute on function ai.list_unmatched_generations(uuid, uuid, date, timestamp with time zone, integer) to service_role;
 
 grant execute on function ai.read_close_checklist(uuid, uuid, text) to service_role;
 
 grant execute on function ai.read_credit_statement(uuid, uuid, text) to service_role;
+
+grant execute on function ai.read_generation_costs(uuid, uuid, date, integer, integer) to service_role;
 
 grant execute on function ai.read_invoice_document(uuid, uuid, uuid) to service_role;
 
@@ -5192,7 +5791,13 @@ grant execute on function ai.read_statement(uuid, uuid, uuid, boolean) to servic
 
 grant execute on function ai.reopen_month(uuid, uuid, uuid, jsonb) to service_role;
 
+grant execute on function ai.store_generation_costs(uuid, uuid, date, jsonb, jsonb) to service_role;
+
 grant execute on function private.claim_cost_import(text) to service_role;
+
+grant execute on function private.compare_usage_hours(uuid, text, date, timestamp with time zone, text, integer, integer) to service_role;
+
+grant execute on function private.confirm_missed_days(jsonb) to service_role;
 
 grant execute on function private.console_role(uuid) to service_role;
 
@@ -5202,6 +5807,8 @@ grant execute on function private.is_infrastructure_admin(uuid) to service_role;
 
 grant execute on function private.list_console_people() to service_role;
 
+grant execute on function private.mark_gateway_key(text, text, boolean, jsonb) to service_role;
+
 grant execute on function private.read_cost_importers() to service_role;
 
 grant execute on function private.request_cost_import(jsonb) to service_role;
@@ -5209,5 +5816,7 @@ grant execute on function private.request_cost_import(jsonb) to service_role;
 grant execute on function private.set_console_role(text, text, text) to service_role;
 
 grant execute on function private.store_imported_costs(text, uuid, date, date, jsonb) to service_role;
+
+grant execute on function private.store_usage_hours(text, date, jsonb, jsonb) to service_role;
 
 notify pgrst, 'reload schema';

@@ -439,12 +439,12 @@ test("answers 404 for a books path without a valid month or record, and 400 for 
   expect((await admin.browser.get("/admin/books.csv?month=never")).status).toBe(400);
 });
 
-test("the preview of a file with two accounts counts daily totals instead of days", async () => {
+test("the preview of a file with two accounts counts days once", async () => {
   const costs = openAiCosts([
     [3, "1", "proj_1"],
     [3, "2", "proj_2"],
   ]);
   const { previewed } = await importFile(costs, { provider: `two-${mark}` });
-  expect(previewed.words).toContain("2 daily totals, 2 accounts.");
+  expect(previewed.words).toContain("1 day in 2 accounts.");
   expect(previewed.words).toContain("Adds 2 daily totals.");
 });

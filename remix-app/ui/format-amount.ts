@@ -64,9 +64,19 @@ export function formatMoney({ amount, currency }: { amount: string; currency: st
   return currency === "USD" ? formatUsd(amount) : `${formatCredits(amount)} ${currency}`;
 }
 
-/** Formats an amount exactly, with its currency, like {@link formatMoney}. */
+/**
+ * Formats an amount exactly, with its currency, like {@link formatMoney}, and with at least the decimals of the currency's
+ * smallest unit: "477.40 EUR", "1,000 JPY".
+ */
 export function formatExactMoney({ amount, currency }: { amount: string; currency: string }): string {
-  return currency === "USD" ? formatExactUsd(amount) : `${formatExactCredits(amount)} ${currency}`;
+  if (currency === "USD") return formatExactUsd(amount);
+  const { minimumFractionDigits: unit = 0 } = new Intl.NumberFormat("en", {
+    style: "currency",
+    currency,
+  }).resolvedOptions();
+  const [whole = "", fraction = ""] = amount.split(".");
+  const padded = unit > 0 ? `${whole}.${fraction.padEnd(unit, "0")}` : amount;
+  return `${formatExactCredits(padded)} ${currency}`;
 }
 
 /** Replaces a number's hyphen with a minus sign (U+2212). */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { AuditedChange } from "../../studio/costs/platform-book.ts";
 import type { StudioMember } from "../../studio/studio-reader.ts";
 import { explainPoints, openPointsOf, type PointReason } from "./open-points.ts";
-import { accountFigures, callStatements } from "./statement.ts";
+import { accountFigures, callStatements, exceptionSchema } from "./statement.ts";
 
 const checklistSchema = z.union([
   z.object({
@@ -11,6 +11,8 @@ const checklistSchema = z.union([
     /** Identifies the records that were shown. */
     state: z.string(),
     figures: z.array(accountFigures),
+    /** The exceptions of the month's last statement, which was reopened. */
+    earlier: z.array(exceptionSchema),
   }),
   z.object({ outcome: z.literal("not_ended") }),
   z.object({ outcome: z.literal("already_closed"), id: z.uuid() }),

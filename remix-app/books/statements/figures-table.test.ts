@@ -19,10 +19,12 @@ const render = (accounts: number) =>
 
 test("20 accounts are listed in less than 30 kB, and more are summed by provider", () => {
   const listed = render(20);
-  expect(listed.match(/<tr>/g)).toHaveLength(20);
+  expect(listed.match(/<tr>/g)).toHaveLength(21);
+  expect(listed).toContain("Total");
+  expect(listed).toContain("−$20.00");
   expect(listed.length).toBeLessThan(30_000);
   const summed = render(2_000);
-  expect(summed.match(/<tr>/g)).toHaveLength(2);
+  expect(summed.match(/<tr>/g)).toHaveLength(3);
   expect(summed).toContain("$199.80");
   expect(summed).toContain("$399.60");
   expect(summed).toContain("−$1,998.00");
@@ -36,4 +38,16 @@ test("21 providers are one line", () => {
   expect(html.match(/<tr>/g)).toHaveLength(1);
   expect(html).toContain("21 providers");
   expect(html).toContain("−$21.00");
+});
+
+test.for([
+  [{ importedUsd: "0", importedRecords: 0 }, true],
+  [{ importedUsd: "0", importedRecords: 2 }, false],
+  [{ importedUsd: "1", importedRecords: 0 }, false],
+  [{ invoicedUsd: "0", invoices: 0 }, true],
+  [{ meteredUsd: "0", runs: 0 }, false],
+] as const)("%o shows a dash: %s", ([changes, hasDash]) => {
+  const rows = rowsOf(1).map((row) => ({ ...row, ...changes }));
+  const html = renderToStaticMarkup(createElement(FiguresTable, { caption: "Figures", rows, empty: "" }));
+  expect(html.includes("–")).toBe(hasDash);
 });

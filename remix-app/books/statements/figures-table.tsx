@@ -1,3 +1,4 @@
+import { RoundingNote } from "../../studio/costs/rounding-note.tsx";
 import { DataTable } from "../../ui/data-table.tsx";
 import { columnDecimals, formatCount } from "../../ui/format-amount.ts";
 import { Usd } from "../../ui/money.tsx";
@@ -5,6 +6,13 @@ import { sumByProvider, sumFigures } from "./figures.ts";
 import type { ProviderFigures } from "./statement.ts";
 
 type Row = ProviderFigures & { accountId?: string | null };
+
+const sumName = "Total";
+const amounts = [
+  { name: "meteredUsd", records: "runs", label: "Metered" },
+  { name: "importedUsd", records: "importedRecords", label: "Imported" },
+  { name: "invoicedUsd", records: "invoices", label: "Invoiced" },
+] as const;
 
 /** The maximum number of rows, so that the page stays small. */
 const maxRows = 20;
@@ -30,33 +38,49 @@ export function FiguresTable({ caption, rows, empty }: { caption: string; rows: 
 }
 
 function Figures({ caption, rows, empty }: { caption: string; rows: readonly Row[]; empty: string }) {
-  const decimals = columnDecimals(rows.flatMap((row) => [row.meteredUsd, row.importedUsd, row.invoicedUsd]));
+  const total: Row = sumFigures(sumName, rows);
+  const decimals = columnDecimals([...rows, total].flatMap((row) => amounts.map(({ name }) => row[name])));
   return (
-    <DataTable
-      caption={caption}
-      columns={[
-        {
-          label: "Provider",
-          cell: ({ provider, accountId }) => (
-            <>
-              <span className="break-all font-medium">{provider}</span>
-              {accountId === undefined ? null : (
-                <span className="wrap-anywhere block text-muted text-small">{accountId ?? "No account"}</span>
-              )}
-            </>
-          ),
-        },
-        { label: "Metered", numeric: true, cell: (row) => <Usd amount={row.meteredUsd} decimals={decimals} /> },
-        { label: "Imported", numeric: true, cell: (row) => <Usd amount={row.importedUsd} decimals={decimals} /> },
-        { label: "Invoiced", numeric: true, cell: (row) => <Usd amount={row.invoicedUsd} decimals={decimals} /> },
-        { label: "Runs", numeric: true, cell: ({ runs }) => formatCount(runs) },
-        { label: "Records", numeric: true, cell: ({ importedRecords }) => formatCount(importedRecords) },
-        { label: "Invoices", numeric: true, cell: ({ invoices }) => formatCount(invoices) },
-      ]}
-      rows={rows}
-      rowKey={({ provider, accountId }) => `${provider} ${accountId ?? ""}`}
-      empty={<p>{empty}</p>}
-      from="lg"
-    />
+    <>
+      <DataTable
+        caption={caption}
+        columns={[
+          {
+            label: "Provider",
+            cell: ({ provider, accountId }) => (
+              <>
+                <span className="break-all font-medium">{provider}</span>
+                {accountId === undefined ? null : (
+                  <span className="wrap-anywhere block text-muted text-small">{accountId ?? "No account"}</span>
+                )}
+              </>
+            ),
+          },
+          ...amounts.map(({ name, records, label }) => ({
+            label,
+            numeric: true,
+            // Nothing was imported or invoiced, unlike a sum of 0. No runs cost 0.
+            cell: (row: Row) =>
+              name !== "meteredUsd" && row[records] === 0 && Number(row[name]) === 0 ? (
+                "–"
+              ) : (
+                <Usd amount={row[name]} decimals={decimals} />
+              ),
+          })),
+          { label: "Runs", numeric: true, cell: ({ runs }) => formatCount(runs) },
+          { label: "Records", numeric: true, cell: ({ importedRecords }) => formatCount(importedRecords) },
+          { label: "Invoices", numeric: true, cell: ({ invoices }) => formatCount(invoices) },
+        ]}
+        rows={rows.length > 1 ? [...rows, total] : rows}
+        rowKey={({ provider, accountId }) => `${provider} ${accountId ?? ""}`}
+        empty={<p>{empty}</p>}
+        from="lg"
+      />
+      <RoundingNote
+        sums={amounts.map(({ name, label }) => {
+          return { label, rows: rows.map((row) => row[name]), total: total[name], decimals };
+        })}
+      />
+    </>
   );
 }

@@ -3,7 +3,7 @@ import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 import { openPointKinds } from "../../studio/costs/reconciliation.ts";
 import { ExceptionTable } from "./exception-table.tsx";
-import { explainPoints, groupPoints, maxPointsPerKind, openPointsOf } from "./open-points.ts";
+import { earlierReasons, explainPoints, groupPoints, maxPointsPerKind, openPointsOf } from "./open-points.ts";
 import { ReasonFields } from "./reason-fields.tsx";
 import { maxReasonFields, pointField, pointName, readReasons, reasonErrors, reasonField } from "./reason-form.ts";
 import type { ProviderFigures } from "./statement.ts";
@@ -106,6 +106,20 @@ describe("reasons", () => {
     // A reason for one provider is not one for all.
     expect(explainPoints(pointsOf(6), readReasons({ point_0: "not_metered a", reason_0: "x" }))[0]?.reason).toBe("");
   });
+});
+
+test("points that are closed again have their earlier reasons, and a group only if all of it had the same", () => {
+  const [first, ...others] = openPointKinds;
+  const earlier = pointsOf(6).map((point) => {
+    const isOther = point.kind === first && point.provider.endsWith("-0");
+    return { ...point, reason: isOther ? "other" : `about ${point.kind}` };
+  });
+  expect(earlierReasons(groupPoints(pointsOf(6)), earlier)).toEqual(
+    others.map((kind) => ({ kind, provider: null, reason: `about ${kind}` })),
+  );
+  const own = earlierReasons(groupPoints(pointsOf(1)), earlier);
+  expect(own[0]).toMatchObject({ kind: first, reason: "other" });
+  expect(earlierReasons(groupPoints(pointsOf(1)), [])).toEqual([]);
 });
 
 test("a statement lists 20 exceptions, and sums more by kind and reason", () => {

@@ -66,6 +66,17 @@ export function reasonOf({ kind, provider }: PointGroup, reasons: readonly Point
   return reasons.find((each) => each.kind === kind && each.provider === provider)?.reason ?? "";
 }
 
+/** Returns the reasons of an earlier close for groups of open points. A group has one if its points all had the same. */
+export function earlierReasons(groups: readonly PointGroup[], earlier: readonly StatementException[]): PointReason[] {
+  return groups.flatMap(({ kind, provider, points }) => {
+    const reasons = new Set(
+      points.map((point) => earlier.find((each) => each.kind === kind && each.provider === point.provider)?.reason),
+    );
+    const [reason] = reasons;
+    return reasons.size === 1 && reason !== undefined ? [{ kind, provider, reason }] : [];
+  });
+}
+
 /** Returns the open points with their reasons. A missing reason is an empty text. */
 export function explainPoints(points: readonly OpenPoint[], reasons: readonly PointReason[]): StatementException[] {
   return groupPoints(points).flatMap((group) =>

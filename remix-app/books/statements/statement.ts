@@ -53,7 +53,7 @@ const summarySchema = z.object({
 });
 export type StatementSummary = z.output<typeof summarySchema>;
 
-const exceptionSchema = openPointSchema.extend({ reason: z.string() });
+export const exceptionSchema = openPointSchema.extend({ reason: z.string() });
 export type StatementException = z.output<typeof exceptionSchema>;
 
 const statementSchema = z.object({

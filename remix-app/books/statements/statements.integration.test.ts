@@ -173,6 +173,7 @@ test("a month is closed, refuses changes, shows what came later, and is reopened
   expect((await admin.browser.post(page, { reason: "" })).status).toBe(400);
   expect((await admin.browser.post(page, { reason: "An invoice was found" })).status).toBe(303);
   expect((await admin.browser.get(page)).words).toContain("An invoice was found");
+  expect((await admin.browser.get(closePage)).text).toContain('value="Agreed with finance"');
   expect((await enterInvoice("INV-1")).status).toBe(303);
   const again = await closeMonth("Tax");
   expect(again.status).toBe(303);

@@ -4,7 +4,7 @@ import { platformBook } from "../../books/book.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
 import { closeMonth, readCloseChecklist } from "../../books/statements/close-month.ts";
 import { FiguresTable } from "../../books/statements/figures-table.tsx";
-import { groupPoints, openPointsOf } from "../../books/statements/open-points.ts";
+import { earlierReasons, groupPoints, openPointsOf } from "../../books/statements/open-points.ts";
 import { statementPath } from "../../books/statements/paths.ts";
 import { ReasonFields } from "../../books/statements/reason-fields.tsx";
 import { maxReasonFields, readReasons, reasonErrors } from "../../books/statements/reason-form.ts";
@@ -58,9 +58,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
 export default function CloseMonthPage() {
   const { choice, checklist, ...loaded } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
-  const reasons = readReasons(failed?.typed ?? loaded.typed);
   const month = monthText(choice.month);
   const groups = groupPoints(openPointsOf(checklist?.figures ?? []));
+  const typed = readReasons(failed?.typed ?? loaded.typed);
+  const reasons = typed.length > 0 ? typed : earlierReasons(groups, checklist?.earlier ?? []);
   const errors = failed?.failure === "reasons_missing" ? reasonErrors(groups, reasons) : {};
   return (
     <StudioPage

@@ -73,7 +73,7 @@ test("without JavaScript, an invoice in euros takes the rate of the imported cos
   await tab.press("Review invoice");
   expect(tab.words()).toContain("Exchange rate 1 EUR = 1.08 USD");
   expect(tab.words()).toMatch(/Rate of the imported costs The same: .+ entered 1\.08 for january\.csv/);
-  expect(tab.words()).toContain("Total 1,190 EUR");
+  expect(tab.words()).toContain("Total 1,190.00 EUR");
   await tab.press("Edit");
   expect(tab.valueOf("Exchange rate")).toBe("1.08");
   // The shown rate is for euros.
@@ -94,7 +94,7 @@ test("without JavaScript, an invoice in euros takes the rate of the imported cos
   expect(tab.words()).toMatch(/Rate of the imported costs Different: .+ entered 1\.08/);
   await tab.press("Record invoice");
   expect(tab.words()).toContain("Net amount in US dollars $1,082.50");
-  expect(tab.words()).toContain("Net amount 1,000 EUR Tax 190 EUR Total 1,190 EUR");
+  expect(tab.words()).toContain("Net amount 1,000.00 EUR Tax 190.00 EUR Total 1,190.00 EUR");
   // The comparison is by net amount: 1,082.50 invoiced less 1,080 imported.
   expect(tab.words()).toContain("$2.50");
 

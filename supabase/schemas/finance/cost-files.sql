@@ -1,10 +1,10 @@
 -- Compares a cost file with a book. A person sees the result as a preview before the file is stored.
 
 -- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
--- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state, closedMonths } or {
--- outcome: invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
--- corrected.list the first 100 corrected totals. remaining and cleared count imported days that are missing from the
--- file. Not granted to any role.
+-- days, dates, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state, closedMonths } or
+-- { outcome: invalid, param, message }. days is the number of daily totals in the file, and dates that of their different
+-- days. accounts has the first 50 accounts, and corrected.list the first 100 corrected totals. remaining and cleared count
+-- imported days that are missing from the file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -46,6 +46,7 @@ begin
       'firstDay', min(d.day),
       'lastDay', max(d.day),
       'days', count(*),
+      'dates', count(distinct d.day),
       'added', jsonb_build_object(
         'days', count(*) filter (where d.change = 'added'),
         'amountUsd', trim_scale(coalesce(sum(d.amount_usd) filter (where d.change = 'added'), 0))::text

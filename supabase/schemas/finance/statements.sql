@@ -10,8 +10,9 @@ as $$
   )
 $$;
 
--- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures }, { outcome: not_ended },
--- { outcome: already_closed, id } or ai.book_refusal. state identifies the records.
+-- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures, earlier }, { outcome: not_ended },
+-- { outcome: already_closed, id } or ai.book_refusal. state identifies the records. earlier has the exceptions of the
+-- month's last statement, which was reopened.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.read_close_checklist(member_id uuid, workspace uuid, of_month text) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -37,7 +38,14 @@ begin
   return jsonb_build_object(
     'outcome', 'listed',
     'state', encode(summary.sha256, 'hex'),
-    'figures', summary.figures
+    'figures', summary.figures,
+    'earlier', coalesce((
+      select s.exceptions
+      from ai.book_statements s
+      where s.book_id = workspace and s.month = lower(days)
+      order by s.version desc
+      limit 1
+    ), '[]')
   );
 end
 $$;

@@ -13,6 +13,8 @@ const previewSchema = z.object({
   lastDay: z.string(),
   /** The number of daily totals. A day with costs in two accounts counts twice. */
   days: countSchema,
+  /** The number of different days. */
+  dates: countSchema,
   accountCount: countSchema,
   /** The first 50 accounts, ordered by id. */
   accounts: z.array(z.object({ accountId: z.string(), days: countSchema, amountUsd: amountText })),

@@ -14,7 +14,7 @@ import { daysInWords } from "./import-facts.ts";
  * @param props.children the available actions
  */
 export function ImportPreviewCards({ preview, children }: { preview: ImportPreview; children: ReactNode }) {
-  const { totalUsd, byCurrency, accountCount, accounts, days, firstDay, lastDay } = preview;
+  const { totalUsd, byCurrency, accountCount, accounts, dates, firstDay, lastDay } = preview;
   const { added, unchanged, corrected, replaced, cleared } = preview;
   const same = changedDays(preview) === 0;
   // A day with several accounts has several totals.
@@ -57,7 +57,7 @@ export function ImportPreviewCards({ preview, children }: { preview: ImportPrevi
           ...(unchanged.days > 0 ? [{ label: "Already imported", value: countOf(unchanged.days, unit) }] : []),
         ]}
       />
-      <Card title="What the file adds up to" lead={`${countOf(days, unit)}, ${countOf(accountCount, "account")}.`}>
+      <Card title="What the file adds up to" lead={`${countOf(dates, "day")} in ${countOf(accountCount, "account")}.`}>
         <div className="space-y-6">
           {foreign ? (
             <DataTable

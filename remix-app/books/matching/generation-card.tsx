@@ -145,11 +145,16 @@ function requestsOf({
   return [...again, { label: "Ask again for all calls", askedBefore: asOf }];
 }
 
+/** Returns whether OpenRouter was asked about all calls of runs in a state. Others can't be compared. */
+function isComplete(state: GenerationState): boolean {
+  return state !== "pending" && state !== "unnamed";
+}
+
 /** Returns the lines of the states and their sum. Runs whose calls were not all asked are not compared. */
 function linesOf(states: readonly GenerationFigures[]): Line[] {
   const lines = states.map((figures): Line => {
     const { state, meteredUsd, chargedUsd } = figures;
-    return { ...figures, differenceUsd: state === "pending" ? null : subtractAmounts(chargedUsd, meteredUsd) };
+    return { ...figures, differenceUsd: isComplete(state) ? subtractAmounts(chargedUsd, meteredUsd) : null };
   });
   if (lines.length === 0) return [];
   const differences = lines.flatMap(({ differenceUsd }) => differenceUsd ?? []);
@@ -256,7 +261,8 @@ function Runs({ runs }: { runs: readonly GenerationRun[] }) {
           label: "OpenRouter − metered",
           numeric: true,
           small: "aside",
-          cell: (run) => <Usd amount={run.differenceUsd} decimals={decimals} />,
+          cell: ({ state, differenceUsd }) =>
+            isComplete(state) ? <Usd amount={differenceUsd} decimals={decimals} /> : <Incomparable />,
         },
       ]}
     />

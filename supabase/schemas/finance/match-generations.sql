@@ -37,7 +37,9 @@ as $$
     or a.provider is not null and (
       a.failure is null or a.may_have_charged or a.failure in ('cancelled', 'timeout', 'connection_lost')
     )
-    or a.provider is null and e.is_billed and (e.cost_usd > 0 or e.swept)
+    or a.provider is null and e.is_billed and e.cost_usd > 0
+    -- Runs that the sweep closed state no billing name.
+    or a.provider is null and e.swept and e.provider_id in (select p.id from providers p)
 $$;
 
 -- Returns a day's runs at OpenRouter with what OpenRouter answered about their calls. A run with several calls is

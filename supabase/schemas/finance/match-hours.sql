@@ -69,8 +69,21 @@ create or replace function ai.provider_calls(of_provider text, range_start times
   language sql stable security invoker set search_path = ''
 as $$
   with found_runs as materialized (
-    select r.*, ai.run_provider(r.routes, r.route) as provider_id,
-      jsonb_path_exists(coalesce(r.attempts, '[]'), '$[*].charged') as is_split
+    select r.id, r.created_at, r.workspace_id, r.cost_usd, r.billing_name, r.swept, r.usage_source, r.input_tokens,
+      r.cached_input_tokens, r.cache_write_tokens + r.cache_write_1h_tokens as cache_write_tokens, r.output_tokens,
+      ai.run_provider(r.routes, r.route) as provider_id,
+      coalesce(
+        case when (r.routes -> (r.route - 1) ->> 'position')::smallint = r.route then r.routes -> (r.route - 1) ->> 'model' end,
+        jsonb_path_query_first(
+          r.routes, '$[*] ? (@.position == $position).model', jsonb_build_object('position', coalesce(r.route, 1))
+        ) #>> '{}',
+        r.model_id
+      ) as model,
+      r.input_tokens + r.output_tokens > 0
+        or coalesce(r.attempts @? '$[*] ? (@.status == 200 && !exists(@.failure))', false) as is_counted,
+      coalesce(r.attempts @? '$[*].charged', false) as is_split,
+      -- Most runs need no attempts, which are large.
+      case when r.attempts @? '$[*] ? (exists(@.charged) || exists(@.may_have_charged))' then r.attempts end as attempts
     from ai.runs r
     where r.created_at >= range_start and r.created_at < range_end
   ), provider_ids as (
@@ -81,13 +94,10 @@ as $$
     from found_runs r
     where r.billing_name is not null and ai.provider_name(r.billing_name) = of_provider
   ), counted as (
-    select r.id, r.provider_id, coalesce(jsonb_path_query_first(
-        r.routes, '$[*] ? (@.position == $position).model', jsonb_build_object('position', coalesce(r.route, 1))
-      ) #>> '{}', r.model_id) as model, 1 as requests, r.input_tokens, r.cached_input_tokens,
-      r.cache_write_tokens + r.cache_write_1h_tokens as cache_write_tokens, r.output_tokens, false as is_uncounted
+    select r.id, r.provider_id, r.model, 1 as requests, r.input_tokens, r.cached_input_tokens, r.cache_write_tokens,
+      r.output_tokens, false as is_uncounted
     from found_runs r
-    where not r.is_split
-      and (r.input_tokens + r.output_tokens > 0 or jsonb_path_exists(r.attempts, '$[*] ? (@.status == 200 && !exists(@.failure))'))
+    where not r.is_split and r.is_counted
     union all
     select r.id, a.provider, a.model, case when a.charged is null then 0 else 1 end,
       coalesce((a.charged ->> 'input_tokens')::bigint, 0), coalesce((a.charged ->> 'cached_input_tokens')::bigint, 0),
@@ -119,7 +129,7 @@ as $$
 $$;
 
 -- Returns the name of ours under which a provider's model was called: the same name, otherwise the longest one that the
--- provider's name continues with a date. Returns null if there is none. Not granted to any role.
+-- provider's name continues with a date, with or without -latest. Returns null if there is none. Not granted to any role.
 create or replace function ai.match_model(name text, names text[]) returns text
   language sql immutable security invoker set search_path = ''
 as $$
@@ -128,7 +138,7 @@ as $$
   where n.name = match_model.name
     or starts_with(match_model.name, n.base || '-')
       and substr(match_model.name, length(n.base) + 2) ~ '^(\d{4}|\d{8}|\d{4}-\d{2}-\d{2})$'
-  order by n.name = match_model.name desc, length(n.base) desc
+  order by n.name = match_model.name desc, length(n.base) desc, length(n.name)
   limit 1
 $$;
 
@@ -157,11 +167,23 @@ begin
     from ai.provider_calls(of_provider, of_day::timestamptz, (of_day + 1)::timestamptz) c
   ), known as materialized (
     select array(select distinct c.model from calls c) as names
+  ), models as materialized (
+    select h.model, ai.match_model(h.model, k.names) as own_model
+    from (select distinct h.model from ai.usage_hours h where h.provider = of_provider and h.day = of_day) h
+    cross join known k
+  ), aliases as materialized (
+    -- Our names whose calls the provider counts under a dated name that belongs to another name of ours.
+    select a.name, max(m.own_model collate "C") as model
+    from known k
+    cross join unnest(k.names) as a (name)
+    join models m on m.own_model is not null and ai.match_model(m.model, array[a.name]) is not null
+    where not exists (select from models o where o.own_model = a.name)
+    group by a.name
   ), matched as materialized (
-    select h.*, ai.match_model(h.model, k.names) as own_model, m.key_id is not null as is_marked,
+    select h.*, o.own_model, m.key_id is not null as is_marked,
       m.key_id is not null or not exists (select from ai.gateway_provider_keys g where g.provider = of_provider) as is_counted
     from ai.usage_hours h
-    cross join known k
+    join models o on o.model = h.model
     left join ai.gateway_provider_keys m on m.provider = h.provider and m.key_id = h.key_id
     where h.provider = of_provider and h.day = of_day
   ), stated as (
@@ -178,10 +200,11 @@ begin
     from matched s
     group by 1, 2
   ), metered as (
-    select c.hour, c.model, count(*) as calls, ai.usage_counts(
+    select c.hour, coalesce(a.model, c.model) as model, count(*) as calls, ai.usage_counts(
       sum(c.requests), sum(c.input_tokens), sum(c.cached_input_tokens), sum(c.cache_write_tokens), sum(c.output_tokens)
     ) as counts
     from calls c
+    left join aliases a on a.name = c.model
     group by 1, 2
   ), lines as materialized (
     select hour, model, coalesce(m.calls, 0) as calls, model = any (k.names) as is_known, coalesce(s.keys, '[]') as keys,
@@ -208,10 +231,11 @@ begin
   select jsonb_build_object(
     'observedAt', (select d.observed_at from ai.usage_days d where d.provider = of_provider and d.day = of_day),
     'keys', (
-      -- Marked keys are listed even if they were not used on the day, so that the mark can be removed.
-      select coalesce(jsonb_agg(k.key order by k.tokens desc, k.key_id collate "C"), '[]')
+      -- Marked keys are listed first and even if they were not used on the day, so that the mark can be removed.
+      select coalesce(jsonb_agg(k.key order by k.is_marked desc, k.tokens desc, k.key_id collate "C"), '[]')
       from (
-        select u.key_id, coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, jsonb_build_object(
+        select u.key_id, bool_or(u.is_marked) as is_marked,
+          coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, jsonb_build_object(
           'keyId', u.key_id, 'isMarked', bool_or(u.is_marked), 'isCounted', coalesce(bool_or(m.is_counted), true),
           'inputTokens', coalesce(sum(m.input_tokens), 0), 'outputTokens', coalesce(sum(m.output_tokens), 0)
         ) as key
@@ -240,8 +264,9 @@ begin
           'costUsd', trim_scale(c.cost_usd)::text, 'note', c.note
         ) order by c.created_at, c.run_id), '[]')
         from (
-          select * from calls o
-          where o.hour = h.hour and o.model = h.model
+          select o.* from calls o
+          left join aliases a on a.name = o.model
+          where o.hour = h.hour and coalesce(a.model, o.model) = h.model
           order by o.created_at, o.run_id
           limit page_size offset skip
         ) c

@@ -47,13 +47,21 @@ async function addRun(db: Database, run: RunRow = {}): Promise<string> {
   return id;
 }
 
+/** The answers of all functions. Tests compare the members that a function returns. */
+type Answer = {
+  outcome: string;
+  states: { state: string }[];
+  runs: { runId: string }[];
+  total: number;
+  calls: { runId: string; generationId: string }[];
+};
+
 async function openBook(db: Database) {
   const admin = await createAdmin(db);
   const call = async (name: string, values: unknown[], member: string | null = admin.id, book = platformBookId) => {
     const all = [member, book, ...values];
     const sql = `select ai.${name}(${all.map((_, place) => `$${place + 1}`).join(", ")}) as answer`;
-    // biome-ignore lint/suspicious/noExplicitAny: answers of several functions, compared in tests
-    return (await db.asRole("service_role", () => one<{ answer: any }>(db, { sql, values: all }))).answer;
+    return (await db.asRole("service_role", () => one<{ answer: Answer }>(db, { sql, values: all }))).answer;
   };
   const change = { reason: "Ask OpenRouter", requestId: "request-1", ip: "192.0.2.1" };
   const read = (max = 50, skipped = 0) => call("read_generation_costs", [day, max, skipped]);
@@ -61,7 +69,7 @@ async function openBook(db: Database) {
     admin,
     call,
     read,
-    stateOf: async () => (await read()).states.map(({ state }: { state: string }) => state).join(),
+    stateOf: async () => (await read()).states.map(({ state }) => state).join(),
     list: (before: string | null = null, max = 50) => call("list_unmatched_generations", [day, before, max]),
     store: (runId: string, generationId: string, costUsd: string | null, ownKeyUsd: string | null = null) => {
       const answers = JSON.stringify([{ runId, generationId, costUsd, ownKeyUsd }]);
@@ -153,11 +161,21 @@ describe("a run compared with OpenRouter's answers", () => {
       expect.objectContaining({ state: "equal", chargedUsd: "0.000015000000000000001" }),
     ]);
     expect(total).toBe(3);
-    expect(runs.map(({ runId }: { runId: string }) => ids.indexOf(runId))).toEqual([2, 0, 3]);
+    expect(runs.map(({ runId }) => ids.indexOf(runId))).toEqual([2, 0, 3]);
     expect(runs[0]).toMatchObject({ workspaceName: null, modelId: "model", calls: 1, differenceUsd: "4.999985" });
-    expect((await read(1, 1)).runs.map(({ runId }: { runId: string }) => ids.indexOf(runId))).toEqual([0]);
+    expect((await read(1, 1)).runs.map(({ runId }) => ids.indexOf(runId))).toEqual([0]);
     expect((await read(1, 3)).runs).toEqual([]);
   });
+});
+
+test("a run that the sweep closed is unnamed at the provider of other runs with OpenRouter's billing name", async ({
+  db,
+}) => {
+  const { stateOf } = await openBook(db);
+  await addRun(db, { provider: "router", attempts: null, costUsd: "0", swept: true });
+  expect(await stateOf()).toBe("");
+  await addRun(db, { provider: "router", billingName: "OpenRouter", attempts: [gen("a", { provider: "router" })] });
+  expect(await stateOf()).toBe("unnamed,pending");
 });
 
 describe("the calls to ask about", () => {
@@ -168,8 +186,7 @@ describe("the calls to ask about", () => {
     const [a = "", b = ""] = ids;
     await store(a, "gen-a", null);
     await store(b, "gen-b", "1");
-    const names = ({ calls }: { calls: { generationId: string }[] }) =>
-      calls.map(({ generationId }) => generationId).join();
+    const names = ({ calls }: Answer) => calls.map(({ generationId }) => generationId).join();
     expect(names(await list())).toBe("gen-c,gen-a");
     expect(await list(null, 1)).toMatchObject({ calls: [{ generationId: "gen-c" }], remaining: 1 });
     expect(names(await list("2999-01-01T00:00:00Z"))).toBe("gen-c,gen-a,gen-b");
@@ -179,9 +196,9 @@ describe("the calls to ask about", () => {
   test("can have ids of 128 characters", async ({ db }) => {
     const { list, store, stateOf } = await openBook(db);
     const id = await addRun(db, { attempts: [gen("~".repeat(124))] });
-    const [call] = (await list()).calls;
-    expect(call).toEqual({ runId: id, generationId: `gen-${"~".repeat(124)}` });
-    await store(call.runId, call.generationId, "0.000015");
+    const generationId = `gen-${"~".repeat(124)}`;
+    expect((await list()).calls).toEqual([{ runId: id, generationId }]);
+    await store(id, generationId, "0.000015");
     expect(await stateOf()).toBe("equal");
   });
 

@@ -196,6 +196,20 @@ describe("the comparison of a provider's hours with the calls", () => {
       ],
     ],
     [
+      "prefers a name to the same one with -latest, and adds up names that the provider counts as one",
+      [
+        { at: at("01:00:00"), model: "gpt-4o-latest", tokens: [1, 0, 0, 0] },
+        { at: at("01:00:00"), model: "gpt-4o", tokens: [2, 0, 0, 0] },
+        { at: at("02:00:00"), model: "o3", tokens: [3, 0, 0, 0] },
+        { at: at("02:00:00"), model: "o3-2025-04-16", tokens: [4, 0, 0, 0] },
+      ],
+      [
+        { hour: "01", model: "gpt-4o-2024-08-06", requests: 2, tokens: [3, 0, 0, 0] },
+        { hour: "02", model: "o3-2025-04-16", requests: 2, tokens: [7, 0, 0, 0] },
+      ],
+      ["01 gpt-4o 2/3/0/0/0 2/3/0/0/0 2 agrees", "02 o3-2025-04-16 2/7/0/0/0 2/7/0/0/0 2 agrees"],
+    ],
+    [
       "lists hours that only the gateway has, and leaves out other providers' calls",
       [
         { at: at("01:00:00"), tokens: [1, 0, 0, 0] },
@@ -283,8 +297,8 @@ describe("the keys of a provider", () => {
       "02 gpt-4o -/0/0/0/0 0/0/0/0/0 0 agrees",
     ]);
     expect(keys).toEqual([
-      { keyId: "key_2", isMarked: false, isCounted: false, inputTokens: 97, outputTokens: 10 },
       { keyId: "key_1", isMarked: true, isCounted: true, inputTokens: 10, outputTokens: 5 },
+      { keyId: "key_2", isMarked: false, isCounted: false, inputTokens: 97, outputTokens: 10 },
     ]);
     expect(lines[0].keys.map((key: { isCounted: boolean }) => key.isCounted)).toEqual([false, true]);
     await mark("key_1", { marked: false });
@@ -292,9 +306,9 @@ describe("the keys of a provider", () => {
     await mark("key_3");
     // A mark of a key that the day did not use can still be removed, and the other keys don't count.
     expect((await compare()).keys).toMatchObject([
+      { keyId: "key_3", isMarked: true, isCounted: true, inputTokens: 0, outputTokens: 0 },
       { keyId: "key_2", isCounted: false },
       { keyId: "key_1", isCounted: false },
-      { keyId: "key_3", isMarked: true, isCounted: true, inputTokens: 0, outputTokens: 0 },
     ]);
     await mark("key_3", { marked: false });
     expect((await compare()).keys.filter((key: { isMarked: boolean }) => key.isMarked)).toEqual([]);

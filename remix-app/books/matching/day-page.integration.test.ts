@@ -115,24 +115,34 @@ test("a finance person asks OpenAI, and finds exactly the calls of the hour that
   expect(all.words).toMatch(/13:00–14:00 UTC gpt-4o .* 14:00–15:00 UTC gpt-4o-mini .* 15:00–16:00 UTC gpt-4o/);
   const after = await browser.get(`${page}?show=all&hour=15&model=gpt-4o`);
   expect(Object.entries(runIds).flatMap(([name, id]) => (after.text.includes(id) ? [name] : []))).toEqual(["after"]);
+  expect((await browser.get(`${page}?skip=50`)).words).not.toMatch(/51 to/);
   const file = await browser.get(`${page}/hours.csv`);
   expect(file.text.split("\r\n")[1]).toMatch(new RegExp(`^${day}T13:00:00.000Z,gpt-4o,1,1,1,1000,1000,0,0,0,0,50,50,`));
 });
 
-test("a day with 2,000 calls in 24 hours that all differ stays below 100 KB", async () => {
+test("a day with 2,000 calls, 30 keys and models without calls stays below 100 KB", async () => {
   await query(
     `insert into ai.runs (
        id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes, route,
        markup, status, usage_source, cost_usd, reserved_usd, reserved_credits, settled_at, input_tokens, output_tokens
      )
-     select gen_random_uuid(), $1::timestamptz + interval '43 seconds' * n, $2, 'key', 'interactive', 'chat', 'many', 'ours',
-       jsonb_build_array(jsonb_build_object('position', 1, 'provider', 'openai', 'model', 'gpt-5-' || n % 5)), 1, 1,
+     select gen_random_uuid(), $1::timestamptz + interval '43 seconds' * case when n < 100 then 0 else n end, $2, 'key', 'interactive', 'chat', 'many', 'ours',
+       jsonb_build_array(jsonb_build_object('position', 1, 'provider', 'openai', 'model', 'gpt-5-' || case when n < 100 then 0 else n % 5 end)), 1, 1,
        'succeeded', 'provider', 0.25, 0, 0, now(), 1000, 50
      from generate_series(0, 1999) n`,
     [`${day}T00:00:00Z`, tenant.workspaceId],
   );
+  await query(
+    `insert into ai.usage_hours (
+       provider, day, hour, key_id, model, requests, input_tokens, cached_input_tokens, cache_write_tokens, output_tokens
+     )
+     select 'openai', $1::date, $1::timestamptz + n * interval '1 hour', 'key_' || repeat('x', 24) || k,
+       case when m < 5 then 'gpt-5-' || m || '-2025-08-07' else 'text-embedding-3-large-' || m end, 1234, 1234567, 1000000, 12345, 98765
+     from generate_series(0, 23) n, generate_series(1, 30) k, generate_series(0, 6) m`,
+    [`${day}T00:00:00Z`],
+  );
   const { text, words } = await browser.get(page);
-  expect(words).toContain("The first 40 of 121 lines are shown.");
+  expect(words).toMatch(/The first 15 of 1\d\d lines are shown\..* 1 to 50 of .* The first 15 of \d+ keys are shown\./);
   expect(text.length).toBeLessThan(100_000);
 });
 

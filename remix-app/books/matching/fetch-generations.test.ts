@@ -144,6 +144,14 @@ describe("a request for the costs of a day", () => {
     expect(requests.length).toBeLessThan(20);
   });
 
+  test("asks about the other calls if three always fail", async () => {
+    answer = (response, id) =>
+      void (Number(id.slice(4)) < 3 ? response.writeHead(500).end() : response.end(generation(id)));
+    const read = await request(ids(50));
+    expect(read.costs).toHaveLength(47);
+    expect(read.failure).toMatch(/is unavailable/);
+  });
+
   test("begins no request after ten seconds", async () => {
     answer = (response, id) => void response.end(generation(id));
     let time = 0;

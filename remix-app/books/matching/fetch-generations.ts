@@ -23,6 +23,10 @@ export type GenerationsOutcome = {
 
 const maxCalls = 200;
 const parallelRequests = 4;
+/** How many calls may fail before no further request begins, so that single calls that always fail don't block others. */
+const maxFailures = 4;
+/** A wrong key and a rate limit fail every call. */
+const finalStatuses: ReadonlySet<number | null> = new Set([401, 403, 429]);
 const requestTimeoutMs = 5_000;
 /** When no further request begins. A person waits for the answer. */
 const beginMs = 10_000;
@@ -85,8 +89,8 @@ export async function callGenerations<Schema extends z.ZodType<{ outcome: string
 }
 
 /**
- * Asks OpenRouter about calls, a few at a time. An unreadable answer leaves out its call. Any other failure ends the
- * requests.
+ * Asks OpenRouter about calls, a few at a time. An unreadable answer leaves out its call. A refused key, a rate limit or
+ * several other failures end the requests.
  */
 export async function requestGenerations(
   source: Pick<CostSource, "baseUrl" | "key">,
@@ -99,7 +103,9 @@ export async function requestGenerations(
   const costs: GenerationCost[] = [];
   const failures: FailedReport[] = [];
   const { signal } = new AbortController();
-  const isStopped = () => failures.some(({ status }) => status !== 200);
+  const isStopped = () =>
+    failures.some(({ status }) => finalStatuses.has(status)) ||
+    failures.filter(({ status }) => status !== 200).length >= maxFailures;
   const end = now() + beginMs;
   const queue = calls.values();
   const ask = async (): Promise<void> => {

@@ -168,11 +168,17 @@ test.for<Case>([
     notHours,
   ],
   ["a control character in a name", [openAiHourPage(day, { 3: [{ ...one(1)[3][0], model: "m\u0000" }] })], notHours],
+  ["a lone surrogate in a name", [openAiHourPage(day, { 3: [{ ...one(1)[3][0], model: "m\ud800" }] })], notHours],
+  ["a count of 13 digits", [openAiHourPage(day, one(1_000_000_000_000))], notHours],
   ["a negative count", [openAiHourPage(day, one(-1))], notHours],
   ["a fraction", [openAiHourPage(day, one("1.5"))], notHours],
   ["another format", ['{"object": "list"}'], notHours],
 ])("stores nothing of an answer with %s", async ([, answers, failure]) => {
   expect(await ask(answers)).toBe(failure);
+});
+
+test("reads a count of 12 digits", async () => {
+  expect(await ask([openAiHourPage(day, one(999_999_999_999)), none])).toEqual(["03:00 k m 1 999999999999/0/0/1"]);
 });
 
 test("asks only about days that ended half an hour ago, by both clocks", async () => {

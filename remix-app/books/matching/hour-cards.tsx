@@ -14,8 +14,9 @@ import { HourTable, hourText, KeyTable, lineQuery } from "./hour-tables.tsx";
 import type { ComparedHours, HourCall } from "./hours.ts";
 
 /** So that the page stays below 100 KB. */
-const linesShown = 40;
-const keysShown = 25;
+const linesShown = 15;
+const unknownLinesShown = 10;
+const keysShown = 15;
 
 const notes = {
   closed: "Ended without a result",
@@ -26,11 +27,21 @@ const notes = {
 type AskedSource = { name: string; keySetting: string; isConfigured: boolean };
 
 /** Asks a provider for its hours, and shows their comparison with the calls once it has answered. */
-export function HourCards({ compared, source, file }: { compared: ComparedHours; source: AskedSource; file: string }) {
+export function HourCards({
+  source,
+  ...comparison
+}: {
+  compared: ComparedHours;
+  /** How many calls of the chosen line earlier pages list. */
+  skippedCalls: number;
+  source: AskedSource;
+  file: string;
+}) {
+  const { observedAt } = comparison.compared;
   return (
     <>
-      <AskCard source={source} observedAt={compared.observedAt} />
-      {compared.observedAt === null ? null : <ComparisonCards compared={compared} name={source.name} file={file} />}
+      <AskCard source={source} observedAt={observedAt} />
+      {observedAt === null ? null : <ComparisonCards {...comparison} name={source.name} />}
     </>
   );
 }
@@ -72,7 +83,17 @@ function AskCard({
 }
 
 /** Compares the hours with the calls of each hour, and lists the calls of one line. */
-function ComparisonCards({ compared, name, file }: { compared: ComparedHours; name: string; file: string }) {
+function ComparisonCards({
+  compared,
+  skippedCalls,
+  name,
+  file,
+}: {
+  compared: ComparedHours;
+  skippedCalls: number;
+  name: string;
+  file: string;
+}) {
   const params = new URLSearchParams(useLocation().search);
   const showsAll = params.get("show") === "all";
   const keep: Record<string, string> = showsAll ? { show: "all" } : {};
@@ -110,14 +131,19 @@ function ComparisonCards({ compared, name, file }: { compared: ComparedHours; na
         />
         <Rest shown={linesShown} total={known.length} what="lines" />
       </Card>
-      {calls ? <CallCard calls={calls} skip={Number(params.get("skip")) || 0} keep={keep} /> : null}
+      {calls ? <CallCard calls={calls} skip={skippedCalls} keep={keep} /> : null}
       {unknown.length > 0 ? (
         <Card
           title="Models without calls"
           lead={`${name} counted these models, and no call of the day used them. Their requests didn’t pass the gateway, or it calls the model by another name.`}
         >
-          <HourTable lines={unknown.slice(0, linesShown)} name={`${name} without calls`} keep={keep} empty={null} />
-          <Rest shown={linesShown} total={unknown.length} what="lines" />
+          <HourTable
+            lines={unknown.slice(0, unknownLinesShown)}
+            name={`${name} without calls`}
+            keep={keep}
+            empty={null}
+          />
+          <Rest shown={unknownLinesShown} total={unknown.length} what="lines" />
         </Card>
       ) : null}
       <Card

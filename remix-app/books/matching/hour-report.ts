@@ -43,10 +43,10 @@ const optionalCount = z
   .unknown()
   .optional()
   .transform((value, context) => (value === undefined || value === null ? 0 : readCount(value, context)));
-/** Postgres stores no NUL, and names have no other control characters. */
+/** Postgres stores neither NUL nor lone surrogates, and names contain no other control characters. */
 const name = z
   .string()
-  .regex(/^\P{Cc}{1,256}$/u)
+  .regex(/^[^\p{Cc}\p{Cs}]{1,256}$/u)
   .nullish();
 /** The last start that is a date with a year of four digits. */
 const lastStart = Date.parse("9999-12-31T23:00:00Z");
@@ -60,7 +60,8 @@ const frame = z.object({
 
 function readCount(value: unknown, { addIssue }: Pick<z.RefinementCtx, "addIssue">): number {
   const text = textOf(value) ?? "";
-  if (!/^\d{1,15}$/.test(text)) addIssue({ code: "custom", message: "is not a count" });
+  // Sums over thousands of counts stay safe integers.
+  if (!/^\d{1,12}$/.test(text)) addIssue({ code: "custom", message: "is not a count" });
   return Number(text);
 }
 

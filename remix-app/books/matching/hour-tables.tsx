@@ -6,7 +6,7 @@ import { countOf, formatCount, typesetMinus } from "../../ui/format-amount.ts";
 import type { Counts, HourLine, UsedKey } from "./hours.ts";
 
 /** The maximum number of keys of a line that are listed below it. */
-const keysShown = 3;
+const keysShown = 2;
 
 /** Returns the hours between which a line's calls began, such as "14:00–15:00 UTC". */
 export function hourText(hour: string): string {

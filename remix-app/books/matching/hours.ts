@@ -143,7 +143,7 @@ export async function markGatewayKey(
   context: AppLoadContext,
   { member, provider, form }: { member: StudioMember; provider: string; form: FormData },
 ): Promise<void> {
-  const fields = z.object({ keyId: z.string().min(1).max(256), marked: z.enum(["true", "false"]) });
+  const fields = z.object({ keyId: z.string().regex(/^[^\p{Cc}\p{Cs}]{1,256}$/u), marked: z.enum(["true", "false"]) });
   const read = fields.safeParse(Object.fromEntries(form));
   if (!read.success) {
     throw problem("INVALID_REQUEST", { requestId: context.requestId, detail: "The form names no key." });

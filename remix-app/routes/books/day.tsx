@@ -36,8 +36,9 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const url = new URL(request.url);
   switch (matching) {
     case "hours": {
-      const compared = await compareHours(context, { member, provider, day, line: readChosenLine(url, day) });
-      return { ...page, matching, compared };
+      const line = readChosenLine(url, day);
+      const compared = await compareHours(context, { member, provider, day, line });
+      return { ...page, matching, compared, skippedCalls: line?.skip ?? 0 };
     }
     case "generations": {
       const comparison = await readGenerations(context, { reader: member, day, url });
@@ -84,7 +85,12 @@ export default function BookDayPage() {
     >
       {answer && "failure" in answer ? <Notice tone="warn">{answer.failure} Nothing was changed.</Notice> : null}
       {page.matching === "hours" ? (
-        <HourCards compared={page.compared} source={source} file={`${dayPage({ provider, day })}/hours.csv`} />
+        <HourCards
+          compared={page.compared}
+          skippedCalls={page.skippedCalls}
+          source={source}
+          file={`${dayPage({ provider, day })}/hours.csv`}
+        />
       ) : (
         <GenerationCard comparison={page.comparison} outcome={answer && "outcome" in answer ? answer.outcome : null} />
       )}

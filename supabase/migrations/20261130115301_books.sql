@@ -984,10 +984,10 @@ create or replace view ai.invoice_book_entries with (security_invoker = true) as
   from ai.external_provider_invoices i;
 
 -- Returns what an import of a cost file would change: { outcome: previewed, totalUsd, byCurrency, firstDay, lastDay,
--- days, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state, closedMonths } or {
--- outcome: invalid, param, message }. days is the number of daily totals in the file. accounts has the first 50 accounts, and
--- corrected.list the first 100 corrected totals. remaining and cleared count imported days that are missing from the
--- file. Not granted to any role.
+-- days, dates, accountCount, accounts, added, unchanged, corrected, replaced, remaining, cleared, state, closedMonths } or
+-- { outcome: invalid, param, message }. days is the number of daily totals in the file, and dates that of their different
+-- days. accounts has the first 50 accounts, and corrected.list the first 100 corrected totals. remaining and cleared count
+-- imported days that are missing from the file. Not granted to any role.
 create or replace function ai.describe_cost_file(book uuid, app uuid, document jsonb) returns jsonb
   language plpgsql stable security invoker set search_path = ''
 as $$
@@ -1029,6 +1029,7 @@ begin
       'firstDay', min(d.day),
       'lastDay', max(d.day),
       'days', count(*),
+      'dates', count(distinct d.day),
       'added', jsonb_build_object(
         'days', count(*) filter (where d.change = 'added'),
         'amountUsd', trim_scale(coalesce(sum(d.amount_usd) filter (where d.change = 'added'), 0))::text
@@ -2100,7 +2101,9 @@ as $$
     or a.provider is not null and (
       a.failure is null or a.may_have_charged or a.failure in ('cancelled', 'timeout', 'connection_lost')
     )
-    or a.provider is null and e.is_billed and (e.cost_usd > 0 or e.swept)
+    or a.provider is null and e.is_billed and e.cost_usd > 0
+    -- Runs that the sweep closed state no billing name.
+    or a.provider is null and e.swept and e.provider_id in (select p.id from providers p)
 $$;
 
 -- Returns a day's runs at OpenRouter with what OpenRouter answered about their calls. A run with several calls is
@@ -2309,8 +2312,21 @@ create or replace function ai.provider_calls(of_provider text, range_start times
   language sql stable security invoker set search_path = ''
 as $$
   with found_runs as materialized (
-    select r.*, ai.run_provider(r.routes, r.route) as provider_id,
-      jsonb_path_exists(coalesce(r.attempts, '[]'), '$[*].charged') as is_split
+    select r.id, r.created_at, r.workspace_id, r.cost_usd, r.billing_name, r.swept, r.usage_source, r.input_tokens,
+      r.cached_input_tokens, r.cache_write_tokens + r.cache_write_1h_tokens as cache_write_tokens, r.output_tokens,
+      ai.run_provider(r.routes, r.route) as provider_id,
+      coalesce(
+        case when (r.routes -> (r.route - 1) ->> 'position')::smallint = r.route then r.routes -> (r.route - 1) ->> 'model' end,
+        jsonb_path_query_first(
+          r.routes, '$[*] ? (@.position == $position).model', jsonb_build_object('position', coalesce(r.route, 1))
+        ) #>> '{}',
+        r.model_id
+      ) as model,
+      r.input_tokens + r.output_tokens > 0
+        or coalesce(r.attempts @? '$[*] ? (@.status == 200 && !exists(@.failure))', false) as is_counted,
+      coalesce(r.attempts @? '$[*].charged', false) as is_split,
+      -- Most runs need no attempts, which are large.
+      case when r.attempts @? '$[*] ? (exists(@.charged) || exists(@.may_have_charged))' then r.attempts end as attempts
     from ai.runs r
     where r.created_at >= range_start and r.created_at < range_end
   ), provider_ids as (
@@ -2321,13 +2337,10 @@ as $$
     from found_runs r
     where r.billing_name is not null and ai.provider_name(r.billing_name) = of_provider
   ), counted as (
-    select r.id, r.provider_id, coalesce(jsonb_path_query_first(
-        r.routes, '$[*] ? (@.position == $position).model', jsonb_build_object('position', coalesce(r.route, 1))
-      ) #>> '{}', r.model_id) as model, 1 as requests, r.input_tokens, r.cached_input_tokens,
-      r.cache_write_tokens + r.cache_write_1h_tokens as cache_write_tokens, r.output_tokens, false as is_uncounted
+    select r.id, r.provider_id, r.model, 1 as requests, r.input_tokens, r.cached_input_tokens, r.cache_write_tokens,
+      r.output_tokens, false as is_uncounted
     from found_runs r
-    where not r.is_split
-      and (r.input_tokens + r.output_tokens > 0 or jsonb_path_exists(r.attempts, '$[*] ? (@.status == 200 && !exists(@.failure))'))
+    where not r.is_split and r.is_counted
     union all
     select r.id, a.provider, a.model, case when a.charged is null then 0 else 1 end,
       coalesce((a.charged ->> 'input_tokens')::bigint, 0), coalesce((a.charged ->> 'cached_input_tokens')::bigint, 0),
@@ -2359,7 +2372,7 @@ as $$
 $$;
 
 -- Returns the name of ours under which a provider's model was called: the same name, otherwise the longest one that the
--- provider's name continues with a date. Returns null if there is none. Not granted to any role.
+-- provider's name continues with a date, with or without -latest. Returns null if there is none. Not granted to any role.
 create or replace function ai.match_model(name text, names text[]) returns text
   language sql immutable security invoker set search_path = ''
 as $$
@@ -2368,7 +2381,7 @@ as $$
   where n.name = match_model.name
     or starts_with(match_model.name, n.base || '-')
       and substr(match_model.name, length(n.base) + 2) ~ '^(\d{4}|\d{8}|\d{4}-\d{2}-\d{2})$'
-  order by n.name = match_model.name desc, length(n.base) desc
+  order by n.name = match_model.name desc, length(n.base) desc, length(n.name)
   limit 1
 $$;
 
@@ -2397,11 +2410,23 @@ begin
     from ai.provider_calls(of_provider, of_day::timestamptz, (of_day + 1)::timestamptz) c
   ), known as materialized (
     select array(select distinct c.model from calls c) as names
+  ), models as materialized (
+    select h.model, ai.match_model(h.model, k.names) as own_model
+    from (select distinct h.model from ai.usage_hours h where h.provider = of_provider and h.day = of_day) h
+    cross join known k
+  ), aliases as materialized (
+    -- Our names whose calls the provider counts under a dated name that belongs to another name of ours.
+    select a.name, max(m.own_model collate "C") as model
+    from known k
+    cross join unnest(k.names) as a (name)
+    join models m on m.own_model is not null and ai.match_model(m.model, array[a.name]) is not null
+    where not exists (select from models o where o.own_model = a.name)
+    group by a.name
   ), matched as materialized (
-    select h.*, ai.match_model(h.model, k.names) as own_model, m.key_id is not null as is_marked,
+    select h.*, o.own_model, m.key_id is not null as is_marked,
       m.key_id is not null or not exists (select from ai.gateway_provider_keys g where g.provider = of_provider) as is_counted
     from ai.usage_hours h
-    cross join known k
+    join models o on o.model = h.model
     left join ai.gateway_provider_keys m on m.provider = h.provider and m.key_id = h.key_id
     where h.provider = of_provider and h.day = of_day
   ), stated as (
@@ -2418,10 +2443,11 @@ begin
     from matched s
     group by 1, 2
   ), metered as (
-    select c.hour, c.model, count(*) as calls, ai.usage_counts(
+    select c.hour, coalesce(a.model, c.model) as model, count(*) as calls, ai.usage_counts(
       sum(c.requests), sum(c.input_tokens), sum(c.cached_input_tokens), sum(c.cache_write_tokens), sum(c.output_tokens)
     ) as counts
     from calls c
+    left join aliases a on a.name = c.model
     group by 1, 2
   ), lines as materialized (
     select hour, model, coalesce(m.calls, 0) as calls, model = any (k.names) as is_known, coalesce(s.keys, '[]') as keys,
@@ -2448,10 +2474,11 @@ begin
   select jsonb_build_object(
     'observedAt', (select d.observed_at from ai.usage_days d where d.provider = of_provider and d.day = of_day),
     'keys', (
-      -- Marked keys are listed even if they were not used on the day, so that the mark can be removed.
-      select coalesce(jsonb_agg(k.key order by k.tokens desc, k.key_id collate "C"), '[]')
+      -- Marked keys are listed first and even if they were not used on the day, so that the mark can be removed.
+      select coalesce(jsonb_agg(k.key order by k.is_marked desc, k.tokens desc, k.key_id collate "C"), '[]')
       from (
-        select u.key_id, coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, jsonb_build_object(
+        select u.key_id, bool_or(u.is_marked) as is_marked,
+          coalesce(sum(m.input_tokens + m.output_tokens), 0) as tokens, jsonb_build_object(
           'keyId', u.key_id, 'isMarked', bool_or(u.is_marked), 'isCounted', coalesce(bool_or(m.is_counted), true),
           'inputTokens', coalesce(sum(m.input_tokens), 0), 'outputTokens', coalesce(sum(m.output_tokens), 0)
         ) as key
@@ -2480,8 +2507,9 @@ begin
           'costUsd', trim_scale(c.cost_usd)::text, 'note', c.note
         ) order by c.created_at, c.run_id), '[]')
         from (
-          select * from calls o
-          where o.hour = h.hour and o.model = h.model
+          select o.* from calls o
+          left join aliases a on a.name = o.model
+          where o.hour = h.hour and coalesce(a.model, o.model) = h.model
           order by o.created_at, o.run_id
           limit page_size offset skip
         ) c
@@ -3001,8 +3029,9 @@ as $$
   )
 $$;
 
--- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures }, { outcome: not_ended },
--- { outcome: already_closed, id } or ai.book_refusal. state identifies the records.
+-- Returns what closing a month (YYYY-MM) needs: { outcome: listed, state, figures, earlier }, { outcome: not_ended },
+-- { outcome: already_closed, id } or ai.book_refusal. state identifies the records. earlier has the exceptions of the
+-- month's last statement, which was reopened.
 -- Definer: the service role cannot check who may use a book.
 create or replace function ai.read_close_checklist(member_id uuid, workspace uuid, of_month text) returns jsonb
   language plpgsql stable security definer set search_path = ''
@@ -3028,7 +3057,14 @@ begin
   return jsonb_build_object(
     'outcome', 'listed',
     'state', encode(summary.sha256, 'hex'),
-    'figures', summary.figures
+    'figures', summary.figures,
+    'earlier', coalesce((
+      select s.exceptions
+      from ai.book_statements s
+      where s.book_id = workspace and s.month = lower(days)
+      order by s.version desc
+      limit 1
+    ), '[]')
   );
 end
 $$;

@@ -1,17 +1,226 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
-drop function ai.book_settlements(ai.settlement[], ai.run_outcome[], boolean);
+drop function ai.book_settlements(ai.settlement[], ai.run_outcome[], timestamp with time zone, timestamp with time zone, boolean);
 
-drop function ai.budget_fault(text, text, text, smallint[], numeric, bigint);
+drop function ai.budget_subject(text, uuid, uuid, uuid, uuid, text);
 
-drop function ai.change_budget(uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint);
+drop function ai.change_budget(uuid, uuid, text, uuid, text, text, text);
+
+drop function ai.find_runs_of_page(uuid, uuid, jsonb, jsonb, integer, integer);
+
+drop function ai.fits_budget(ai.claim, ai.budgets, date);
+
+drop function ai.key_summaries(uuid, ai.keys[]);
+
+drop function ai.latency_quantiles(numeric);
+
+drop function ai.latency_summary(numeric, numeric);
+
+drop function ai.list_keys(uuid, uuid, jsonb, integer);
+
+drop function ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer);
+
+drop function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer);
 
 drop function ai.platform_usage(date, date, text);
 
-drop function ai.set_budget(text, uuid, uuid, numeric, text, text, text, smallint[], bigint);
+drop function ai.price_refusal(ai.run_request, ai.caller, ai.models, jsonb, numeric, bigint, bigint, bigint);
+
+drop function ai.rate_limit_headers(timestamp with time zone, bigint[]);
+
+drop function ai.read_budgets(uuid, uuid, text[], integer, text[]);
+
+drop function ai.read_keys_page(uuid, uuid, jsonb, integer);
+
+drop function ai.read_run(uuid, uuid, uuid);
+
+drop function ai.read_run_page(uuid, uuid, uuid);
+
+drop function ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer);
+
+drop function ai.read_workspace_home(uuid, uuid, timestamp with time zone, timestamp with time zone, timestamp with time zone, timestamp with time zone, integer, integer, integer, text[]);
+
+drop function ai.reset_budget_alert(text, uuid, uuid);
+
+drop function ai.set_budget(text, uuid, uuid, numeric, text);
+
+drop function ai.spent_since(ai.budgets, date);
+
+drop function ai.sweep_budget_alerts(integer);
+
+drop function ai.token_limit_refusal(ai.caller, bigint, bigint);
 
 drop function ai.write_cost_file_day(uuid, uuid, uuid, ai.cost_file_day);
+
+drop function private.connect_agent(bytea, uuid, text, text, jsonb);
+
+drop function public.list_workspace_roles(uuid);
+
+-- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
+-- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed, proven }], otherSessions: { key,
+-- count, isNew } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an
+-- app and a device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then
+-- the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity,
+-- passkey, authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true
+-- if the entry was added after the owner last confirmed the list or, without a confirmation, after the account was
+-- created. In a session that began with a password reset or recovery, only confirmations by such sessions count. proven
+-- is true for the authenticator whose code the calling session entered, which shows that the caller has that app.
+-- device and address are null if no event records where the entry was added.
+-- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_access(
+  subject_id uuid, actor_session_id uuid, max_sessions integer default null
+) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  with account as (
+    select
+      u.id,
+      u.email,
+      u.created_at,
+      l.confirmed_at,
+      coalesce(l.confirmed_at, u.created_at) as since
+    from auth.users u
+    left join private.access_confirmations c on c.user_id = u.id
+    -- A session that began with a password reset or recovery counts only confirmations by such sessions. An intruder
+    -- who knew the password could have confirmed their own additions in any other session.
+    cross join lateral (
+      select case when private.began_by_mail(u.id, actor_session_id) then c.confirmed_by_mail_at else c.confirmed_at end
+        as confirmed_at
+    ) l
+    where u.id = subject_id and u.deleted_at is null
+  ),
+  ways as (
+    select
+      c.listed_as as key,
+      split_part(c.listed_as, ':', 1) as kind,
+      nullif(split_part(c.listed_as, ':', 2), '') as id,
+      -- A client may act for the account at several resources.
+      string_agg(distinct c.name, ', ') as name,
+      null::text as user_agent,
+      null::text as address,
+      max(c.provider) as provider,
+      -- An app that was connected several times counts as added at its latest connection.
+      max(case
+        -- Supabase Auth creates a new account and its first identity in one call, but reads the clock twice.
+        when c.kind = 'identity' and c.added_at < a.created_at + interval '500 milliseconds' then a.created_at
+        else c.added_at
+      end) as added_at,
+      max(case when c.kind = 'password' then (
+        select max(v.created_at)
+        from public.security_events v
+        where v.user_id = a.id and v.kind = 'sign_in' and v.method = 'password'
+      ) else c.last_used_at end) as last_used_at,
+      (array_agg(case
+        when c.kind = 'password' then (
+          select v.id
+          from public.security_events v
+          where v.user_id = a.id and v.kind in ('password_added', 'password_changed')
+          order by v.created_at desc, v.id
+          limit 1
+        )
+        when c.kind = 'identity' then private.addition_event(a.id, c.id, 'identity_linked')
+        when c.kind = 'passkey' then private.addition_event(a.id, c.id, 'passkey_added')
+        when c.kind = 'authenticator' then private.addition_event(a.id, c.id, 'authenticator_added')
+        when c.kind = 'device_request' then private.addition_event(a.id, c.id, 'device_approved')
+        when c.session_id is null then private.addition_event(a.id, c.source_id, 'device_approved')
+        else private.sign_in_event(a.id, c.session_id)
+      end order by c.added_at desc, c.id))[1] as event_id
+    from account a
+    join private.account_credentials c on c.user_id = a.id
+    where c.kind <> 'session'
+      and c.is_live
+      and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
+      -- An approval of the calling session is part of that session.
+      and (c.kind <> 'phone_approval' or c.session_id is distinct from actor_session_id)
+    group by c.listed_as
+
+    union all
+    select
+      'session:' || s.id, 'session', s.id::text, s.device, s.user_agent, s.ip, null, s.created_at, s.last_seen_at,
+      private.sign_in_event(a.id, s.id)
+    from account a
+    cross join lateral private.account_sessions(a.id, actor_session_id, page_size => max_sessions) s
+  )
+  select jsonb_build_object(
+    'listedAt', now(),
+    'confirmedAt', a.confirmed_at,
+    'email', a.email,
+    'ways', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'key', w.key,
+        'kind', w.kind,
+        'id', w.id,
+        'name', case w.kind
+          when 'device' then w.name || coalesce(' (' || (e.details ->> 'requester') || ')', '')
+          else w.name
+        end,
+        'userAgent', w.user_agent,
+        'provider', w.provider,
+        'addedAt', d.added_at,
+        'lastUsedAt', w.last_used_at,
+        'device', e.device,
+        'address', case when w.kind = 'session' then w.address else host(e.ip) end,
+        'bySession', e.session_id,
+        'isNew', d.added_at > a.since,
+        'unconfirmed', n.target_id is not null,
+        'proven', w.kind = 'authenticator' and exists (
+          select
+          from auth.sessions s
+          where s.id = actor_session_id and s.user_id = a.id and s.aal = 'aal2' and s.factor_id::text = w.id
+        )
+      ) order by array_position(array[
+        'password', 'identity', 'passkey', 'authenticator', 'recovery_codes', 'recovery_mail', 'session',
+        'phone_approval', 'app', 'device', 'agent'
+      ], w.kind), d.added_at, w.id), '[]')
+      from ways w
+      left join public.security_events e on e.id = w.event_id
+      -- The row may be older than the addition: an authenticator's row dates from the start of enrolment, a link's from
+      -- the visit to the provider, and a copied session's from the original sign-in.
+      cross join lateral (select greatest(w.added_at, e.created_at) as added_at) d
+      left join private.unconfirmed_additions n on n.user_id = a.id and n.target_id::text = w.id
+    ),
+    'otherSessions', (
+      select jsonb_build_object(
+        'key', 'other_sessions',
+        'count', c.sessions - least(c.sessions, max_sessions),
+        'isNew', exists (
+          select
+          from private.account_credentials c
+          where c.user_id = a.id and c.kind = 'session' and c.is_live and c.added_at > a.since
+            and c.listed_as not in (select w.key from ways w)
+        )
+      )
+      from private.count_account_sessions(a.id, max_sessions + 1001) as c (sessions)
+    )
+  )
+  from account a
+$$;
+
+-- Gives a new account the name that its owner typed at sign-up, and its personal workspace the name that follows.
+-- Definer: the service role cannot update profiles.
+create or replace function private.name_new_account(subject_id uuid, display_name text) returns void
+  language sql volatile security definer set search_path = ''
+as $$
+  update public.profiles p set display_name = name_new_account.display_name where p.id = subject_id;
+  update public.workspaces w
+  set name = private.personal_workspace_name(name_new_account.display_name)
+  where w.personal_user_id = subject_id;
+$$;
+
+-- Returns whether the owner is emailed about events of this kind. Excludes sign-ins, which are emailed only if they
+-- come from a new location.
+create or replace function private.is_told_by_mail(kind text) returns boolean
+  language sql immutable security invoker set search_path = ''
+as $$
+  select kind in (
+    'access_confirmed', 'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
+    'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'device_approved', 'email_changed',
+    'identity_linked', 'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
+    'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_sign_in',
+    'recovery_code_used', 'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
+  )
+$$;
 
 -- Signs an account out of every device and app and notifies the account's owner. Takes { actor, subject, reason,
 -- requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.
@@ -932,6 +1141,14 @@ begin
 end
 $$;
 
+-- Returns a text that differs after each change of a provider's limits, so that a change made from an older state can be
+-- refused.
+create or replace function private.provider_limit_version(limits ai.provider_limits) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select md5(concat_ws(' ', coalesce((limits).requests_per_minute, 0), coalesce((limits).tokens_per_minute, 0)))
+$$;
+
 -- Sets or removes a provider's limits. The change is { actor, provider, seen (the version that the admin saw),
 -- requestsPerMinute, tokensPerMinute, reason, requestId, ip }; null removes a limit. What was taken of a limit stays
 -- taken. Returns {} or { refused: forbidden | not_found | conflict (with last) }.
@@ -974,6 +1191,148 @@ begin
   ));
   return '{}';
 end
+$$;
+
+-- Returns the envelope that holds a call with the given label: one that a person opened for all of the principal's calls,
+-- otherwise the one of the label. An envelope without a label holds only the calls that name an envelope.
+create or replace function ai.find_envelope(workspace uuid, principal uuid, label text, names_envelope boolean)
+  returns setof ai.envelopes
+  language sql stable security invoker
+as $$
+  -- Each lookup has the whole unique key, so that a principal's other envelopes and wrong statistics cost nothing.
+  select e.*
+  from (values (''), (nullif(find_envelope.label, ''))) as l (label)
+  cross join lateral (
+    select c.*
+    from ai.envelopes c
+    where c.principal_id = principal and c.workspace_id = workspace and c.label = l.label and c.superseded_at is null
+    offset 0
+  ) as e
+  where e.label <> '' or e.holds_all or names_envelope and coalesce(find_envelope.label, '') = ''
+  order by e.holds_all desc
+  limit 1
+$$;
+
+-- Returns the number of a principal's open envelopes, at most 1,000. Reads only the newest 2,000, so that many expired ones
+-- don't make it slow.
+create or replace function ai.open_envelope_count(workspace uuid, principal uuid) returns bigint
+  language sql stable security invoker
+as $$
+  select least(count(*), 1000)
+  from (
+    select e.id
+    from ai.envelopes e
+    where e.principal_id = principal and e.workspace_id = workspace and e.superseded_at is null and e.ended_at is null
+    order by e.opened_at desc
+    limit 2000
+  ) as e
+  -- Finds each budget by the envelope's id, even if the statistics are wrong: a condition on the workspace could lead to
+  -- reading all its budgets.
+  cross join lateral (
+    select b.ends_at from ai.budgets b where b.scope = 'envelope' and b.subject_id = e.id offset 0
+  ) as b
+  where b.ends_at > now()
+$$;
+
+-- Opens an envelope for a person, for the calls of a key's lineage or for their own. Without a label, it holds all calls
+-- of the principal. Takes the place of an envelope that has ended. Returns { outcome: opened | exists | too_many, id }.
+-- Callers have checked what the person may do.
+create or replace function ai.open_envelope(
+  workspace uuid, principal uuid, label text, envelope jsonb, opened_by uuid, key_lineage uuid default null,
+  owner uuid default null, ends_at timestamptz default null
+) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+#variable_conflict use_column
+declare
+  existing ai.envelopes;
+  opened ai.envelopes;
+  new_label text := coalesce(open_envelope.label, '');
+begin
+  -- Serializes people who open one for the same principal. A call that opens the same one waits at the unique key.
+  perform pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'ai.open_envelope', workspace, principal), 0));
+  select * into existing
+  from ai.envelopes e
+  where e.principal_id = principal and e.workspace_id = workspace and e.label = new_label and e.superseded_at is null
+  for update;
+  if found then
+    perform from ai.budgets b
+    where b.scope = 'envelope' and b.subject_id = existing.id and b.workspace_id = workspace and b.ends_at > now();
+    if found then
+      return jsonb_build_object('outcome', 'exists', 'id', existing.id);
+    end if;
+    update ai.envelopes e set superseded_at = now() where e.id = existing.id;
+  end if;
+  if ai.open_envelope_count(workspace, principal) >= 1000 then
+    return jsonb_build_object('outcome', 'too_many');
+  end if;
+  insert into ai.envelopes (
+    workspace_id, principal_id, label, holds_all, key_lineage_id, actor_id, opened_usd, opened_calls, ttl_seconds, opened_by
+  )
+  values (
+    workspace, principal, new_label, new_label = '', key_lineage, coalesce(owner, open_envelope.opened_by),
+    (envelope ->> 'usd')::numeric, (envelope ->> 'calls')::bigint, (envelope ->> 'ttl_seconds')::integer,
+    open_envelope.opened_by
+  )
+  on conflict do nothing
+  returning * into opened;
+  if not found then
+    -- A call has opened it since it was read.
+    select * into existing
+    from ai.envelopes e
+    where e.principal_id = principal and e.workspace_id = workspace and e.label = new_label and e.superseded_at is null;
+    return jsonb_build_object('outcome', 'exists', 'id', existing.id);
+  end if;
+  insert into ai.budgets (scope, subject_id, workspace_id, period, limit_usd, max_calls, starts_at, ends_at, thresholds)
+  values (
+    'envelope', opened.id, workspace, 'total', opened.opened_usd, opened.opened_calls, '-infinity',
+    coalesce(
+      open_envelope.ends_at,
+      opened.opened_at + coalesce(opened.ttl_seconds * interval '1 second', interval '30 days')
+    ),
+    '{100}'
+  );
+  return jsonb_build_object('outcome', 'opened', 'id', opened.id);
+end
+$$;
+
+-- Returns open, ended by a person, or expired.
+create or replace function ai.envelope_state(envelope ai.envelopes, budget ai.budgets) returns text
+  language sql stable security invoker
+as $$
+  select case
+    when (envelope).ended_at is not null then 'ended'
+    when (budget).ends_at <= now() then 'expired'
+    else 'open'
+  end
+$$;
+
+-- Returns what an envelope allows and what is left of it. Amounts only if the reader may see cost.
+create or replace function ai.envelope_room(budget ai.budgets, cost_visible boolean) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'limit_usd', case when cost_visible then trim_scale((budget).limit_usd) end,
+    'spent_usd', case when cost_visible then trim_scale((budget).spent_usd) end,
+    'reserved_usd', case when cost_visible then trim_scale((budget).reserved_usd) end,
+    'remaining_usd', case
+      when cost_visible then trim_scale(greatest((budget).limit_usd - (budget).spent_usd - (budget).reserved_usd, 0))
+    end,
+    'max_calls', (budget).max_calls,
+    'calls', (budget).calls,
+    'remaining_calls', case when (budget).max_calls is not null then greatest((budget).max_calls - (budget).calls, 0) end,
+    'ends_at', ai.utc_text((budget).ends_at)
+  ))
+$$;
+
+-- Returns an envelope: { id, label, state } and what is left of it.
+create or replace function ai.envelope_summary(envelope ai.envelopes, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object('id', (envelope).id, 'label', (envelope).label, 'state', ai.envelope_state(envelope, b))
+    || ai.envelope_room(b, cost_visible)
+  from ai.budgets b
+  where b.scope = 'envelope' and b.subject_id = (envelope).id and b.workspace_id = (envelope).workspace_id
 $$;
 
 create or replace view ai.invoice_book_entries with (security_invoker = true) as
@@ -1778,6 +2137,61 @@ as $$
     order by i.imported_at desc, i.id desc
     limit 1
   ), '{"outcome": "none"}')
+$$;
+
+-- Stores the records of a call, each independently of the others. Returns { results }, which has a result of
+-- ai.store_provider_cost for each record in the order of the call, or { refused } if the credential does not allow
+-- imports.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.import_provider_costs(call jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  item record;
+  results jsonb[] := '{}';
+begin
+  if caller.refused is not null then
+    return ai.credential_refusal(caller);
+  end if;
+  perform ai.record_key_use(array[caller.key_id]);
+  -- Stores the records in a fixed order, so that concurrent batches cannot deadlock.
+  for item in
+    select r.value as record, r.ordinality::integer as place
+    from jsonb_array_elements(call -> 'records') with ordinality as r
+    order by
+      ai.provider_name(r.value ->> 'provider') collate "C", r.value ->> 'accountId' collate "C",
+      r.value ->> 'externalRunId' collate "C", r.ordinality
+  loop
+    results[item.place] := ai.store_provider_cost(caller.workspace_id, caller.app_id, item.record);
+  end loop;
+  return jsonb_build_object('results', to_jsonb(results));
+end
+$$;
+
+-- Stores an invoice that an app sends. Returns the result of ai.store_provider_invoice, or { refused } if the
+-- credential does not allow imports.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.import_provider_invoice(call jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  answer jsonb;
+begin
+  if caller.refused is not null then
+    return ai.credential_refusal(caller);
+  end if;
+  perform ai.record_key_use(array[caller.key_id]);
+  answer := ai.store_provider_invoice(caller.workspace_id, caller.app_id, call -> 'record');
+  if answer ->> 'outcome' = 'stored' then
+    perform ai.log_recorded_invoice(
+      caller.workspace_id, caller.app_id, call -> 'record' || jsonb_build_object('id', answer -> 'id'),
+      jsonb_build_object('actor', case when caller.source = 'app_token' then caller.actor_id end)
+    );
+  end if;
+  return answer;
+end
 $$;
 
 -- Stores an invoice that a person enters. Returns the result of ai.store_provider_invoice or { refused: not_allowed |
@@ -3536,6 +3950,262 @@ as $$
   end
 $$;
 
+-- Returns the code of a refusal by a budget.
+create or replace function ai.budget_refusal_code(budget ai.budgets) returns text
+  language sql immutable security invoker
+as $$
+  select case
+    when (budget).scope = 'envelope' then 'envelope_exhausted'
+    when (budget).period = 'concurrent' then 'rate_limit_exceeded'
+    else 'budget_exceeded'
+  end
+$$;
+
+-- Returns a budget as a refusal states it. ai.explain_refusal completes it for the caller.
+create or replace function ai.budget_limit(budget ai.budgets) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'kind', 'budget', 'scope', (budget).scope, 'window', (budget).period, 'time_zone', (budget).time_zone,
+    'resets_at', ai.utc_text(nullif((budget).ends_at, 'infinity')),
+    'limit_usd', trim_scale((budget).limit_usd),
+    'spent_usd', trim_scale((budget).spent_usd),
+    'reserved_usd', trim_scale((budget).reserved_usd),
+    'remaining_usd', trim_scale(greatest((budget).limit_usd - (budget).spent_usd - (budget).reserved_usd, 0))
+  ))
+$$;
+
+-- Returns a limit of concurrent calls as a refusal states it. It is unknown when a call ends, so a client tries again
+-- after a second.
+create or replace function ai.concurrency_limit(budget ai.budgets) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'concurrent', 'scope', (budget).scope, 'limit', (budget).max_calls, 'used', (budget).calls, 'reset_seconds', 1
+  )
+$$;
+
+-- Returns the window of a period that contains the given time. Weeks begin on Monday. Periods without windows (total,
+-- concurrent) last from -infinity to infinity.
+create or replace function ai.budget_window(
+  period text, time_zone text, at timestamptz, out starts_at timestamptz, out ends_at timestamptz
+)
+  language plpgsql stable security invoker
+as $$
+declare
+  first_day date;
+begin
+  if period not in ('day', 'week', 'month') then
+    starts_at := '-infinity';
+    ends_at := 'infinity';
+    return;
+  end if;
+  time_zone := ai.known_time_zone(time_zone);
+  first_day := date_trunc(period, at at time zone time_zone)::date;
+  starts_at := ai.start_of_day(first_day, time_zone);
+  ends_at := ai.start_of_day((first_day + ('1 ' || period)::interval)::date, time_zone);
+end
+$$;
+
+-- Returns a time zone, or UTC if Postgres doesn't know it. Systems differ in the names that they have, so an upgrade or a
+-- restore elsewhere can lose one, and one budget's zone must not fail the calls of a batch.
+create or replace function ai.known_time_zone(time_zone text) returns text
+  language plpgsql stable security invoker
+as $$
+begin
+  perform now() at time zone time_zone;
+  return time_zone;
+exception when invalid_parameter_value then
+  return 'UTC';
+end
+$$;
+
+-- Returns the first instant of a local day. If clocks skip midnight, the day begins when they are changed. If midnight
+-- occurs twice, the day begins at the first one.
+create or replace function ai.start_of_day(day date, time_zone text) returns timestamptz
+  language sql stable security invoker
+as $$
+  select coalesce(
+    (
+      -- Midnight by the offsets that apply half a day before and after. Two of them are midnight if it occurs twice.
+      select min(c.at)
+      from (values (n.noon_before), (n.noon)) as o (reference)
+      cross join lateral (
+        select (day::timestamp - ((o.reference at time zone time_zone) - (o.reference at time zone 'UTC'))) at time zone 'UTC' as at
+      ) as c
+      where c.at at time zone time_zone = day::timestamp
+    ),
+    -- A skipped midnight is read with the offset before the change.
+    day::timestamp at time zone time_zone
+  )
+  from (
+    select
+      (day::timestamp - interval '12 hours') at time zone time_zone as noon_before,
+      (day::timestamp + interval '12 hours') at time zone time_zone as noon
+  ) as n
+$$;
+
+-- Returns a budget as it counts at the given time: in a window that begins after the budget's, nothing is spent. An
+-- envelope ends at ends_at and has no other window. Until 0.5.0: a budget without starts_at has not changed since 0.3.0,
+-- and its window is the UTC month of period_start.
+create or replace function ai.current_budget(budget ai.budgets, at timestamptz) returns ai.budgets
+  language plpgsql stable security invoker
+as $$
+begin
+  if budget.starts_at is null then
+    budget.starts_at := budget.period_start::timestamp at time zone 'UTC';
+    budget.ends_at := (budget.period_start + interval '1 month') at time zone 'UTC';
+  end if;
+  if at >= budget.ends_at and budget.scope <> 'envelope' then
+    select w.starts_at, w.ends_at into budget.starts_at, budget.ends_at
+    from ai.budget_window(budget.period, budget.time_zone, at) as w;
+    budget.spent_usd := 0;
+  end if;
+  return budget;
+end
+$$;
+
+-- Returns the entry of a budget in a run's list of budgets.
+create or replace function ai.budget_entry(scope text, period text) returns text
+  language sql immutable security invoker parallel safe
+as $$
+  select case period when 'month' then scope else scope || '/' || period end
+$$;
+
+-- Returns the period of an entry in a run's list of budgets.
+create or replace function ai.entry_period(entry text) returns text
+  language sql immutable security invoker parallel safe
+as $$
+  select case when entry like '%/%' then split_part(entry, '/', 2) else 'month' end
+$$;
+
+-- Returns each of the calls with its place and its caller: the one that the call's credential belongs to. If the caller
+-- may not make calls, refused has the reason. The caller is null if the credential is unknown, revoked or expired, if its
+-- workspace is deleted, or if it belongs to a coding agent whose connection or login has ended. A key or token is given
+-- as the SHA-256 of its text, and a session as claims that the gateway has verified. people is what ai.user_callers
+-- returns for the calls. A key that is bound to an app has the gateway scopes of the app's registration. Imports need no
+-- ai:use, so a bound key is not refused for it here but in ai.call_refusal. budgets has every scope and period if
+-- the workspace has any budget.
+create or replace function ai.find_callers(calls jsonb, people ai.caller[])
+  returns table (place bigint, request ai.run_request, caller ai.caller)
+  language sql stable security invoker
+as $$
+  with requests as materialized (
+    select e.place, r as request, k.key
+    from jsonb_array_elements(calls) with ordinality as e (call, place)
+    cross join lateral jsonb_populate_record(null::ai.run_request, e.call) as r
+    left join lateral (
+      select k
+      from ai.keys k
+      where (r.credential).source = 'key'
+        and k.secret_hash = decode((r.credential).hash, 'hex')
+        and k.revoked_at is null
+        and (k.expires_at is null or k.expires_at > now())
+      offset 0
+    ) as k (key) on true
+  )
+  select r.place, r.request, c.caller
+  from requests r
+  left join lateral (
+    select row(
+      i.source,
+      coalesce(i.refused, case
+        when (r.request).workspace is null then case i.source when 'app_token' then 'workspace_header_required' end
+        when (r.request).workspace <> i.workspace_id::text then 'workspace_mismatch'
+      end),
+      (i.key).id, (i.key).lineage_id, i.workspace_id, i.actor_id, i.app_id, i.scopes,
+      (i.key).allowed_models, (i.key).requests_per_minute, (i.key).tokens_per_minute, (i.key).last_used_at,
+      (p.plan).id, (p.plan).payer, (p.plan).markup, (p.plan).initial_credits,
+      least((p.plan).requests_per_minute, (w.policy).requests_per_minute),
+      least((p.plan).tokens_per_minute, (w.policy).tokens_per_minute),
+      (w.policy).allowed_models, (w.policy).denied_models, coalesce((w.policy).provider_cost_visible, true),
+      coalesce((w.policy).content_capture, false),
+      case (p.plan).payer when 'member' then
+        exists (select from public.workspace_members m where m.user_id = i.actor_id and m.workspace_id = i.workspace_id)
+      end,
+      -- Most workspaces have no budget.
+      case when (select true from ai.budgets b where b.workspace_id = i.workspace_id limit 1)
+        then '{key/*,app/*,member/*,label/*,workspace/*}'::text[]
+      end,
+      (i.key).entity_id, (i.key).name, (i.key).is_strict, (w.policy).allowed_regions,
+      (w.policy).model_limits
+    )::ai.caller as caller
+    from (
+      select
+        'key' as source,
+        coalesce(
+          case a.status when 'mfa_required' then 'MFA_REQUIRED' when 'unavailable' then 'AUTH_UNAVAILABLE' end,
+          -- Without an address, a key with an address list is refused.
+          case when not coalesce(
+            (r.request).address <<= any ((r.key).allowed_addresses), (r.key).allowed_addresses is null
+          ) then 'insufficient_scope' end,
+          b.refused
+        ) as refused,
+        (r.key).workspace_id, (r.key).created_by as actor_id, (r.key).external_app_id as app_id, b.scopes, r.key
+      from (select) as one
+      left join lateral (
+        select f.refused, private.gateway_scopes(a) as scopes
+        from private.apps a
+        cross join lateral private.gateway_refusal(
+          a, (r.key).workspace_id, private.gateway_scopes(a) || array['ai:use']
+        ) f
+        where a.id = (r.key).external_app_id
+        offset 0
+      ) as b on true
+      cross join lateral (
+        select case when (r.key).connection_id is not null then
+          -- Runs once for all the calls, and only if a key among them belongs to an agent.
+          (select ai.agent_key_statuses(array_agg(distinct (k.key).connection_id)) from requests k)
+            ->> (r.key).connection_id::text
+        end as status
+        offset 0
+      ) as a
+      where (r.key).id is not null and a.status is distinct from 'over'
+      union all
+      select
+        ((r.request).credential).source, u.refused, u.workspace_id, u.actor_id, u.app_id, u.scopes, null::ai.keys
+      from (select (people[r.place]).* offset 0) as u
+      where ((r.request).credential).source in ('app_token', 'session') and u.actor_id is not null
+    ) as i
+    -- The offsets keep lookups by key, even if the statistics are wrong.
+    left join lateral (
+      select s.id, s.plan_id from public.workspaces s where s.id = i.workspace_id and s.deleted_at is null offset 0
+    ) as s on true
+    left join lateral (select p as plan from ai.plans p where p.id = s.plan_id offset 0) as p on true
+    left join lateral (
+      select w as policy from ai.workspace_policies w where w.workspace_id = i.workspace_id offset 0
+    ) as w on true
+    where s.id is not null or i.source = 'session'
+  ) as c on true
+$$;
+
+-- Returns those of the required scopes that a caller lacks.
+create or replace function ai.missing_scopes(caller ai.caller, required text[]) returns jsonb
+  language sql immutable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'scope',
+    'scopes', array(select s.scope from unnest(required) as s (scope) where not s.scope = any (coalesce((caller).scopes, '{}')))
+  )
+$$;
+
+-- Returns the id of a budget's subject for a run. The scope states whether the subject is the key lineage, the app, the
+-- member, the label, the envelope or the workspace.
+create or replace function ai.budget_subject(
+  scope text, workspace uuid, lineage uuid, app uuid, actor uuid, label text, envelope uuid
+) returns uuid
+  language sql immutable security invoker parallel safe
+as $$
+  select case scope
+    when 'key' then lineage
+    when 'app' then app
+    when 'member' then actor
+    when 'label' then ai.label_id(label)
+    when 'envelope' then envelope
+    else workspace
+  end
+$$;
+
 -- Returns the models that a credential may use now, in OpenAI's format and in the order of ai.model_order, or {refused:
 -- code}. A model is left out if no provider can serve it or its calls have no price. If the call has model, returns
 -- only that model. If the call has paths, [{ path, kind, providers }], returns the list as text and adds endpoints.
@@ -3640,6 +4310,255 @@ begin
     return ai.refusal('model_not_found', ai.missing_model(request, caller));
   end if;
   return case when call ? 'paths' then jsonb_build_object('listing', listed, 'endpoints', endpoints) else listed::jsonb end;
+end
+$$;
+
+-- Returns a credential's kind, limits, budgets, cost in this month and remaining amounts, or {refused: code}.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.describe_credential(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+  refusal jsonb := ai.call_refusal(caller);
+  exempt boolean;
+  cost_visible boolean;
+begin
+  if refusal is not null then
+    return refusal;
+  end if;
+  exempt := caller.app_id is not null;
+  cost_visible := exempt or caller.cost_visible;
+
+  return jsonb_build_object(
+    'source', caller.source,
+    'workspaceId', caller.workspace_id,
+    'userId', case when caller.source <> 'key' then caller.actor_id end,
+    'key', (
+      select jsonb_build_object(
+        'id', k.id,
+        'name', k.name,
+        'prefix', 'ttr_ai_' || k.lookup,
+        'environment', k.environment,
+        'createdAt', ai.utc_text(k.created_at),
+        'replaced', k.replaced_by is not null,
+        'allowedModels', k.allowed_models,
+        'allowedAddresses', k.allowed_addresses,
+        'strict', k.is_strict,
+        'entityId', k.entity_id
+      )
+      from ai.keys k where k.id = caller.key_id
+    ),
+    'app', (
+      select jsonb_build_object('id', a.id, 'name', a.name, 'displayName', a.display_name)
+      from private.apps a where a.id = caller.app_id
+    ),
+    'scopes', caller.scopes,
+    'expiresAt', ai.utc_text(coalesce(
+      (select k.expires_at from ai.keys k where k.id = caller.key_id),
+      (
+        select t.expires_at from ai.app_tokens t
+        where caller.source = 'app_token' and t.token_hash = decode(call -> 'credential' ->> 'hash', 'hex')
+      )
+    )),
+    'exempt', exempt,
+    'limits', (
+      select coalesce(jsonb_agg(l.value), '[]')
+      from jsonb_array_elements(jsonb_build_array(
+        ai.remaining_rate('key', caller.lineage_id, caller.key_requests_per_minute, caller.key_tokens_per_minute),
+        ai.remaining_rate(
+          'workspace', caller.workspace_id,
+          caller.workspace_requests_per_minute,
+          caller.workspace_tokens_per_minute
+        )
+      )) as l
+      where l.value <> 'null'
+    ),
+    'modelLimits', (
+      select coalesce(jsonb_agg(
+        ai.remaining_rate(
+          'model', ai.model_window_id(caller.workspace_id, m.key), (m.value ->> 'requests')::integer,
+          (m.value ->> 'tokens')::bigint
+        ) - 'scope' || jsonb_build_object('model', m.key)
+        order by m.key
+      ), '[]')
+      from jsonb_each(caller.model_limits) as m
+    ),
+    'concurrentCalls', ai.remaining_concurrent_calls(caller),
+    'budgets', ai.remaining_budgets(caller, cost_visible),
+    'envelope', (
+      select ai.envelope_summary(e, cost_visible)
+      from ai.find_envelope(caller.workspace_id, ai.envelope_principal(caller), caller.entity_id, true) e
+    ),
+    'spent', ai.cost_this_month(caller, cost_visible),
+    -- Null for apps, which pay no credits, and for keys if members pay, because the key's holder may be someone else
+    -- than the member who pays.
+    'credits', (
+      select jsonb_build_object(
+        'payer', caller.payer,
+        'remaining', trim_scale(coalesce(
+          (
+            select a.balance - a.reserved from ai.credit_accounts a
+            where coalesce(a.workspace_id, a.user_id) = ai.payer_id(caller)
+          ),
+          caller.initial_credits
+        ))
+      )
+      where not exempt and (caller.payer = 'workspace' or caller.source = 'session')
+    )
+  );
+end
+$$;
+
+-- Returns the budgets of all periods that count a caller's calls, as they are now.
+create or replace function ai.caller_budgets(caller ai.caller) returns setof ai.budgets
+  language sql stable security invoker set search_path = ''
+as $$
+  select c.*
+  from unnest((caller).budgets) as s (entry)
+  cross join lateral (select split_part(s.entry, '/', 1) as scope) as e
+  join ai.budgets b
+    on b.scope = e.scope
+    and b.workspace_id = (caller).workspace_id
+    and b.subject_id = ai.budget_subject(
+      e.scope, (caller).workspace_id, (caller).lineage_id, (caller).app_id, (caller).actor_id, (caller).entity_id, null
+    )
+  cross join lateral ai.current_budget(b, now()) as c
+$$;
+
+-- Returns the principal whose envelopes hold a caller's calls: the lineage of its key, the person, or for a person's calls
+-- through an app an id made of both, so that one app's envelopes don't hold the calls of others.
+create or replace function ai.envelope_principal(caller ai.caller) returns uuid
+  language sql immutable security invoker parallel safe
+as $$
+  select case
+    when (caller).lineage_id is not null then (caller).lineage_id
+    when (caller).app_id is not null then ai.label_id((caller).app_id::text || '/' || (caller).actor_id::text)
+    else (caller).actor_id
+  end
+$$;
+
+-- Opens the envelopes that calls name and that don't exist yet. A call whose principal has 1,000 open envelopes opens
+-- none. In the order of the unique key, so that two batches can't deadlock.
+create or replace function ai.open_named_envelopes(claims ai.claim[]) returns void
+  language sql volatile security invoker
+as $$
+  with named as (
+    select distinct on (n.principal_id, n.workspace_id, n.label) n.*
+    from (
+      select
+        ai.envelope_principal(c.caller) as principal_id, (c.caller).workspace_id, coalesce(c.label, '') as label,
+        (c.caller).lineage_id, (c.caller).actor_id, ((c.request).envelope ->> 'usd')::numeric as usd,
+        ((c.request).envelope ->> 'calls')::bigint as max_calls,
+        ((c.request).envelope ->> 'ttl_seconds')::integer as ttl_seconds,
+        c.ordinality
+      from unnest(claims) with ordinality as c
+      where c.refusal is null and c.envelope_id is null and (c.request).envelope is not null
+    ) as n
+    order by n.principal_id, n.workspace_id, n.label, n.ordinality
+  ),
+  principals as materialized (
+    select p.principal_id, p.workspace_id, ai.open_envelope_count(p.workspace_id, p.principal_id) as open
+    from (select distinct n.principal_id, n.workspace_id from named n) as p
+  ),
+  opened as (
+    insert into ai.envelopes (
+      workspace_id, principal_id, label, key_lineage_id, actor_id, opened_usd, opened_calls, ttl_seconds
+    )
+    select n.workspace_id, n.principal_id, n.label, n.lineage_id, n.actor_id, n.usd, n.max_calls, n.ttl_seconds
+    from named n
+    join principals p on p.principal_id = n.principal_id and p.workspace_id = n.workspace_id and p.open < 1000
+    order by n.principal_id, n.workspace_id, n.label
+    on conflict (principal_id, workspace_id, label) where superseded_at is null do nothing
+    returning *
+  )
+  insert into ai.budgets (
+    scope, subject_id, workspace_id, period, limit_usd, max_calls, starts_at, ends_at, thresholds
+  )
+  select
+    -- Without a start, so that a run counts whose transaction began before the one that opened the envelope.
+    'envelope', o.id, o.workspace_id, 'total', o.opened_usd, o.opened_calls, '-infinity',
+    o.opened_at + coalesce(o.ttl_seconds * interval '1 second', interval '30 days'), '{100}'
+  from opened o
+$$;
+
+-- Refuses the calls that name an envelope which could not be opened.
+create or replace function ai.refuse_unopened_envelopes(claims ai.claim[]) returns ai.claim[]
+  language plpgsql stable security invoker
+as $$
+begin
+  for place in 1..cardinality(claims) loop
+    if claims[place].refusal is null and claims[place].envelope_id is null
+      and (claims[place].request).envelope is not null and (claims[place].request).is_free is not true then
+      claims[place].refusal := ai.refusal(
+        'invalid_request', '{"param": "X-Platform-Envelope", "envelope": {"open": 1000}}'
+      );
+    end if;
+  end loop;
+  return claims;
+end
+$$;
+
+-- Returns the refusal of a call that names other amounts than its envelope was opened with, or for which no envelope
+-- could be opened; otherwise null.
+create or replace function ai.named_envelope_refusal(request ai.run_request, envelope ai.envelopes) returns jsonb
+  language sql stable security invoker
+as $$
+  -- Without a condition of its own, so that Postgres inlines it into the query that prices a batch.
+  select case
+    when (request).envelope is not null and (
+      ((request).envelope ->> 'usd')::numeric is distinct from (envelope).opened_usd
+      or ((request).envelope ->> 'calls')::bigint is distinct from (envelope).opened_calls
+      or ((request).envelope ->> 'ttl_seconds')::integer is distinct from (envelope).ttl_seconds
+    ) then ai.refusal('invalid_request', jsonb_build_object('param', 'X-Platform-Envelope', 'envelope', jsonb_strip_nulls(
+      jsonb_build_object(
+        'id', (envelope).id, 'usd', trim_scale((envelope).opened_usd), 'calls', (envelope).opened_calls,
+        'ttl_seconds', (envelope).ttl_seconds
+      )
+    )))
+  end
+$$;
+
+-- Returns an envelope as a refusal states it. ai.explain_refusal completes it for the caller.
+create or replace function ai.envelope_limit(budget ai.budgets) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'envelope',
+    'workspace_id', (budget).workspace_id,
+    'state', (select ai.envelope_state(e, budget) from ai.envelopes e where e.id = (budget).subject_id)
+  ) || ai.envelope_room(budget, true)
+$$;
+
+-- Returns the envelopes with the given ids, for calls that wait for them or run in them. Unknown ids are left out.
+-- Definer: gateway has no grant on any table. begin_runs returned the ids.
+create or replace function ai.read_envelopes(ids jsonb) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select coalesce(jsonb_agg(ai.envelope_summary(e, true)), '[]')
+  from jsonb_array_elements_text(ids) as i (id)
+  join ai.envelopes e on e.id = i.id::uuid
+$$;
+
+-- Returns the envelope with the id in the call's envelope_id, for a caller that is its principal, or {refused: code}.
+-- Definer: gateway has no grant on any table. The caller is always derived from the credential.
+create or replace function ai.read_own_envelope(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.find_caller(call);
+  refusal jsonb := ai.call_refusal(caller);
+begin
+  return coalesce(
+    refusal,
+    (
+      select ai.envelope_summary(e, caller.app_id is not null or caller.cost_visible)
+      from ai.envelopes e
+      where e.id = (call ->> 'envelope_id')::uuid and e.workspace_id = caller.workspace_id
+        and e.principal_id = ai.envelope_principal(caller)
+    ),
+    ai.refusal('envelope_not_found')
+  );
 end
 $$;
 
@@ -3900,6 +4819,108 @@ begin
     'reserved_usd', run.reserved_usd::text, 'reserved_credits', run.reserved_credits::text
   );
 end
+$$;
+
+-- Locks the rows that admissions, extensions and settlements change. All of them use this order: idempotency keys,
+-- keys, rate windows, budgets, balances. Rows of one kind are sorted, so budgets of apps are locked before budgets of
+-- envelopes, keys, labels, members and workspaces. Callers of this function first lock runs and open new accounts and
+-- envelopes. Returns the budgets of all periods of the listed subjects, and the balances, locked. Rate windows can be
+-- read by the next statement.
+create or replace function ai.lock_rows(locks ai.lock_list, out budgets ai.budgets[], out accounts ai.credit_accounts[])
+  language plpgsql volatile security invoker
+as $$
+begin
+  if locks.idempotency_keys is not null then
+    perform pg_advisory_xact_lock(k.key) from (select distinct u.key from unnest(locks.idempotency_keys) as u (key) order by 1) as k;
+    -- Storing an idempotency key would later lock its workspace through the foreign key. Locks the workspace now,
+    -- because an account deletion also locks workspaces before API keys.
+    perform from public.workspaces s where s.id = any (locks.workspaces) order by s.id for key share;
+  end if;
+  if locks.keys is not null then
+    perform from ai.keys k where k.id = any (locks.keys) order by k.id for no key update;
+  end if;
+  if locks.rate_windows is not null then
+    -- Opens missing windows and restarts expired ones. The `on conflict` clause also locks windows that are still
+    -- current.
+    insert into ai.rate_windows as w (scope, subject_id, window_start, requests, tokens)
+    select distinct s.scope, s.subject_id, date_trunc('minute', now()), 0, 0 from unnest(locks.rate_windows) as s order by 1, 2
+    on conflict (subject_id, scope) do update
+    set window_start = excluded.window_start, requests = 0, tokens = 0
+    where w.window_start < excluded.window_start;
+  end if;
+  if locks.budgets is not null then
+    budgets := array(
+      select b from ai.budgets b
+      where (b.scope, b.subject_id, b.workspace_id) in (
+        select s.scope, s.subject_id, s.workspace_id from unnest(locks.budgets) as s
+      )
+      order by b.scope, b.subject_id, b.workspace_id, b.period
+      for no key update
+    );
+  end if;
+  if locks.accounts is not null then
+    accounts := array(
+      select a from ai.credit_accounts a where a.id = any (locks.accounts) order by a.id for no key update
+    );
+  end if;
+end
+$$;
+
+-- Returns the rows that the calls must lock. A refused call locks no rows.
+create or replace function ai.collect_locks(claims ai.claim[]) returns ai.lock_list
+  language plpgsql stable security invoker
+as $$
+declare
+  claim ai.claim;
+  entry text;
+  locks ai.lock_list;
+begin
+  foreach claim in array claims loop
+    continue when claim.refusal is not null;
+    if (claim.request).idempotency_key is not null then
+      locks.idempotency_keys := locks.idempotency_keys || hashtextextended(
+        concat_ws(' ', (claim.caller).workspace_id, ai.principal_id(claim.caller), (claim.request).idempotency_key), 0
+      );
+      locks.workspaces := locks.workspaces || (claim.caller).workspace_id;
+    end if;
+    if ai.is_key_use_due(claim.caller) then
+      locks.keys := locks.keys || (claim.caller).key_id;
+    end if;
+    if num_nonnulls((claim.caller).key_requests_per_minute, (claim.caller).key_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('key', (claim.caller).lineage_id, null)::ai.limit_subject;
+    end if;
+    if num_nonnulls(claim.model_requests_per_minute, claim.model_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows
+        || row('model', ai.model_window_id((claim.caller).workspace_id, claim.model_id), null)::ai.limit_subject;
+    end if;
+    if num_nonnulls((claim.caller).workspace_requests_per_minute, (claim.caller).workspace_tokens_per_minute) > 0 then
+      locks.rate_windows := locks.rate_windows || row('workspace', (claim.caller).workspace_id, null)::ai.limit_subject;
+    end if;
+    if claim.budget_scopes is not null then
+      foreach entry in array claim.budget_scopes loop
+        locks.budgets := locks.budgets || ai.claimed_budget(claim, split_part(entry, '/', 1));
+      end loop;
+    end if;
+    if claim.account_id is not null then
+      locks.accounts := locks.accounts || claim.account_id;
+    end if;
+  end loop;
+  return locks;
+end
+$$;
+
+-- Returns the subject of a call's budgets of the given scope. A label that a session sets has no budget.
+create or replace function ai.claimed_budget(claim ai.claim, scope text) returns ai.limit_subject
+  language sql immutable security invoker
+as $$
+  select row(
+    scope,
+    ai.budget_subject(
+      scope, ((claim).caller).workspace_id, ((claim).caller).lineage_id, ((claim).caller).app_id,
+      ((claim).caller).actor_id, coalesce(((claim).caller).entity_id, ((claim).request).entity_id), (claim).envelope_id
+    ),
+    ((claim).caller).workspace_id
+  )::ai.limit_subject
 $$;
 
 -- Reserves provider calls in the rate windows, budgets and balances that they share, in the order of the calls. A call
@@ -4222,6 +5243,154 @@ begin
 end
 $$;
 
+-- Returns a balance as a refusal states it.
+create or replace function ai.balance_limit(account ai.credit_accounts) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'balance',
+    'balance_credits', trim_scale((account).balance),
+    'reserved_credits', trim_scale((account).reserved),
+    'remaining_credits', trim_scale(greatest((account).balance - (account).reserved, 0))
+  )
+$$;
+
+-- Returns each call with its caller, its routes and its maximum cost, or with the reason why it is refused, in the order
+-- of the calls. Locks nothing. If the caller stated no output limit, the model's own default replaces the assumed limit.
+-- It is lowered to the model's limit (2,048 if both are unknown) and to the room left in the context window. A free call
+-- reserves nothing.
+create or replace function ai.price_calls(calls jsonb) returns ai.claim[]
+  language plpgsql volatile security invoker
+as $$
+declare
+  people ai.caller[] := ai.user_callers(calls);
+begin
+  return (
+    -- Each subquery with `offset 0` computes its columns once, for all the expressions that read them.
+    with named as materialized (
+      select
+        c.place, c.request, c.caller,
+        coalesce(
+          (c.request).model, (select m.id from ai.models m where m.kind = (c.request).kind and m.is_default)
+        ) as model_id,
+        case
+          when (c.caller).allowed_regions is null then (c.request).providers
+          else ai.providers_in_regions((c.request).providers, (c.request).regions, (c.caller).allowed_regions)
+        end as providers
+      from ai.find_callers(calls, people) c
+    ),
+    requests as materialized (
+      select
+        n.*, l.model_requests, l.model_tokens,
+        least((n.caller).key_tokens_per_minute, l.model_tokens, (n.caller).workspace_tokens_per_minute) as token_limit,
+        coalesce((n.caller).entity_id, (n.request).entity_id, (n.request).session_label) as label
+      from named n
+      -- Most workspaces have no limits by model.
+      cross join lateral (
+        select
+          ((n.caller).model_limits -> n.model_id ->> 'requests')::integer as model_requests,
+          ((n.caller).model_limits -> n.model_id ->> 'tokens')::bigint as model_tokens
+        offset 0
+      ) as l
+    ),
+    -- Most calls of a batch are for the same model.
+    offers as materialized (
+      select d.model_id, d.providers, d.regions, p.routes
+      from (select distinct r.model_id, r.providers, (r.request).regions from requests r) as d
+      cross join lateral ai.priced_routes(d.model_id, d.providers, d.regions) as p
+    )
+    select coalesce(array_agg(row(
+      coalesce(
+        ai.price_refusal(
+          r.request, r.caller, m.model, o.routes, x.usd, u.audio_tokens, t.input_tokens, t.reserved_tokens, r.model_tokens
+        ),
+        case when (e.envelope).id is not null then ai.named_envelope_refusal(r.request, e.envelope) end
+      ),
+      r.request, r.caller, r.label,
+      case
+        when (r.request).run_id_suffix is null then ai.run_id(now())
+        else ai.new_run_id((r.request).run_id_suffix)
+      end,
+      r.model_id, coalesce((r.request).voice, (m.model).voices[1]), (m.model).context_window,
+      case (r.request).kind when 'chat' then u.output_limit end, o.routes,
+      x.usd,
+      case
+        when (r.request).is_free then null
+        when (e.envelope).id is not null then '{envelope/*}'::text[] || (r.caller).budgets
+        else (r.caller).budgets
+      end,
+      a.id, case when ai.payer_id(r.caller) is null then 0 else ai.usd_to_credits(x.usd, (r.caller).markup) end,
+      1, t.reserved_tokens, 0, null, null, r.model_requests, r.model_tokens, (e.envelope).id,
+      case when (e.envelope).id is not null then
+        jsonb_build_object('id', (e.envelope).id, 'label', (e.envelope).label)
+      end, null, null, null
+    )::ai.claim order by r.place), '{}')
+    from requests r
+    left join lateral (
+      select m as model
+      from ai.usable_models(
+        (r.caller).workspace_id, (r.caller).plan_id, (r.caller).workspace_models, (r.caller).denied_models,
+        (r.caller).key_models
+      ) m
+      where m.id = r.model_id and m.kind = (r.request).kind
+      offset 0
+    ) as m on true
+    left join offers o on o.model_id = (m.model).id and o.providers = r.providers
+      and o.regions is not distinct from (r.request).regions
+    cross join lateral (
+      select
+        i.image_tokens, i.audio_tokens,
+        -- No reading exceeds the context window.
+        least(i.text_tokens, (m.model).context_window * (r.request).input_reads) as text_tokens,
+        least(
+          case when (r.request).output_limit_assumed then
+            coalesce((m.model).default_output_limit, (r.request).output_limit)
+          else (r.request).output_limit end,
+          (m.model).output_limit,
+          case when (r.request).output_limit_assumed then ai.assumed_output_limit(
+            m.model, least((r.request).expected_tokens, i.text_tokens + i.image_tokens + i.audio_tokens)
+          ) end
+        ) as output_limit
+      from ai.input_tokens((r.request).input_bytes, (r.request).images, (r.request).audio_seconds) as i
+      offset 0
+    ) as u
+    cross join lateral (
+      select case when (r.request).is_free then 0 else x.usd end::numeric(24, 12) as usd
+      from ai.maximum_cost(
+        o.routes, u.text_tokens, u.image_tokens, u.audio_tokens, u.output_limit * coalesce((r.request).choices, 1),
+        (r.request).hour_writes, (r.request).service_tier, (r.request).fee_requests, (r.request).kind = 'speech'
+      ) as x
+      offset 0
+    ) as x
+    cross join lateral (
+      select
+        i.input_tokens,
+        case when r.token_limit is not null then ai.reserved_tokens(
+          i.input_tokens, u.output_limit, (r.request).choices, (r.request).output_limit_assumed, r.token_limit
+        ) end as reserved_tokens
+      from (
+        -- Token limits count one reading, of average size: few calls use a server tool as often as they may.
+        select u.text_tokens / coalesce((r.request).input_reads, 1) + u.image_tokens / coalesce((r.request).input_reads, 1)
+          + u.audio_tokens as input_tokens
+      ) as i
+      offset 0
+    ) as t
+    left join lateral (
+      select a.id from ai.credit_accounts a where coalesce(a.workspace_id, a.user_id) = ai.payer_id(r.caller) offset 0
+    ) as a on true
+    -- An envelope has a budget, so a workspace without budgets has no envelope.
+    left join lateral (
+      select e as envelope
+      from ai.find_envelope(
+        (r.caller).workspace_id, ai.envelope_principal(r.caller), r.label, (r.request).envelope is not null
+      ) e
+      where (r.caller).budgets is not null and (r.request).is_free is not true
+      offset 0
+    ) as e on true
+  );
+end
+$$;
+
 -- Returns the refusal of a call for a usable model that has no route. If the model has one outside the allowed regions,
 -- the refusal says so.
 create or replace function ai.route_refusal(model text, request ai.run_request, allowed_regions text[]) returns jsonb
@@ -4233,6 +5402,605 @@ as $$
       then ai.refusal('region_not_allowed', '{"param": "model"}')
     else ai.refusal('model_not_found')
   end
+$$;
+
+-- Returns a model's routes to the given providers in order, with their current prices and the providers' regions, in
+-- the form in which runs store them. Returns null if there is none. A run uses no other routes.
+create or replace function ai.priced_routes(model text, providers text[], regions jsonb) returns table (routes jsonb)
+  language sql stable security invoker
+as $$
+  select jsonb_agg(
+    jsonb_build_object('position', r.place, 'provider', r.provider_id, 'model', r.provider_model, 'prices', r.prices)
+    || case when regions ? r.provider_id then jsonb_build_object('region', regions -> r.provider_id) else jsonb '{}' end
+    || case when r.tier_multipliers <> '{}' then jsonb_build_object('tier_multipliers', r.tier_multipliers) else jsonb '{}' end
+    || case when r.trusts_stated_cost then jsonb '{"trusts_stated_cost": true}' else jsonb '{}' end
+    || case
+      when exists (select from ai.provider_limits l where l.provider_id = r.provider_id) then jsonb '{"limited": true}'
+      else jsonb '{}'
+    end
+    || case
+      when num_nonnulls(r.first_byte_seconds, r.idle_seconds, r.total_seconds) = 0 then jsonb '{}'
+      else jsonb_build_object('time_limits', jsonb_strip_nulls(jsonb_build_object(
+        'first_byte', r.first_byte_seconds, 'idle', r.idle_seconds, 'total', r.total_seconds
+      )))
+    end
+    order by r.place
+  )
+  from ai.open_routes(providers) r
+  where r.model_id = model
+$$;
+
+-- Takes provider calls from the buckets of their providers, in the order of the calls. A call is {"provider",
+-- "input_bytes", "images", "audio_seconds", "output_tokens", "context_window", "wait_ms"}. Its tokens are its maximum
+-- input plus its output limit, as OpenAI counts them (https://platform.openai.com/docs/guides/rate-limits). Returns for
+-- each call {"taken", "wait_ms"}: the call was taken and may be made after wait_ms, which is at most the wait_ms that it
+-- accepts; or it was not taken and fits after wait_ms, which is null if the call alone exceeds the limit.
+-- Definer: gateway has no grant on any table.
+create or replace function ai.take_provider_calls(calls jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  -- After a crash of Postgres, calls of its last moments may be missing in the buckets.
+  perform set_config('synchronous_commit', 'off', true);
+  return ai.take_calls(calls);
+end
+$$;
+
+-- Takes provider calls like ai.take_provider_calls, at a given time in tests.
+create or replace function ai.take_calls(calls jsonb, fixed_time timestamptz default null) returns jsonb
+  language plpgsql volatile security invoker
+  set plan_cache_mode = force_generic_plan
+as $$
+declare
+  provider text;
+  limits ai.provider_limits;
+  started_at timestamptz;
+  call record;
+  -- In microseconds from started_at: when each bucket is full, and when the call fits into both.
+  requests_full bigint;
+  tokens_full bigint;
+  fits bigint;
+  is_taken boolean;
+  has_taken boolean;
+  answers jsonb[];
+begin
+  for provider in select distinct c ->> 'provider' from jsonb_array_elements(calls) as c order by 1 loop
+    select * into limits from ai.provider_limits l where l.provider_id = provider for no key update;
+    -- The time is read after the wait for the lock, so that calls don't count as earlier than they are.
+    started_at := coalesce(fixed_time, clock_timestamp());
+    requests_full := ai.microseconds_until(limits.requests_full_at, started_at);
+    tokens_full := ai.microseconds_until(limits.tokens_full_at, started_at);
+    has_taken := false;
+    for call in
+      select
+        c.ordinality::integer as place, coalesce((c.value ->> 'wait_ms')::bigint, 0) as wait_ms,
+        least(i.text_tokens, (c.value ->> 'context_window')::bigint) + i.image_tokens + i.audio_tokens
+          + (c.value ->> 'output_tokens')::bigint as tokens
+      from jsonb_array_elements(calls) with ordinality as c
+      cross join lateral ai.input_tokens(
+        (c.value ->> 'input_bytes')::bigint, (c.value ->> 'images')::bigint,
+        coalesce((c.value ->> 'audio_seconds')::bigint, 0)
+      ) as i
+      where c.value ->> 'provider' = provider
+      order by c.ordinality
+    loop
+      fits := greatest(
+        0,
+        requests_full + ai.refill_time(1 - ai.bucket_size(limits.requests_per_minute), limits.requests_per_minute),
+        tokens_full + ai.refill_time(call.tokens - ai.bucket_size(limits.tokens_per_minute), limits.tokens_per_minute)
+      );
+      if call.tokens > limits.tokens_per_minute then
+        fits := null;
+      end if;
+      is_taken := coalesce(fits / 1000 <= call.wait_ms, false);
+      if is_taken then
+        has_taken := true;
+        requests_full := greatest(requests_full, fits) + ai.refill_time(1, limits.requests_per_minute);
+        tokens_full := greatest(tokens_full, fits) + ai.refill_time(call.tokens, limits.tokens_per_minute);
+      end if;
+      answers[call.place] := jsonb_build_object('taken', is_taken, 'wait_ms', fits / 1000);
+    end loop;
+    if has_taken then
+      update ai.provider_limits l
+      set
+        requests_full_at = coalesce(started_at + requests_full * interval '1 microsecond', l.requests_full_at),
+        tokens_full_at = coalesce(started_at + tokens_full * interval '1 microsecond', l.tokens_full_at)
+      where l.provider_id = provider;
+    end if;
+  end loop;
+  return coalesce(to_jsonb(answers), '[]');
+end
+$$;
+
+-- Returns the size of a limit's bucket: a tenth of the limit, at least 1. Null without a limit.
+create or replace function ai.bucket_size(per_minute bigint) returns bigint
+  language sql immutable strict security invoker parallel safe
+as $$
+  select greatest(per_minute / 10, 1)
+$$;
+
+-- Returns the microseconds in which a limit's bucket refills by an amount, rounded up.
+--
+-- A call of n tokens at time a fits if the bucket has been full for the time in which it would refill by n minus its
+-- size, which is negative for a small call. So n tokens are also taken from an empty bucket that is full n later:
+-- full[i] = max(full[i-1], a[i]) + time(n[i]), and full[k-1] <= a[k] + time(size - n[k]). From call i to call k, the
+-- first gives time(n[i] + … + n[k-1]) <= full[k-1] - a[i], and the second then time(n[i] + … + n[k] - size) <=
+-- a[k] - a[i]. With a refill of limit + 1 - size in 61 seconds, all calls in less than 61 seconds have less than
+-- limit + 1 tokens. The additional second allows for waits that are
+-- rounded down to milliseconds, and for calls that reach the provider later than others.
+create or replace function ai.refill_time(amount bigint, per_minute bigint) returns bigint
+  language sql immutable strict security invoker parallel safe
+as $$
+  select ceil(amount * 61000000.0 / (per_minute + 1 - greatest(per_minute / 10, 1)))::bigint
+$$;
+
+-- Returns the microseconds from one time to another. If the clock was set back, at most two minutes.
+create or replace function ai.microseconds_until(until timestamptz, since timestamptz) returns bigint
+  language sql immutable strict security invoker parallel safe
+as $$
+  select least(extract(epoch from until - since), 120)::numeric * 1000000
+$$;
+
+-- Returns how much of a limit is left in its bucket now.
+create or replace function ai.bucket_level(full_at timestamptz, per_minute bigint) returns bigint
+  language sql stable strict security invoker
+as $$
+  select greatest(0, least(s.size, s.size - ceil(
+    ai.microseconds_until(full_at, now())::numeric * (per_minute + 1 - s.size) / 61000000
+  )))::bigint
+  from (select ai.bucket_size(per_minute) as size) as s
+$$;
+
+-- Returns the subject of the rate window of a model in a workspace.
+create or replace function ai.model_window_id(workspace uuid, model text) returns uuid
+  language sql immutable security invoker parallel safe
+as $$
+  select ai.label_id(workspace::text || '/' || replace(model, '\', '\\'))
+$$;
+
+-- Returns a rate limit as a refusal states it: the limit of requests if that one is reached, otherwise that of tokens.
+create or replace function ai.window_limit(
+  scope text, counted ai.rate_windows, requests integer, tokens bigint, request_limit integer, token_limit bigint
+) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object(
+    'kind', 'rate', 'scope', scope, 'unit', l.unit, 'window', 'minute',
+    'resets_at', ai.utc_text(w.resets_at),
+    'reset_seconds', greatest(ceil(extract(epoch from w.resets_at - now())), 1),
+    'limit', l.maximum, 'used', l.used, 'remaining', greatest(l.maximum - l.used, 0)
+  )
+  from (select coalesce((counted).window_start, date_trunc('minute', now())) + interval '1 minute' as resets_at) as w
+  cross join lateral (
+    select 'requests' as unit, request_limit::bigint as maximum, coalesce((counted).requests, 0)::bigint as used
+    where request_limit is not null and requests > 0 and (counted).requests + requests > request_limit
+    union all
+    select 'tokens', token_limit, coalesce((counted).tokens, 0) where token_limit is not null
+    limit 1
+  ) as l
+$$;
+
+-- Returns the refusal of a call whose token count exceeds the per-minute limit of its key, its workspace or its model in
+-- the workspace. The call would not fit in any later minute either.
+create or replace function ai.token_limit_refusal(
+  caller ai.caller, model_limit bigint, input_tokens bigint, tokens bigint
+) returns jsonb
+  language sql stable security invoker parallel safe
+as $$
+  select ai.refusal('invalid_request', jsonb_build_object('token_limit', jsonb_build_object(
+    'scope', l.scope, 'limit', l.maximum, 'input', input_tokens, 'counted', tokens
+  )))
+  from (
+    values ('key', (caller).key_tokens_per_minute, 1), ('model', model_limit, 2), ('workspace', (caller).workspace_tokens_per_minute, 3)
+  ) as l (scope, maximum, place)
+  order by l.maximum nulls last, l.place
+  limit 1
+$$;
+
+-- Returns the limits of a call as JSON text: {"minute", "counts", "model"}. minute is the start of the rate window. counts
+-- is a flat list of four pairs, each a limit and a count: the key's requests, the key's tokens, the workspace's requests
+-- and the workspace's tokens. model has the two pairs of the call's model, if it has limits. A limit is null if there is
+-- none.
+create or replace function ai.rate_limit_headers(minute timestamptz, counts bigint[], model_counts bigint[]) returns text
+  language sql stable security invoker parallel safe
+as $$
+  select format('{"minute":%s,"counts":%s', coalesce(to_json(minute), 'null'), array_to_json(counts))
+    || coalesce(',"model":' || array_to_json(model_counts), '') || '}'
+$$;
+
+-- Returns a call's refusal with what its caller may know about it. Amounts are left out if GET /v1/key would not show
+-- them to this caller. fitting_output_limit is the highest output limit with which the same call fits all limits now, or
+-- null if no limit does. run is the run that an extension belongs to. Without suggestions, says neither what would fit nor
+-- which models and regions there are, because that takes longer than everything else.
+create or replace function ai.explain_refusal(
+  claim ai.claim, run ai.runs default null, with_suggestions boolean default true
+) returns jsonb
+  language plpgsql stable security invoker
+as $$
+declare
+  caller ai.caller := claim.caller;
+  request ai.run_request := claim.request;
+  refusal jsonb := claim.refusal - 'room';
+  room jsonb := claim.refusal -> 'room';
+  reached jsonb := claim.refusal -> 'limit';
+  token_limit jsonb := claim.refusal -> 'token_limit';
+  is_exempt boolean := ai.payer_id(caller) is null;
+  hides_balance boolean := caller.payer = 'member' and caller.source = 'key' and not is_exempt;
+  fits bigint;
+begin
+  if refusal ->> 'refused' = 'model_not_found' then
+    return refusal || case
+      when with_suggestions then ai.missing_model(request, caller)
+      else jsonb_strip_nulls(jsonb_build_object('model', request.model))
+    end;
+  elsif refusal ->> 'refused' = 'region_not_allowed' and with_suggestions then
+    return refusal || jsonb_build_object(
+      'allowed_regions', caller.allowed_regions,
+      'regions', (
+        select jsonb_agg(distinct coalesce(request.regions ->> r.provider_id, 'unknown'))
+        from ai.open_routes(request.providers) r
+        where r.model_id = claim.model_id
+      )
+    );
+  elsif refusal #>> '{missing,kind}' = 'address' then
+    return jsonb_set(refusal, '{missing,address}', coalesce(to_jsonb(host(request.address)), 'null'));
+  elsif refusal ? 'model_output_limit' then
+    return refusal || jsonb_build_object(
+      'limit', jsonb_build_object('kind', 'model_output', 'limit', refusal -> 'model_output_limit'),
+      'need', jsonb_build_object('tokens', request.output_limit),
+      'fitting_output_limit', refusal -> 'model_output_limit'
+    );
+  elsif token_limit is not null then
+    reached := jsonb_build_object(
+      'kind', 'rate', 'scope', token_limit -> 'scope', 'unit', 'tokens', 'window', 'minute', 'limit', token_limit -> 'limit'
+    );
+    refusal := refusal || jsonb_build_object(
+      'need', jsonb_build_object('tokens', token_limit -> 'counted', 'input_tokens', token_limit -> 'input')
+    );
+    if request.kind = 'chat' then
+      refusal := refusal || jsonb_build_object('fitting_output_limit', nullif(greatest(
+        ((token_limit ->> 'limit')::bigint - (token_limit ->> 'input')::bigint) / coalesce(request.choices, 1), 0
+      ), 0));
+    end if;
+  elsif reached is null then
+    return refusal;
+  elsif with_suggestions and request.kind = 'chat' and reached ->> 'unit' is distinct from 'requests'
+    and reached ->> 'kind' <> 'concurrent' then
+    fits := case when not (hides_balance and reached ->> 'kind' = 'balance') then ai.fitting_output_limit(claim, room, run) end;
+    -- With prices, an output limit that a balance determines would tell what another person has left.
+    if not hides_balance or reached ->> 'kind' <> 'balance'
+      and fits is not distinct from ai.fitting_output_limit(claim, room - 'credits', run) then
+      refusal := refusal || jsonb_build_object('fitting_output_limit', fits);
+    end if;
+  end if;
+
+  if run.id is not null then
+    refusal := refusal || jsonb '{"is_step": true}';
+  end if;
+  if reached ->> 'kind' = 'envelope' then
+    if not (is_exempt or caller.cost_visible) then
+      reached := reached - array['limit_usd', 'spent_usd', 'reserved_usd', 'remaining_usd'];
+      refusal := refusal - 'need';
+    end if;
+  elsif reached ->> 'kind' in ('budget', 'concurrent') then
+    reached := reached || jsonb_strip_nulls(jsonb_build_object('name', case reached ->> 'scope'
+      when 'key' then caller.key_name
+      when 'app' then (select a.display_name from private.apps a where a.id = caller.app_id)
+      when 'label' then caller.entity_id
+    end)) || case
+      when reached ->> 'scope' = 'member' and caller.source <> 'key' then jsonb '{"is_caller": true}'
+      else '{}'
+    end;
+    if not (is_exempt or caller.cost_visible) then
+      reached := reached - array['limit_usd', 'spent_usd', 'reserved_usd', 'remaining_usd'];
+      refusal := refusal - 'need';
+    end if;
+  elsif reached ->> 'kind' = 'balance' then
+    reached := reached || jsonb_build_object('payer', caller.payer) || case
+      when caller.payer = 'member' and caller.source <> 'key' then jsonb '{"is_caller": true}'
+      else '{}'
+    end;
+    if not (caller.cost_visible and (caller.payer = 'workspace' or caller.source = 'session')) then
+      reached := reached - array['balance_credits', 'reserved_credits', 'remaining_credits'];
+      refusal := refusal - 'need';
+    end if;
+  elsif reached ->> 'scope' = 'key' then
+    reached := reached || jsonb_build_object('name', caller.key_name);
+  elsif reached ->> 'scope' = 'model' then
+    reached := reached || jsonb_build_object('name', claim.model_id);
+  elsif reached ->> 'scope' = 'workspace' and (
+    select case reached ->> 'unit' when 'requests' then p.requests_per_minute else p.tokens_per_minute end
+    from ai.plans p
+    where p.id = caller.plan_id
+  ) = (reached ->> 'limit')::bigint then
+    reached := reached || jsonb '{"scope": "plan"}';
+  end if;
+  return refusal || jsonb_build_object('limit', reached);
+end
+$$;
+
+-- Returns the highest output limit with which a refused call, or the refused step of a run, would fit into what is left
+-- of its limits (room has usd, credits and tokens, each null without such a limit). Returns null if none fits. A call
+-- that states its output limit counts it in full. If the call stated none, the field that states it lengthens the input.
+create or replace function ai.fitting_output_limit(claim ai.claim, room jsonb, run ai.runs) returns bigint
+  language plpgsql stable security invoker
+as $$
+declare
+  request ai.run_request := claim.request;
+  caller ai.caller := claim.caller;
+  choices bigint := coalesce(request.choices, 1);
+  reads bigint := coalesce(request.input_reads, 1);
+  stated_bytes bigint := case when request.output_limit_assumed then 48 else 0 end;
+  room_usd numeric := (room ->> 'usd')::numeric;
+  room_credits numeric := (room ->> 'credits')::numeric;
+  spare_usd numeric;
+  input record;
+  fits bigint := 1;
+  exceeds bigint := claim.output_limit;
+  guess bigint;
+  low numeric;
+  high numeric;
+  cost numeric(24, 12);
+begin
+  select least(i.text_tokens, claim.context_window * reads) as text_tokens, i.image_tokens, i.audio_tokens into input
+  from ai.input_tokens(request.input_bytes + stated_bytes, request.images, request.audio_seconds) as i;
+  exceeds := least(exceeds, 1 + (
+    (room ->> 'tokens')::bigint - input.text_tokens / reads - input.image_tokens / reads - input.audio_tokens
+  ) / choices);
+  -- Credits as dollars, to choose the next guess. Whether it fits is decided in credits.
+  spare_usd := least(
+    room_usd, (room_credits + coalesce(run.reserved_credits, 0)) / ai.credits_per_usd(caller.markup) - coalesce(run.reserved_usd, 0)
+  );
+
+  -- Tries 1, the highest limit that the tokens allow, and then what lies on the line between the nearest known costs. A
+  -- cost is the highest of several lines, one for each price, so few guesses are needed. Every fourth one halves the
+  -- rest, so that no price can need many.
+  for attempt in 0..200 loop
+    exit when exceeds - fits <= 1 and attempt > 0;
+    if exceeds <= 1 then
+      return null;
+    end if;
+    guess := case
+      when attempt = 0 then 1
+      when attempt = 1 then exceeds - 1
+      when attempt % 4 = 0 or high is null or high <= low then (fits + exceeds) / 2
+      else least(greatest(fits + floor((spare_usd - low) / (high - low) * (exceeds - fits))::bigint, fits + 1), exceeds - 1)
+    end;
+    select x.usd into cost
+    from ai.maximum_cost(
+      claim.routes, input.text_tokens, input.image_tokens, input.audio_tokens, guess * choices, request.hour_writes,
+      request.service_tier, request.fee_requests, false
+    ) as x;
+    if coalesce(cost <= room_usd, true) and coalesce(
+      ai.usd_to_credits(coalesce(run.reserved_usd, 0) + cost, caller.markup) - coalesce(run.reserved_credits, 0) <= room_credits,
+      true
+    ) then
+      fits := guess;
+      low := cost;
+    elsif attempt = 0 then
+      return null;
+    else
+      exceeds := guess;
+      high := cost;
+    end if;
+  end loop;
+  return fits;
+end
+$$;
+
+-- Returns the requested model of a call that does not find it, and the ids of at most three models that the caller may use
+-- and whose ids resemble the requested one, closest first. Whether the requested model exists makes no difference.
+create or replace function ai.missing_model(request ai.run_request, caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_strip_nulls(jsonb_build_object(
+    'model', (request).model, 'similar_models', jsonb_agg(s.id order by s.similarity desc, s.id)
+  ))
+  from (
+    select m.id, u.similarity
+    from ai.usable_models(
+      (caller).workspace_id, (caller).plan_id, (caller).workspace_models, (caller).denied_models, (caller).key_models
+    ) m
+    cross join lateral (select extensions.similarity(m.id, left((request).model, 128)) as similarity) as u
+    where (m.kind = (request).kind or (request).kind is null)
+      and m.id <> (request).model
+      and u.similarity >= 0.4
+      and exists (
+        select
+        from ai.open_routes(case
+          when (caller).allowed_regions is null then (request).providers
+          else ai.providers_in_regions((request).providers, (request).regions, (caller).allowed_regions)
+        end) r
+        where r.model_id = m.id
+      )
+    order by u.similarity desc, m.id
+    limit 3
+  ) as s
+$$;
+
+-- Records refused calls that the gateway gathered, by caller: { callers: [{ credential, workspace, age_ms, calls,
+-- counts }] }. calls has the first calls of a minute in full, and counts the number of all of them by model, feature and
+-- code. Adds all to the daily sums, and stores at most 20 calls a caller and minute. Ignores callers whose credential is
+-- unknown by now, and sessions of people who are not members of the workspace that they name. Returns false, and records
+-- nothing, while another process is recording: waiting would hold a connection of the gateway.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.record_refused_calls(batch jsonb) returns boolean
+  language plpgsql volatile security definer set search_path = ''
+  -- Partitions and sums are small when a plan is made and large when it is used. Lookups are subselects and lateral
+  -- joins, which these settings leave as they are. All other joins are between sets of any size.
+  set enable_seqscan = off set enable_nestloop = off set jit = off
+as $$
+declare
+  max_calls constant integer := 20;
+  max_combinations constant integer := 20;
+  people ai.caller[];
+begin
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.record_refused_calls', 0)) then
+    return false;
+  end if;
+  people := ai.user_callers(batch -> 'callers');
+  with callers as materialized (
+    select
+      (c.caller).workspace_id, (c.caller).actor_id, (c.caller).app_id, (c.caller).key_id, (c.caller).lineage_id,
+      (c.caller).source, (c.caller).entity_id, b.value as refused
+    from ai.find_callers(batch -> 'callers', people) as c
+    join jsonb_array_elements(batch -> 'callers') with ordinality as b (value, place) on b.place = c.place
+    where (select true from public.workspaces w where w.id = (c.caller).workspace_id and w.deleted_at is null)
+      and ((c.caller).source <> 'session' or (
+        select true from public.workspace_members m
+        where m.user_id = (c.caller).actor_id and m.workspace_id = (c.caller).workspace_id
+      ))
+  ), calls as materialized (
+    select
+      c.*, e.*, m.created_at, date_trunc('minute', m.created_at) as minute,
+      row_number() over (
+        partition by c.workspace_id, c.actor_id, c.app_id, c.key_id, date_trunc('minute', m.created_at)
+        order by m.created_at
+      ) as place
+    from callers c
+    cross join lateral jsonb_to_recordset(c.refused -> 'calls') as e (
+      age_ms double precision, request_id text, endpoint text, feature text, label text, model text, streamed boolean,
+      status smallint, code text, param text, details jsonb
+    )
+    cross join lateral (select ai.moment_before(e.age_ms) as created_at) as m
+  ), earlier as materialized (
+    -- Reads each minute of a workspace once, for all its callers.
+    select s.workspace_id, m.minute, row(s.actor_id, s.app_id, s.key_id)::text as caller, count(*) as calls
+    from (select distinct c.workspace_id, c.minute from calls c) as m
+    cross join lateral (
+      select *
+      from ai.refused_calls r
+      where r.workspace_id = m.workspace_id
+        and r.created_at >= m.minute and r.created_at < m.minute + interval '1 minute'
+      offset 0
+    ) as s
+    group by 1, 2, 3
+  ), stored as (
+    insert into ai.refused_calls (
+      id, created_at, workspace_id, actor_id, app_id, key_id, key_lineage_id, credential_source, feature, entity_id,
+      request_id, model_id, endpoint, streamed, http_status, error_code, param, details
+    )
+    select
+      ai.run_id(c.created_at), c.created_at, c.workspace_id, c.actor_id, c.app_id, c.key_id, c.lineage_id, c.source,
+      c.feature, coalesce(c.entity_id, c.label), c.request_id, left(c.model, 128), c.endpoint,
+      coalesce(c.streamed, false), c.status, c.code, left(c.param, 256), c.details
+    from calls c
+    left join earlier e
+      on e.workspace_id = c.workspace_id and e.minute = c.minute
+      and e.caller = row(c.actor_id, c.app_id, c.key_id)::text
+    where coalesce(e.calls, 0) + c.place <= max_calls
+  ), counted as materialized (
+    select
+      c.workspace_id, (ai.moment_before((c.refused ->> 'age_ms')::double precision) at time zone 'UTC')::date as day,
+      c.app_id, c.lineage_id, c.actor_id,
+      (select m.id from ai.models m where m.id = n.model) as model_id, n.feature,
+      case c.source when 'key' then 'background' else 'interactive' end as execution_mode, n.code,
+      sum(n.count)::bigint as refused
+    from callers c
+    cross join lateral jsonb_to_recordset(c.refused -> 'counts') as n (
+      model text, feature text, code text, count bigint
+    )
+    where n.count > 0
+    group by 1, 2, 3, 4, 5, 6, 7, 8, 9
+  ), totals as (
+    insert into ai.totals as t (figure, label, total)
+    select 'refused_calls', c.code, sum(c.refused)
+    from counted c
+    group by c.code
+    on conflict (figure, label) do update set total = t.total + excluded.total
+  ), summed as materialized (
+    select
+      c.workspace_id, c.day, c.app_id, c.lineage_id, c.actor_id, c.model_id, c.feature, c.execution_mode,
+      row(c.app_id, c.lineage_id, c.actor_id, c.execution_mode)::text as caller,
+      row(c.model_id, c.feature)::text as combination, sum(c.refused) as refused
+    from counted c
+    group by 1, 2, 3, 4, 5, 6, 7, 8
+  ), known as materialized (
+    -- Reads each day of a workspace once, for all its callers.
+    select
+      d.workspace_id, d.day, row(d.app_id, d.key_lineage_id, d.actor_id, d.execution_mode)::text as caller,
+      row(d.model_id, d.feature)::text as combination
+    from (select distinct s.workspace_id, s.day from summed s) as w
+    cross join lateral (
+      select * from ai.refused_daily r where r.workspace_id = w.workspace_id and r.day = w.day offset 0
+    ) as d
+  ), bounded as (
+    select
+      s.*,
+      k.combination is not null or coalesce(n.combinations, 0) + row_number() over (
+        partition by s.workspace_id, s.day, s.caller, k.combination is null
+      ) <= max_combinations as has_row
+    from summed s
+    left join known k
+      on k.workspace_id = s.workspace_id and k.day = s.day and k.caller = s.caller and k.combination = s.combination
+    left join (select workspace_id, day, caller, count(*) as combinations from known group by 1, 2, 3) as n
+      on n.workspace_id = s.workspace_id and n.day = s.day and n.caller = s.caller
+  )
+  insert into ai.refused_daily as d (
+    workspace_id, day, app_id, key_lineage_id, actor_id, model_id, feature, execution_mode, refused
+  )
+  select
+    b.workspace_id, b.day, b.app_id, b.lineage_id, b.actor_id, case when b.has_row then b.model_id end,
+    case when b.has_row then b.feature end, b.execution_mode, sum(b.refused)
+  from bounded b
+  group by 1, 2, 3, 4, 5, 6, 7, 8
+  on conflict (workspace_id, day, app_id, key_lineage_id, actor_id, model_id, feature, execution_mode)
+    do update set refused = d.refused + excluded.refused;
+  return true;
+end
+$$;
+
+-- Returns the time that was age_ms milliseconds ago, at most an hour. The gateway sends ages, because its clock may
+-- differ from the database's.
+create or replace function ai.moment_before(age_ms double precision) returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select now() - least(greatest(age_ms, 0), 3600000) * interval '1 millisecond'
+$$;
+
+-- Creates the partitions of ai.refused_calls for today and the next two days, and drops those of days that ended more
+-- than seven days ago. Waits only briefly for the lock on the table, because recording and reading then wait too; the
+-- next call tries again. Returns the number of partitions that it created or dropped.
+create or replace function ai.rotate_refused_call_partitions() returns integer
+  language plpgsql volatile security invoker
+  -- Partitions cover UTC days, regardless of the caller's time zone.
+  set timezone = 'UTC' set search_path = '' set lock_timeout = '100ms'
+as $$
+declare
+  day date;
+  partition text;
+  changed integer := 0;
+begin
+  for day in select now()::date + n from generate_series(0, 2) as n loop
+    partition := format('ai.refused_calls_%s', to_char(day, 'YYYY_MM_DD'));
+    continue when to_regclass(partition) is not null;
+    -- Rows in the default partition stay there.
+    continue when exists (
+      select from ai.refused_calls_default c where c.created_at >= day and c.created_at < day + 1
+    );
+    execute format(
+      'create table %s partition of ai.refused_calls for values from (%L) to (%L)',
+      partition, day::timestamptz, (day + 1)::timestamptz
+    );
+    perform ai.protect_partition(partition::regclass);
+    changed := changed + 1;
+  end loop;
+  for partition in
+    select i.inhrelid::regclass::text
+    from pg_catalog.pg_inherits i
+    join pg_catalog.pg_class c on c.oid = i.inhrelid
+    where i.inhparent = 'ai.refused_calls'::regclass
+      and c.relname ~ '^refused_calls_\d{4}_\d\d_\d\d$'
+      and to_date(right(c.relname, 10), 'YYYY_MM_DD') + 8 <= now()::date
+  loop
+    execute format('drop table %s', partition);
+    changed := changed + 1;
+  end loop;
+  return changed;
+exception when lock_not_available then
+  return 0;
+end
 $$;
 
 -- Settles a batch of runs and returns the runs that changed. If idle_since is given, only open runs without a heartbeat
@@ -4621,6 +6389,425 @@ begin
 end
 $$;
 
+-- Returns the usage report of the calling app for a window of at most 365 days, or { refused }. Amounts are exact
+-- decimals. A row's refused calls are those of the whole day. notes_use: the request counts as a use of the key.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.report_usage(call jsonb) returns json
+  language plpgsql volatile security definer set search_path = ''
+  -- Days of the report are UTC days.
+  set timezone = 'UTC'
+  -- Sorts a year's groups in memory, and plans the query only once per connection.
+  set work_mem = '32MB' set plan_cache_mode = force_generic_plan
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+  report_window record := ai.usage_window((call ->> 'from')::timestamptz, (call ->> 'to')::timestamptz, 365);
+begin
+  if caller.refused is not null then
+    return ai.credential_refusal(caller);
+  end if;
+  if report_window.fault is not null then
+    return ai.refusal('invalid_request', jsonb_build_object('param', 'from', 'message', report_window.fault));
+  end if;
+  if (call -> 'notes_use')::boolean then
+    perform ai.record_key_use(array[caller.key_id]);
+  end if;
+  return (
+    select json_build_object(
+      'currency', 'USD',
+      'source', 'platform_ai_metering',
+      'workspaceId', caller.workspace_id,
+      'appId', caller.app_id,
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
+      'previous', case when ai.has_usage_before(caller.workspace_id, caller.app_id, report_window.window_from) then json_build_object(
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
+      ) end,
+      'rows', coalesce(json_agg(d), '[]')
+    )
+    from (
+      select
+        u.day,
+        u.model_id as model,
+        u.feature,
+        u.execution_mode as "executionMode",
+        trim_scale(sum(u.cost_usd)) as "amountUsd",
+        sum(u.requests) as requests,
+        sum(u.failed) as failed,
+        sum(u.input_tokens) as "inputTokens",
+        sum(u.output_tokens) as "outputTokens",
+        trim_scale(sum(u.billed_credits)) as "billedCredits",
+        trim_scale(sum(u.unmetered_credits)) as "unmeteredCredits",
+        sum(u.refused) as refused
+      from (
+        select
+          b.day, b.model_id, b.feature, b.execution_mode, b.cost_usd, b.requests, b.failed, b.input_tokens,
+          b.output_tokens, b.billed_credits, b.unmetered_credits, 0 as refused
+        from ai.usage_between(caller.workspace_id, report_window.window_from, report_window.window_to) b
+        where b.app_id = caller.app_id
+        union all
+        select
+          r.day, coalesce(r.model_id, 'unknown'), coalesce(r.feature, 'unknown'), r.execution_mode, 0, 0, 0, 0, 0, 0, 0,
+          r.refused
+        from ai.refused_between(caller.workspace_id, report_window.window_from, report_window.window_to) r
+        where r.app_id = caller.app_id
+      ) as u
+      group by u.day, u.model_id, u.feature, u.execution_mode
+      having sum(u.requests) > 0 or sum(u.refused) > 0
+      order by u.day, u.model_id collate "C", u.feature collate "C", u.execution_mode collate "C"
+    ) as d
+  );
+end
+$$;
+
+-- Checks whether a credential may import costs and read usage. Used if the request body is invalid. Returns {
+-- workspace_id } or { refused }.
+-- Definer: gateway has no grant on any table. The function derives the caller from the credential and trusts no id in
+-- the request.
+create or replace function ai.check_app_caller(call jsonb) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  caller ai.caller := ai.app_caller(call);
+begin
+  if caller.refused is not null then
+    return ai.credential_refusal(caller);
+  end if;
+  return jsonb_build_object('workspace_id', caller.workspace_id);
+end
+$$;
+
+-- Revokes a connection and its keys, and ends its envelope. Returns false if the connection does not exist or was already revoked.
+create or replace function ai.end_connection(connection_id uuid, actor uuid) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  ended_connection ai.agent_connections;
+  key ai.keys;
+begin
+  -- Locks in the same order as private.issue_agent_key: the workspace, the connection, its keys. The envelope comes last.
+  perform
+  from public.workspaces w
+  where w.id = (select c.workspace_id from ai.agent_connections c where c.id = end_connection.connection_id)
+  for key share;
+  update ai.agent_connections c
+  set revoked_at = now()
+  where c.id = end_connection.connection_id and c.revoked_at is null
+  returning * into ended_connection;
+  if not found then
+    return false;
+  end if;
+  update ai.keys k set revoked_at = now() where k.connection_id = ended_connection.id and k.revoked_at is null;
+  perform ai.end_connection_envelope(ended_connection, actor);
+  select * into key from ai.keys k where k.connection_id = ended_connection.id and k.replaced_by is null;
+  if found then
+    perform set_config('gatehouse.actor_id', coalesce(actor::text, ''), true);
+    perform private.log_workspace_change(ended_connection.workspace_id, 'key.revoked', key.id, key.name);
+  end if;
+  return true;
+end
+$$;
+
+-- Returns the lineage of a connection's keys. The first key gets the id of its connection, so that a connection can have
+-- an envelope before it has a key.
+create or replace function ai.connection_lineage(connection ai.agent_connections) returns uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (select k.lineage_id from ai.keys k where k.connection_id = (connection).id limit 1), (connection).id
+  )
+$$;
+
+-- Returns the current envelope of a lineage of an agent's keys, or null. It may have ended.
+create or replace function ai.lineage_envelope(lineage uuid, workspace uuid) returns ai.envelopes
+  language sql stable security invoker set search_path = ''
+as $$
+  select e
+  from ai.envelopes e
+  where e.principal_id = lineage and e.workspace_id = workspace and e.label = '' and e.superseded_at is null and e.holds_all
+$$;
+
+-- Returns { id, state: open | ended | expired, limitUsd, spentUsd, reservedUsd, maxCalls, calls, endsAt }, or null without
+-- an envelope. Amounts are exact text, or null if the workspace hides costs.
+create or replace function ai.describe_agent_envelope(envelope ai.envelopes) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (envelope).id,
+    'state', ai.envelope_state(envelope, b),
+    'limitUsd', case when v.visible then trim_scale(b.limit_usd)::text end,
+    'spentUsd', case when v.visible then trim_scale(b.spent_usd)::text end,
+    'reservedUsd', case when v.visible then trim_scale(b.reserved_usd)::text end,
+    'maxCalls', b.max_calls,
+    'calls', b.calls,
+    'endsAt', b.ends_at
+  )
+  from ai.budgets b
+  cross join (select ai.cost_visible((envelope).workspace_id) as visible) as v
+  where b.scope = 'envelope' and b.subject_id = (envelope).id and b.workspace_id = (envelope).workspace_id
+$$;
+
+-- Gives a connection an envelope for all its calls, { usd, calls? }. Keeps an open one with the same amounts. Returns null,
+-- or why it was refused, for only a person may change or replace an open one in the studio: { reason: differs | used_up |
+-- too_many, id, usd, calls }, with the amounts with which the open envelope was opened.
+create or replace function ai.limit_connection(connection ai.agent_connections, envelope jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  lineage constant uuid := ai.connection_lineage(connection);
+  opened jsonb;
+  found_envelope ai.envelopes;
+  budget ai.budgets;
+begin
+  opened := ai.open_envelope(
+    connection.workspace_id, lineage, '', envelope, connection.user_id, key_lineage => lineage
+  );
+  if opened ->> 'outcome' = 'opened' then
+    return null;
+  end if;
+  if opened ->> 'outcome' = 'too_many' then
+    return jsonb_build_object('reason', 'too_many');
+  end if;
+  select * into found_envelope from ai.envelopes e where e.id = (opened ->> 'id')::uuid;
+  select * into budget
+  from ai.budgets b
+  where b.scope = 'envelope' and b.subject_id = found_envelope.id and b.workspace_id = found_envelope.workspace_id;
+  if not found_envelope.holds_all
+    or found_envelope.opened_usd <> (envelope ->> 'usd')::numeric
+    or found_envelope.opened_calls is distinct from (envelope ->> 'calls')::bigint then
+    opened := jsonb_build_object('reason', 'differs');
+  elsif budget.spent_usd >= budget.limit_usd or budget.calls >= budget.max_calls then
+    opened := jsonb_build_object('reason', 'used_up');
+  else
+    return null;
+  end if;
+  return opened || jsonb_build_object(
+    'id', found_envelope.id,
+    'usd', trim_scale(found_envelope.opened_usd)::text,
+    'calls', found_envelope.opened_calls
+  );
+end
+$$;
+
+-- Ends the envelope of a connection that has ended, so that it is not listed as open.
+create or replace function ai.end_connection_envelope(connection ai.agent_connections, actor uuid) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  envelope constant ai.envelopes := ai.lineage_envelope(ai.connection_lineage(connection), connection.workspace_id);
+begin
+  -- In the order of ai.change_envelope. A call that waits for the lock compares with its own now(), which is earlier.
+  update ai.budgets b
+  set ends_at = least(b.ends_at, now() - interval '1 minute')
+  where b.scope = 'envelope' and b.subject_id = envelope.id and b.workspace_id = envelope.workspace_id
+    and b.period = 'total';
+  update ai.envelopes e set ended_at = now(), ended_by = actor where e.id = envelope.id and e.ended_at is null;
+end
+$$;
+
+-- Creates the next key of an agent connection. The key works for at most 8 hours and not longer than the connection's
+-- login. The previous key works for at most 15 more minutes. Outcomes: issued (with expiresAt), revoked, not_allowed,
+-- not_approved, too_many. too_many: the connection has 20 live keys, or the workspace has 200. Returns { refused } if
+-- the login is refused (ai.find_agent_login) or the connection is not_found.
+-- Definer: reads memberships and writes keys, but only for the token's user.
+create or replace function private.issue_agent_key(
+  token_hash bytea, workspace_id uuid, connection_id uuid, lookup text, secret_hash text
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+  issue_permission text;
+  previous ai.keys;
+  new_key ai.keys;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- Locks the workspace before the new key refers to it, because deleting an account locks workspaces before keys.
+  perform from public.workspaces w where w.id = issue_agent_key.workspace_id and w.deleted_at is null for key share;
+  -- Locks the connection, so that a concurrent revocation either comes first or revokes this key too.
+  select * into connection
+  from ai.agent_connections c
+  where c.id = issue_agent_key.connection_id
+    and c.workspace_id = issue_agent_key.workspace_id
+    and c.login_id = caller.login_id
+  for no key update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if connection.revoked_at is not null then
+    return jsonb_build_object('outcome', 'revoked');
+  end if;
+  issue_permission := ai.key_issue_permission(caller.user_id, connection.workspace_id, for_agent => true);
+  if issue_permission <> 'allowed' then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  select * into previous
+  from ai.keys k
+  where k.connection_id = connection.id and k.replaced_by is null;
+  -- Also counts replaced keys that still work, so that a loop of renewals can't create keys without limit.
+  if (select count(*) >= 20 from ai.keys k where k.connection_id = connection.id and k.expires_at > now())
+    or (previous.id is null and ai.has_too_many_keys(connection.workspace_id)) then
+    return jsonb_build_object('outcome', 'too_many');
+  end if;
+  new_key := ai.store_key(
+    caller.user_id, connection.workspace_id,
+    jsonb_build_object(
+      'name', ai.agent_name(connection.tool) || ' on ' || connection.host,
+      'expiresAt', least(now() + interval '8 hours', caller.ends_at)
+    ),
+    issue_agent_key.lookup, issue_agent_key.secret_hash, lineage => ai.connection_lineage(connection), connection_id => connection.id
+  );
+  -- Programs that have already read the old key can use it for another 15 minutes.
+  update ai.keys k
+  set replaced_by = new_key.id, expires_at = least(k.expires_at, now() + interval '15 minutes')
+  where k.id = previous.id;
+  return jsonb_build_object('outcome', 'issued', 'expiresAt', new_key.expires_at);
+end
+$$;
+
+-- Returns a connection's details for its member: { id, tool, host, createdAt, state: connected | revoked, keyExpiresAt,
+-- envelope }.
+create or replace function ai.describe_connection(connection ai.agent_connections) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (connection).id,
+    'tool', (connection).tool,
+    'host', (connection).host,
+    'createdAt', (connection).created_at,
+    'state', case when (connection).revoked_at is null then 'connected' else 'revoked' end,
+    'keyExpiresAt', (
+      select max(k.expires_at) from ai.keys k where k.connection_id = (connection).id and k.revoked_at is null
+    ),
+    'envelope', ai.describe_agent_envelope(
+      ai.lineage_envelope(ai.connection_lineage(connection), (connection).workspace_id)
+    )
+  )
+$$;
+
+-- Connects a coding agent to a workspace. Returns { state: connected, connection }; a repeated call returns the same
+-- connection. If the member needs an approval, opens a request, queues emails to members with manage_ai_keys, and
+-- returns { state: requested }. With an envelope, { usd, calls? }, limits the connection, or returns { state:
+-- limit_refused, limit } (ai.limit_connection). Refusals are { refused: … | not_found | forbidden }. forbidden: the
+-- member lacks use_ai_studio.
+-- Definer: reads memberships and writes connections, but only for the token's user.
+create or replace function private.connect_agent(
+  token_hash bytea, workspace_id uuid, tool text, host text, email jsonb, envelope jsonb default null
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  caller record;
+  connection ai.agent_connections;
+  refused_limit jsonb;
+begin
+  select * into caller from ai.find_agent_login(token_hash);
+  if caller.refused is not null then
+    return jsonb_build_object('refused', caller.refused);
+  end if;
+  -- Serializes a member's calls, so that a second call finds the connection of the first.
+  perform private.lock_app_credentials(caller.user_id);
+  perform
+  from private.user_workspaces(caller.user_id) u
+  join public.workspaces w on w.id = u.id
+  where w.id = connect_agent.workspace_id
+  for key share of w;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not ai.may_connect_agents(caller.user_id, connect_agent.workspace_id) then
+    if not private.user_has_workspace_permission(caller.user_id, connect_agent.workspace_id, 'use_ai_studio') then
+      return jsonb_build_object('refused', 'forbidden');
+    end if;
+    return jsonb_build_object('state', ai.request_agent_access(
+      caller.user_id, connect_agent.workspace_id, connect_agent.tool, connect_agent.host, connect_agent.email
+    ));
+  end if;
+  -- A new login of the same member, agent and host continues the connection of a login that has ended.
+  update ai.agent_connections c
+  set login_id = caller.login_id
+  where c.id = (
+    select o.id
+    from ai.agent_connections o
+    where o.workspace_id = connect_agent.workspace_id
+      and o.user_id = caller.user_id
+      and o.tool = connect_agent.tool
+      and o.revoked_at is null
+      and (o.login_id = caller.login_id or (o.host = connect_agent.host and ai.agent_login_end(o.login_id) is null))
+    order by o.login_id is not distinct from caller.login_id desc, o.created_at desc
+    limit 1
+  )
+  returning * into connection;
+  if not found then
+    insert into ai.agent_connections as c (workspace_id, user_id, login_id, tool, host)
+    values (
+      connect_agent.workspace_id, caller.user_id, caller.login_id, connect_agent.tool, connect_agent.host
+    )
+    returning c.* into connection;
+    perform private.add_account_event(
+      caller.user_id, 'agent_connected',
+      details => jsonb_build_object('agent', ai.agent_name(connection.tool) || ' on ' || connection.host)
+    );
+  end if;
+  if envelope is not null then
+    refused_limit := ai.limit_connection(connection, envelope);
+    if refused_limit is not null then
+      return jsonb_build_object('state', 'limit_refused', 'limit', refused_limit);
+    end if;
+  end if;
+  return jsonb_build_object('state', 'connected', 'connection', ai.describe_connection(connection));
+end
+$$;
+
+-- Stores a new key. The caller must have checked ai.key_issue_permission. Logs only the creation of the first key of a
+-- lineage. connection_id is the coding agent's connection if the key belongs to an
+-- agent.
+create or replace function ai.store_key(
+  member_id uuid,
+  workspace uuid,
+  key jsonb,
+  lookup text,
+  secret_hash text,
+  lineage uuid default null,
+  connection_id uuid default null
+) returns ai.keys
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  new_key ai.keys;
+begin
+  insert into ai.keys (
+    id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id
+  )
+  select
+    id, coalesce(lineage, id), workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'),
+    store_key.lookup, decode(store_key.secret_hash, 'hex'), (key ->> 'externalAppId')::uuid,
+    ai.text_list(key -> 'allowedModels'), ai.text_list(key -> 'allowedAddresses')::cidr[],
+    (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
+    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
+  from (select gen_random_uuid() as id) as made_id
+  returning * into new_key;
+  if key ->> 'monthlyBudgetUsd' is not null then
+    insert into ai.budgets (scope, subject_id, workspace_id, limit_usd)
+    values ('key', new_key.lineage_id, workspace, (key ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+  if lineage is null
+    or lineage = store_key.connection_id
+    and not exists (select from ai.keys k where k.connection_id = lineage and k.id <> new_key.id) then
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(workspace, 'key.created', new_key.id, new_key.name);
+  end if;
+  return new_key;
+end
+$$;
+
 -- Changes an account's policy for an admin; no other function does. Takes { actor, subject, step, generation, reason,
 -- requestId, ip } and returns { policy } or { refused: forbidden | oneself | not_enforced | not_found | conflict |
 -- in_progress | unchanged | factors_left }. step is require, make_optional, begin_reset or finish_reset. begin_reset
@@ -4706,6 +6893,220 @@ begin
 end
 $$;
 
+-- Signs one session in with a recovery code and keeps the authenticators. The code becomes an approval of that session,
+-- like the one of a phone: it satisfies required MFA for 12 hours, only for that session and browser, only with a proof
+-- made with the key, and never for a step-up. It ends with the account's oldest authenticator, whose code it replaces.
+-- Takes { claims, codeHash, proofKey }; the claims include a proof made with proofKey. Returns { validUntil }, or null if
+-- no unused code matches or the session would still not satisfy required MFA. The code is then not used.
+-- Definer: the authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.sign_in_with_recovery_code(sign_in jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  claims constant jsonb := sign_in -> 'claims';
+  subject constant uuid := private.uuid_or_null(claims ->> 'sub');
+  session constant uuid := private.uuid_or_null(claims ->> 'session_id');
+  code_id uuid;
+  approval private.login_challenges;
+begin
+  -- Locks the account before the code, as begin_mfa_recovery does.
+  perform from auth.users u where u.id = subject for no key update;
+  select c.id into code_id
+  from private.mfa_recovery_codes c
+  where c.user_id = subject and c.code_hash = decode(sign_in ->> 'codeHash', 'hex') and c.used_at is null
+  for update;
+  insert into private.login_challenges (
+    kind, status, user_id, session_id, secret_hash, pair_code_hash, expires_at, approved_at, approver_session_id,
+    approver_factor_id, second_factor_at, approval_metadata, bound_session_id, bound_at, valid_until, proof_key
+  )
+  -- The code stands for the approving session. The hashes are random, because no phone presents a code.
+  select
+    'mfa_mobile', 'bound', subject, session, sha256(gen_random_uuid()::text::bytea),
+    sha256(gen_random_uuid()::text::bytea), now() + interval '5 minutes', now(), code_id, f.id, now(),
+    jsonb_build_object(
+      'method', 'recovery_code', 'device', jsonb_build_object('name', 'Recovery code'), 'sessionId', session
+    ), session, now(), now() + interval '12 hours', (sign_in ->> 'proofKey')::bytea
+  from auth.mfa_factors f
+  where f.user_id = subject and f.status = 'verified' and code_id is not null
+  order by f.created_at, f.id
+  limit 1
+  returning * into approval;
+  if not found then
+    return null;
+  end if;
+  if not private.session_satisfies_mfa(claims) then
+    delete from private.login_challenges c where c.id = approval.id;
+    return null;
+  end if;
+  update private.mfa_recovery_codes c
+  set used_at = now(), session_id = session, completed_at = now()
+  where c.id = code_id;
+  perform private.add_account_event(subject, 'recovery_code_sign_in', session_id => session);
+  return jsonb_build_object('validUntil', approval.valid_until);
+end
+$$;
+
+-- Issues an authorization code, valid for 60 seconds, to the session with these verified claims. Returns {scopes} or
+-- {refused: client | unauthenticated | mfa_required | unavailable | login_required | acr | consent_required | scope |
+-- request}. If consents is true, the person has just agreed, and the consent is stored. If authenticated_since is given,
+-- an authentication before that second is refused with login_required. If essential_acr is given, the login states one of
+-- these values or is refused with acr. request_hash is the handle of a kept request, which this call answers: it is
+-- refused with request if another call has answered it. id_token_claims and userinfo_claims are the names in the request's
+-- parameter claims. With a resource, the tokens are for that app only; clients that registered themselves must name one.
+-- Definer: the service role can neither read Supabase Auth's tables nor apply the rule of required MFA.
+create or replace function private.issue_authorization_code(
+  claims jsonb,
+  client_id text,
+  redirect_uri text,
+  scopes text[],
+  nonce text,
+  code_challenge text,
+  code_hash bytea,
+  consents boolean,
+  authenticated_since bigint default null,
+  essential_acr text[] default null,
+  id_token_claims text[] default '{}',
+  userinfo_claims text[] default '{}',
+  request_hash bytea default null,
+  resource text default null
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  app private.apps;
+  client private.openid_clients;
+  resource_id uuid;
+  session_check record;
+  authentication private.openid_authentication;
+  granted text[];
+  consent_scopes text[];
+begin
+  -- Locks the app. A transaction that disables the app either commits first, or waits until the authorization code is
+  -- stored and then revokes the code. Apps are locked before accounts.
+  select * into app
+  from private.apps a
+  where a.id = private.openid_client_app(issue_authorization_code.client_id) and a.enabled
+  for share;
+  if not found then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select * into client from private.openid_clients c where c.app_id = app.id;
+  if not private.is_openid_redirect_uri(client, issue_authorization_code.redirect_uri)
+    or (client.requires_pkce and issue_authorization_code.code_challenge is null) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  select a.id into resource_id
+  from private.apps a
+  where a.resource_url = issue_authorization_code.resource and a.enabled
+  for share;
+  if resource_id is null and (client.registration <> 'operator' or issue_authorization_code.resource is not null) then
+    return jsonb_build_object('refused', 'client');
+  end if;
+  perform private.lock_app_credentials(private.uuid_or_null(claims ->> 'sub'));
+  select * into session_check from private.session_proof(issue_authorization_code.claims);
+  if session_check.refused is not null then
+    return jsonb_build_object('refused', session_check.refused);
+  end if;
+  -- Issues no code for a session that may only replace the password.
+  if exists (select from private.password_replacements r where r.session_id = (session_check.proof).session_id) then
+    return jsonb_build_object('refused', 'unauthenticated');
+  end if;
+  authentication := private.openid_authentication_of(
+    issue_authorization_code.claims, session_check.proof, session_check.valid_until is not null
+  );
+  if authenticated_since is not null
+    and (extract(epoch from authentication.auth_time) >= authenticated_since) is not true then
+    return jsonb_build_object('refused', 'login_required');
+  end if;
+  authentication.acr := private.stated_acr(authentication.acr, essential_acr);
+  if authentication.acr is null then
+    return jsonb_build_object('refused', 'acr');
+  end if;
+  granted := private.openid_scopes(app.id, issue_authorization_code.scopes, resource_id);
+  if cardinality(granted) = 0 then
+    return jsonb_build_object('refused', 'scope');
+  end if;
+  consent_scopes := private.openid_consent_scopes(
+    app.id, granted, issue_authorization_code.id_token_claims || issue_authorization_code.userinfo_claims
+  );
+  if not consents
+    and not private.has_openid_consent(
+      (session_check.proof).user_id, client, consent_scopes, issue_authorization_code.redirect_uri, resource_id
+    ) then
+    return jsonb_build_object('refused', 'consent_required');
+  end if;
+  if request_hash is not null and not private.end_authorization_request(request_hash) then
+    return jsonb_build_object('refused', 'request');
+  end if;
+  if consents then
+    insert into private.openid_consents as c (user_id, app_id, resource_id, scopes)
+    values ((session_check.proof).user_id, app.id, resource_id, consent_scopes)
+    on conflict on constraint openid_consents_key do update
+    set
+      scopes = array(select unnest(c.scopes) union select unnest(excluded.scopes) order by 1),
+      granted_at = now();
+    perform private.add_account_event(
+      (session_check.proof).user_id, 'app_connected', session_id => (session_check.proof).session_id,
+      details => jsonb_build_object('app', app.display_name)
+    );
+  end if;
+  insert into private.authorization_codes (
+    code_hash, app_id, resource_id, user_id, proof, valid_until, authentication, redirect_uri, scopes, nonce,
+    id_token_claims, userinfo_claims, code_challenge, expires_at
+  )
+  values (
+    issue_authorization_code.code_hash, app.id, resource_id, (session_check.proof).user_id, session_check.proof, session_check.valid_until, authentication,
+    issue_authorization_code.redirect_uri, granted, issue_authorization_code.nonce,
+    private.consented_claims(issue_authorization_code.id_token_claims, consent_scopes),
+    private.consented_claims(issue_authorization_code.userinfo_claims, consent_scopes),
+    issue_authorization_code.code_challenge, now() + interval '60 seconds'
+  );
+  return jsonb_build_object('scopes', to_jsonb(granted));
+end
+$$;
+
+-- Returns the claims auth_time, acr and amr (RFC 8176) of a session. auth_time is the time of the latest sign-in or
+-- second factor. by_approval is true if the second factor was proved on a phone or by a recovery code. Only the first
+-- is an approval on another channel (mca).
+create or replace function private.openid_authentication_of(claims jsonb, proof private.mfa_proof, by_approval boolean)
+  returns private.openid_authentication
+  language sql stable security invoker set search_path = ''
+as $$
+  select row(
+    to_timestamp(greatest(proof.primary_second, proof.second_factor_second)),
+    case when proof.second_factor_second is null then 'aal1' else 'aal2' end,
+    array(
+      select distinct m.value
+      from (
+        -- Omits the identity backend's `otp`, which may stand for an emailed link or for approval on a phone. Omits
+        -- sign-ins with an identity provider, because the registry of `amr` values (RFC 8176) has no value for such
+        -- sign-ins.
+        select case e.entry ->> 'method' when 'password' then 'pwd' when 'passkey' then 'hwk' end
+        from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
+          as e (entry)
+        union all
+        select case e.entry ->> 'method' when 'totp' then 'otp' when 'mfa/phone' then 'sms' when 'mfa/webauthn' then 'hwk' end
+        from jsonb_array_elements(case when jsonb_typeof(claims -> 'amr') = 'array' then claims -> 'amr' else '[]' end)
+          as e (entry)
+        where proof.second_factor_second is not null and not by_approval
+        union all
+        select case when by_approval and not exists (
+          select
+          from private.login_challenges c
+          where c.bound_session_id = proof.session_id
+            and c.status = 'bound'
+            and floor(extract(epoch from c.second_factor_at)) = proof.second_factor_second
+            and c.approval_metadata ->> 'method' = 'recovery_code'
+        ) then 'mca' end
+        union all
+        select case when proof.second_factor_second is not null then 'mfa' end
+      ) as m (value)
+      where m.value is not null
+      order by m.value
+    )
+  )::private.openid_authentication
+$$;
+
 -- Returns why the actor may not change an email's recovery: forbidden if the actor is not an infrastructure admin,
 -- oneself if the email is the actor's own. Returns null if the change is allowed. Records each refusal. Not granted to
 -- any role: only security definer functions call it.
@@ -4729,6 +7130,86 @@ begin
   );
   return refused;
 end
+$$;
+
+-- Returns the accounts of a browser that presents a valid device secret: { secret: current | previous, arrived, old,
+-- active: { userId, sessionId, tag } | null, accounts }. arrived is true if the browser has presented its current
+-- secret. old is true if the secret was rotated more than 30 days ago. Returns null for an unknown device.
+-- Definer: reads emails from Supabase Auth's tables, which the service role cannot read.
+create or replace function private.device_state(device_id uuid, secret text) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return (
+    select jsonb_build_object(
+      'secret', secret_status,
+      'arrived', d.previous_hash is null or d.previous_until is not null,
+      'old', d.rotated_at < now() - interval '30 days',
+      'active', (
+        select jsonb_build_object('userId', e.user_id, 'sessionId', e.session_id, 'tag', e.token_tag)
+        from private.account_vault_entries e
+        where e.device_id = d.id and e.user_id = d.active_user_id and e.session_id = d.active_session_id
+          and private.is_vault_entry_usable(e)
+      ),
+      'accounts', coalesce((
+        select jsonb_agg(
+          jsonb_build_object(
+            'id', e.user_id,
+            'email', u.email,
+            'displayName', p.display_name,
+            'avatarUrl', p.avatar_url,
+            -- The comparison is null if the browser has no active account.
+            'active', coalesce(usable and e.user_id = d.active_user_id and e.session_id = d.active_session_id, false),
+            'requiresReauth', not usable,
+            'endReason', case when not usable then private.session_end_reason(e) end,
+            'lastRoute', e.last_route,
+            'lastActiveAt', e.last_active_at,
+            'addedAt', e.added_at
+          )
+          order by (usable and e.user_id = d.active_user_id) desc nulls last, e.last_active_at desc, e.user_id
+        )
+        from private.account_vault_entries e
+        join auth.users u on u.id = e.user_id
+        left join public.profiles p on p.id = e.user_id
+        cross join lateral private.is_vault_entry_usable(e) as usable
+        where e.device_id = d.id
+      ), '[]')
+    )
+    from private.account_devices d
+    cross join lateral private.device_secret_status(d, device_state.secret) as secret_status
+    where d.id = device_state.device_id and secret_status in ('current', 'previous')
+  );
+end
+$$;
+
+-- Returns why an entry's session has ended: the kind of the first event since the browser last used it that ended every
+-- other session or this one. Without such an event, session_revoked if a session of the account was revoked, which may
+-- have been this one, or idle after 30 days without use. Returns null if the reason is unknown. Only for a browser that
+-- presented its device's secret.
+create or replace function private.session_end_reason(entry private.account_vault_entries) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (
+      select v.kind
+      from public.security_events v
+      where v.user_id = entry.user_id
+        and v.created_at >= entry.last_active_at
+        and case v.kind
+          when 'sign_out' then v.session_id = entry.session_id
+          -- The session in which a change was made stays signed in.
+          when 'all_sessions_revoked' then true
+          else v.session_id is distinct from entry.session_id
+            and v.kind in (
+              'session_revoked', 'other_sessions_revoked', 'signed_out_by_admin', 'authenticators_reset', 'account_banned',
+              'password_changed', 'password_added', 'recovery_code_used', 'account_recovered'
+            )
+        end
+      order by v.kind = 'session_revoked', v.created_at, v.id
+      limit 1
+    ),
+    case when entry.last_active_at <= now() - interval '30 days' then 'idle' end
+  )
 $$;
 
 -- Returns the facts that must be current on every request, read in one statement: { alive, sessionId, notAfter, aal,
@@ -4786,6 +7267,108 @@ begin
 end
 $$;
 
+-- Begins a switch to another account and takes the device's lease for 10 s. Returns status: unknown (the device is
+-- unknown), no_account, active (the account is already active), busy (another switch holds the lease) or begun.
+create or replace function private.begin_account_switch(device_id uuid, secret text, target_id uuid, lease uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  device private.account_devices;
+  target private.account_vault_entries;
+  usable boolean;
+begin
+  select d.* into device from private.account_devices d where d.id = begin_account_switch.device_id for update;
+  if not found or private.device_secret_status(device, secret) not in ('current', 'previous') then
+    return jsonb_build_object('status', 'unknown');
+  end if;
+  select e.* into target
+  from private.account_vault_entries e
+  where e.device_id = device.id and e.user_id = target_id;
+  if not found then
+    return jsonb_build_object('status', 'no_account');
+  end if;
+  usable := private.is_vault_entry_usable(target);
+  if usable and device.active_user_id = target.user_id and device.active_session_id = target.session_id then
+    return jsonb_build_object('status', 'active', 'lastRoute', target.last_route);
+  end if;
+  if device.lease_id is not null and device.lease_id <> lease and device.lease_expires_at > now() then
+    return jsonb_build_object('status', 'busy');
+  end if;
+  update private.account_devices d
+  set lease_id = lease, lease_expires_at = now() + interval '10 seconds'
+  where d.id = device.id;
+  return jsonb_build_object(
+    'status', 'begun',
+    'usable', usable,
+    'lastRoute', target.last_route,
+    'target', private.vault_entry_view(target)
+  );
+end
+$$;
+
+-- Returns an entry for our server: { userId, sessionId, sealed, keyId, tag, approvedUntil }. approvedUntil is when the
+-- approval that a phone gave this session expires, or null. It lets the server set the approval's cookie again when the
+-- session becomes active; private.session_facts still checks that cookie on every request.
+-- Definer: authenticators are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.vault_entry_view(entry private.account_vault_entries) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'userId', entry.user_id,
+    'sessionId', entry.session_id,
+    'sealed', entry.sealed,
+    'keyId', entry.key_id,
+    'tag', entry.token_tag,
+    'approvedUntil', (
+      select max(c.valid_until)
+      from private.login_challenges c
+      join auth.mfa_factors f on f.id = c.approver_factor_id and f.user_id = c.user_id
+      where c.bound_session_id = entry.session_id
+        and c.user_id = entry.user_id
+        and c.kind = 'mfa_mobile'
+        and c.status = 'bound'
+        and c.valid_until > now()
+        and f.status = 'verified'
+    )
+  )
+$$;
+
+-- Replaces an account's stored session with its rotated session. Takes { deviceId, userId, sessionId, expectedTag,
+-- sealed, keyId, tag, lastRoute }. Without sealed, records only that the session was used. Returns { kept: true }, or {
+-- kept: false, current } if another rotation came first. The caller then adopts current.
+create or replace function private.store_account_session(entry jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  stored_entry private.account_vault_entries;
+begin
+  -- Locks the device before its entry, like every function here that locks both.
+  perform from private.account_devices d where d.id = (entry ->> 'deviceId')::uuid for update;
+  select e.* into stored_entry
+  from private.account_vault_entries e
+  where e.device_id = (entry ->> 'deviceId')::uuid and e.user_id = (entry ->> 'userId')::uuid
+  for update;
+  if not found then
+    return jsonb_build_object('kept', false, 'current', null);
+  end if;
+  if stored_entry.session_id <> (entry ->> 'sessionId')::uuid
+    or stored_entry.token_tag is distinct from entry ->> 'expectedTag' then
+    return jsonb_build_object('kept', false, 'current', private.vault_entry_view(stored_entry));
+  end if;
+  update private.account_vault_entries e
+  set sealed = coalesce(entry ->> 'sealed', e.sealed),
+      key_id = coalesce(entry ->> 'keyId', e.key_id),
+      token_tag = coalesce(entry ->> 'tag', e.token_tag),
+      last_route = coalesce(entry ->> 'lastRoute', e.last_route),
+      last_active_at = now()
+  where e.device_id = stored_entry.device_id and e.user_id = stored_entry.user_id;
+  update private.account_devices d
+  set last_seen_at = now(), expires_at = now() + interval '90 days'
+  where d.id = stored_entry.device_id;
+  return jsonb_build_object('kept', true);
+end
+$$;
+
 -- Returns whether an account is an infrastructure admin, who may use the whole console. Sets no search_path, so Postgres
 -- can inline the function.
 create or replace function private.is_infrastructure_admin(account_id uuid) returns boolean
@@ -4803,6 +7386,210 @@ as $$
     when private.is_infrastructure_admin(account_id) then 'admin'
     when exists (select from private.finance_people f where f.user_id = account_id) then 'finance'
   end
+$$;
+
+-- Returns a time as RFC 3339 in UTC with milliseconds. Has no settings of its own, so Postgres inlines it.
+create or replace function ai.utc_text(moment timestamptz) returns text
+  language sql stable security invoker
+as $$
+  select to_char(moment at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- Records which thresholds budgets have crossed. Returns the crossings that are not emailed yet, oldest first. Only one
+-- sweep runs at a time; a concurrent sweep returns an empty list. month: the local date on which the window began.
+-- refusing: the budget refuses calls although it is not fully spent. spentUsd, reservedUsd and leftUsd are null if the
+-- workspace hides provider cost. An envelope also has its owner's name, maxCalls and calls.
+-- Until 0.5.0, for servers of 0.3.0: without all_periods, returns only monthly budgets.
+-- Definer: the service role cannot write alerts.
+create or replace function ai.sweep_budget_alerts(most integer default 100, all_periods boolean default false) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+begin
+  -- Runs one sweep at a time. Each sweep reads the budgets after the previous one has finished, so that it sees limits
+  -- that were raised meanwhile.
+  if not pg_try_advisory_xact_lock(hashtextextended('ai.sweep_budget_alerts', 0)) then
+    return '[]';
+  end if;
+  perform ai.record_budget_alerts();
+  return (
+    select coalesce(jsonb_agg(
+      jsonb_build_object(
+        'scope', a.scope,
+        'subjectId', a.subject_id,
+        'subject', ai.budget_name(a.scope, a.subject_id, a.workspace_id),
+        'workspaceId', a.workspace_id,
+        'workspace', w.name,
+        'period', a.period,
+        'timeZone', z.time_zone,
+        'month', a.month,
+        'endsAt', case when a.period in ('day', 'week', 'month') then ai.utc_text(
+          (ai.budget_window(a.period, z.time_zone, ai.start_of_day(a.month, z.time_zone))).ends_at
+        ) end,
+        'threshold', a.threshold,
+        'limitUsd', trim_scale(a.limit_usd)::text,
+        'enforced', a.scope <> 'label'
+          or ai.is_label_enforced(ai.budget_name(a.scope, a.subject_id, a.workspace_id), a.workspace_id),
+        'refusing', a.threshold = 100 and a.spent_usd < a.limit_usd,
+        'spentUsd', case when v.visible then trim_scale(a.spent_usd)::text end,
+        'reservedUsd', case when v.visible then trim_scale(a.reserved_usd)::text end,
+        'leftUsd', case when v.visible then trim_scale(greatest(a.limit_usd - a.spent_usd - a.reserved_usd, 0))::text end
+      ) || case when a.scope = 'envelope' then jsonb_build_object(
+        'owner', ai.envelope_owner_name(a.subject_id), 'maxCalls', b.max_calls, 'calls', b.calls
+      ) else '{}' end
+      order by a.crossed_at, a.workspace_id, a.scope, a.subject_id, a.period
+    ), '[]')
+    from (
+      select * from ai.budget_alerts p
+      where p.posted_at is null and (all_periods or p.period = 'month')
+      order by p.crossed_at limit most
+    ) a
+    join public.workspaces w on w.id = a.workspace_id
+    left join ai.budgets b
+      on b.scope = a.scope and b.subject_id = a.subject_id and b.workspace_id = a.workspace_id and b.period = a.period
+    cross join lateral (select ai.cost_visible(a.workspace_id) as visible) as v
+    cross join lateral (select ai.known_time_zone(coalesce(b.time_zone, 'UTC')) as time_zone) as z
+  );
+end
+$$;
+
+-- Records the highest threshold that each budget has crossed since the last sweep. Reads ai.budgets without a lock.
+-- Records each threshold at most once in a window, unless a raised limit puts the spend below the threshold and the
+-- budget then crosses it again. Callers must hold the sweep's lock.
+create or replace function ai.record_budget_alerts() returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  merge into ai.budget_alerts as a
+  using (
+    select
+      b.scope, b.subject_id, b.workspace_id, b.period, b.limit_usd, b.spent_usd, b.reserved_usd, x.threshold,
+      (c.starts_at at time zone ai.known_time_zone(c.time_zone))::date as month
+    from ai.budgets b
+    join public.workspaces w on w.id = b.workspace_id and w.deleted_at is null
+    left join ai.budget_alerts k
+      on k.scope = b.scope and k.subject_id = b.subject_id and k.workspace_id = b.workspace_id and k.period = b.period
+    cross join lateral (select ai.budget_threshold(b) as threshold) as x
+    -- The window that the row counts, even if it has ended.
+    cross join lateral ai.current_budget(b, '-infinity') as c
+    -- A budget of zero blocks all calls on purpose, so it needs no warning.
+    where b.limit_usd > 0
+      -- Reads the lowest threshold first, because the function costs more.
+      and (b.spent_usd * 100 >= b.limit_usd * b.thresholds[1] or b.refused_at is not null or k.threshold > 0)
+      and (x.threshold > 0 or k.threshold > 0)
+      -- In the first hour of a window, also includes budgets that are still in the previous window, because no call has
+      -- reset them yet.
+      and c.ends_at > now() - interval '1 hour'
+  ) as n
+  on a.scope = n.scope and a.subject_id = n.subject_id and a.workspace_id = n.workspace_id and a.period = n.period
+  when matched and (
+    case
+      when a.month <> n.month then n.threshold > 0
+      else a.threshold < n.threshold or a.limit_usd <> n.limit_usd or (a.scope = 'envelope' and a.threshold > n.threshold)
+    end
+  ) then update set
+    month = n.month,
+    limit_usd = n.limit_usd,
+    spent_usd = n.spent_usd,
+    reserved_usd = n.reserved_usd,
+    threshold = case
+      when a.month <> n.month or a.limit_usd < n.limit_usd or a.scope = 'envelope' then n.threshold
+      else greatest(a.threshold, n.threshold)
+    end,
+    crossed_at = case when a.month <> n.month or a.threshold < n.threshold then now() else a.crossed_at end,
+    posted_at = case
+      when a.month <> n.month or a.threshold < n.threshold then null
+      -- Marks the unsent warning as emailed, so that it is never sent: the raised limit put the spend below its
+      -- threshold.
+      when a.threshold > n.threshold and (a.limit_usd < n.limit_usd or a.scope = 'envelope') then coalesce(a.posted_at, now())
+      else a.posted_at
+    end
+  when not matched and n.threshold > 0 then
+    insert (scope, subject_id, workspace_id, period, month, limit_usd, spent_usd, reserved_usd, threshold)
+    values (
+      n.scope, n.subject_id, n.workspace_id, n.period, n.month, n.limit_usd, n.spent_usd, n.reserved_usd, n.threshold
+    )
+$$;
+
+-- Rearms the thresholds above the current spend after a budget is raised, so that crossing them again sends a new
+-- warning. The sweep also detects a raise, but not if the thresholds are crossed again before the sweep runs.
+create or replace function ai.reset_budget_alert(scope text, subject uuid, workspace uuid, period text default 'month')
+  returns void
+  language sql volatile security invoker set search_path = ''
+as $$
+  update ai.budget_alerts a
+  set
+    limit_usd = b.limit_usd,
+    spent_usd = b.spent_usd,
+    reserved_usd = b.reserved_usd,
+    threshold = x.threshold,
+    posted_at = case when x.threshold < a.threshold then coalesce(a.posted_at, now()) else a.posted_at end
+  from ai.budgets b
+  cross join lateral (select ai.budget_threshold(b) as threshold) as x
+  cross join lateral ai.current_budget(b, '-infinity') as c
+  where a.scope = reset_budget_alert.scope and a.subject_id = subject and a.workspace_id = workspace
+    and a.period = reset_budget_alert.period
+    and b.scope = a.scope and b.subject_id = a.subject_id and b.workspace_id = a.workspace_id and b.period = a.period
+    and (c.starts_at at time zone ai.known_time_zone(c.time_zone))::date = a.month
+    -- Another maximum number of calls also raises an envelope.
+    and (b.limit_usd > a.limit_usd or b.scope = 'envelope')
+    and x.threshold <= a.threshold
+$$;
+
+-- Returns whether a budget is effectively used up. This is the case if the budget refused a call in the current window,
+-- and at least 80 percent of the limit is spent or reserved. Below 80 percent, the refused call was simply too large, and
+-- other calls may still fit.
+create or replace function ai.budget_refuses_calls(budget ai.budgets) returns boolean
+  language sql stable security invoker
+as $$
+  select case
+    when budget.refused_at is null or (budget.spent_usd + budget.reserved_usd) * 5 < budget.limit_usd * 4 then false
+    else (
+      -- Until the first call of a window is admitted, the amount held belongs to the previous window and will be released.
+      select coalesce(budget.limit_usd > 0 and budget.refused_at >= c.starts_at and c.ends_at > now(), false)
+      from ai.current_budget(budget, '-infinity') as c
+    )
+  end
+$$;
+
+-- Returns whether an envelope has refused a call since it was opened or raised, and is still open.
+create or replace function ai.envelope_refuses_calls(budget ai.budgets) returns boolean
+  language sql stable security invoker
+as $$
+  select budget.refused_at is not null and budget.ends_at > now() and exists (
+    select from ai.envelopes e where e.id = budget.subject_id and e.ended_at is null and e.superseded_at is null
+  )
+$$;
+
+-- Returns the name of the newest key of a lineage.
+create or replace function ai.latest_key_name(lineage uuid, workspace uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select k.name from ai.keys k
+  where k.lineage_id = lineage and k.workspace_id = workspace
+  order by k.created_at desc limit 1
+$$;
+
+-- Returns the email addresses that receive an alert about a budget. An envelope's alert goes to its owner or, if that
+-- account is gone, banned or no member any more, to members with manage_ai_policy or manage_ai_keys.
+create or replace function ai.alert_recipients(scope text, subject uuid, workspace uuid) returns setof text
+  language sql stable security invoker set search_path = ''
+as $$
+  with envelope_owner as (
+    select u.email
+    from ai.envelopes e
+    join public.workspace_members m on m.workspace_id = e.workspace_id and m.user_id = e.actor_id
+    join auth.users u on u.id = m.user_id
+    where alert_recipients.scope = 'envelope' and e.id = subject
+      and char_length(u.email) between 3 and 320
+      and u.deleted_at is null
+      and (u.banned_until is null or u.banned_until <= now())
+  )
+  select o.email from envelope_owner o
+  union all
+  select r.email
+  from ai.budget_recipients(
+    case alert_recipients.scope when 'envelope' then 'key' else alert_recipients.scope end, workspace
+  ) as r (email)
+  where not exists (select from envelope_owner)
 $$;
 
 -- Sets one budget; null removes it. A budget of period concurrent has max_calls instead of an amount. Requires
@@ -4989,6 +7776,22 @@ begin
 end
 $$;
 
+-- Returns thresholds in ascending order without duplicates, or null.
+create or replace function ai.sorted_thresholds(thresholds smallint[]) returns smallint[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select case when thresholds is not null then array(select distinct t from unnest(thresholds) t order by t) end
+$$;
+
+-- Returns a budget, with nulls if there is none or its limit was removed.
+create or replace function ai.find_budget(scope text, subject uuid, workspace uuid, period text) returns ai.budgets
+  language sql stable security invoker set search_path = ''
+as $$
+  select b from ai.budgets b
+  where b.scope = find_budget.scope and b.subject_id = subject and b.workspace_id = workspace
+    and b.period = find_budget.period and num_nonnulls(b.limit_usd, b.max_calls) > 0
+$$;
+
 -- Returns what can be changed of a budget.
 create or replace function ai.budget_settings(budget ai.budgets) returns jsonb
   language sql stable security invoker set search_path = ''
@@ -5000,6 +7803,34 @@ as $$
     'maxCalls', (budget).max_calls,
     'reservesExpected', coalesce((budget).reserves_expected, false)
   )
+$$;
+
+-- Returns the cost of the settled runs of a budget's subject since the given time, which can be -infinity.
+create or replace function ai.recorded_cost(
+  scope text, subject uuid, workspace uuid, label text, since timestamptz
+) returns numeric
+  language plpgsql stable security invoker set search_path = ''
+as $$
+begin
+  if scope = 'label' then
+    -- Sums may count a label as one of many (*).
+    return (
+      select coalesce(sum(r.cost_usd), 0)
+      from ai.runs r
+      where r.workspace_id = workspace and r.entity_id = recorded_cost.label and r.created_at >= since
+    );
+  end if;
+  return (
+    select coalesce(sum(u.cost_usd), 0)
+    from ai.usage_between(workspace, since, 'infinity', recorded_cost.scope = 'member') u
+    where case recorded_cost.scope
+      when 'workspace' then true
+      when 'app' then u.app_id = subject
+      when 'member' then u.actor_id = subject
+      else u.key_lineage_id = subject
+    end
+  );
+end
 $$;
 
 -- Returns a page of a workspace's budgets and their use in their current windows, for a member with use_ai_studio.
@@ -5103,6 +7934,18 @@ begin
     )
   );
 end
+$$;
+
+-- Returns a budget's limit and its spend in the current window, as exact text. The spend is null if the workspace hides
+-- provider cost.
+create or replace function ai.budget_summary(budget ai.budgets, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'limitUsd', trim_scale((budget).limit_usd)::text,
+    'spentUsd', case when cost_visible then trim_scale(c.spent_usd)::text end
+  )
+  from ai.current_budget(budget, now()) c
 $$;
 
 -- Returns the statement of a month (YYYY-MM), for members who may see credits: { outcome: listed, month, from, to,
@@ -5488,6 +8331,1699 @@ as $$
   from ai.usage_between(workspace, '2000-01-01', now() + interval '1 day') u
 $$;
 
+-- Returns which envelopes of a workspace a member sees and changes: all with manage_ai_policy or manage_ai_keys, own
+-- with use_ai_studio (those of their keys, agents and sessions), or null.
+create or replace function ai.envelope_access(member_id uuid, workspace uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy')
+      or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then 'all'
+    when private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then 'own'
+  end
+$$;
+
+-- Returns a page of a workspace's envelopes in the given states (open, ended, expired), newest first. Returns { outcome:
+-- read, costVisible, envelopes } or { outcome: not_allowed }. before is the position of the last envelope on the previous
+-- page. waiting selects only envelopes that wait for a decision (true) or that don't (false).
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_envelopes(
+  member_id uuid, workspace uuid, states text[], before jsonb, page_size integer, waiting boolean default null
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  access text := ai.envelope_access(member_id, workspace);
+  visible boolean := ai.cost_visible(workspace);
+  before_at timestamptz := (before ->> 'createdAt')::timestamptz;
+  before_id uuid := (before ->> 'id')::uuid;
+begin
+  if access is null then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'costVisible', visible,
+    'envelopes', (
+      select coalesce(
+        jsonb_agg(ai.envelope_details(p.envelope, p.budget, visible) order by (p.envelope).opened_at desc, (p.envelope).id),
+        '[]'
+      )
+      from (
+        select e as envelope, b as budget
+        from ai.envelopes e
+        join ai.budgets b
+          on b.scope = 'envelope' and b.subject_id = e.id and b.workspace_id = e.workspace_id and b.period = 'total'
+        cross join lateral (select ai.envelope_state(e, b) as state) as s
+        where e.workspace_id = workspace
+          and (access = 'all' or e.actor_id = member_id)
+          and s.state = any (states)
+          and (list_envelopes.waiting is null or (s.state = 'open' and b.refused_at is not null) = list_envelopes.waiting)
+          and (before is null or (e.opened_at <= before_at and (e.opened_at < before_at or e.id > before_id)))
+        order by e.opened_at desc, e.id
+        limit page_size
+      ) as p
+    )
+  );
+end
+$$;
+
+-- Returns the page of a workspace's envelopes: those that wait for a decision, the other open ones, and past ones in the
+-- given states. With keys, also the keys for which the member can open one.
+-- Definer: as ai.list_envelopes.
+create or replace function ai.read_envelopes_page(
+  member_id uuid, workspace uuid, past_states text[], open_before jsonb, past_before jsonb, page_size integer,
+  with_keys boolean
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  access text := ai.envelope_access(member_id, workspace);
+begin
+  return jsonb_build_object(
+    'seesAll', coalesce(access = 'all', false),
+    'waiting', ai.list_envelopes(member_id, workspace, '{open}', null, page_size, true),
+    'open', ai.list_envelopes(member_id, workspace, '{open}', open_before, page_size, false),
+    'past', ai.list_envelopes(member_id, workspace, past_states, past_before, page_size),
+    'keys', case
+      when with_keys and access is not null then (
+        select coalesce(jsonb_agg(jsonb_build_object('id', k.lineage_id, 'name', k.name) order by k.name, k.lineage_id), '[]')
+        from (
+          select distinct on (k.lineage_id) k.lineage_id, k.name
+          from ai.keys k
+          where k.workspace_id = workspace and (access = 'all' or k.created_by = member_id) and ai.has_calling_key(k)
+          order by k.lineage_id, k.created_at desc
+        ) as k
+      )
+      else '[]'
+    end
+  );
+end
+$$;
+
+-- Returns whether a key can make calls, or its coding agent can renew it.
+create or replace function ai.has_calling_key(key ai.keys) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select (key).revoked_at is null
+    and ((key).connection_id is not null or (key).expires_at is null or (key).expires_at > now())
+$$;
+
+-- Returns one envelope with its history: { outcome: read, costVisible, envelope, history }, not_allowed, or not_found,
+-- which includes envelopes of other members that this member may not see.
+-- Definer: as ai.list_envelopes.
+create or replace function ai.read_envelope(member_id uuid, workspace uuid, envelope_id uuid) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  access text := ai.envelope_access(member_id, workspace);
+  visible boolean := ai.cost_visible(workspace);
+  details jsonb;
+begin
+  if access is null then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  select ai.envelope_details(e, b, visible) into details
+  from ai.envelopes e
+  join ai.budgets b
+    on b.scope = 'envelope' and b.subject_id = e.id and b.workspace_id = e.workspace_id and b.period = 'total'
+  where e.id = envelope_id and e.workspace_id = workspace and (access = 'all' or e.actor_id = member_id);
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'costVisible', visible,
+    'envelope', details,
+    'history', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', l.id,
+        'actorId', l.actor_id,
+        'actor', (select p.display_name from public.profiles p where p.id = l.actor_id),
+        'action', l.action,
+        'subjectId', l.subject_id,
+        'subject', l.subject,
+        'details', l.details,
+        'at', ai.utc_text(l.created_at)
+      ) order by l.id desc), '[]')
+      from (
+        select l.*
+        from public.workspace_audit_log l
+        where l.workspace_id = workspace and l.subject_id = envelope_id and l.action like 'envelope.%'
+        order by l.id desc
+        limit 50
+      ) as l
+    )
+  );
+end
+$$;
+
+-- Changes one envelope. changes may have limitUsd, calls and endsAt, or ended: true, which ends the envelope for good. A
+-- later endsAt resumes an expired one. Raising an amount or extending the end requires a recent proof of identity
+-- (is_fresh). read_version is the version that the member saw; ending ignores it. Outcomes: changed, unchanged,
+-- changed_meanwhile and ended (all with the envelope), step_up_required, bad_end, not_allowed, not_found. Logs each change.
+-- Definer: checks what a member may do and writes envelopes, which the service role can't do itself.
+create or replace function ai.change_envelope(
+  member_id uuid, workspace uuid, envelope_id uuid, changes jsonb, read_version text, is_fresh boolean
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  access text := ai.envelope_access(member_id, workspace);
+  visible boolean := ai.cost_visible(workspace);
+  ends boolean := coalesce((changes ->> 'ended')::boolean, false);
+  envelope ai.envelopes;
+  old_budget ai.budgets;
+  new_budget ai.budgets;
+  raises boolean;
+begin
+  if access is null then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  perform from ai.envelopes e
+  where e.id = envelope_id and e.workspace_id = workspace and (access = 'all' or e.actor_id = member_id);
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  -- The order of ai.lock_rows holds: one budget, then the envelope, which calls and ai.open_envelope don't lock before a
+  -- budget.
+  select * into old_budget
+  from ai.budgets b
+  where b.scope = 'envelope' and b.subject_id = envelope_id and b.workspace_id = workspace and b.period = 'total'
+  for no key update;
+  select * into envelope from ai.envelopes e where e.id = envelope_id for no key update;
+  if old_budget.subject_id is null or envelope.id is null then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if envelope.ended_at is not null or envelope.superseded_at is not null then
+    return jsonb_build_object(
+      'outcome', case when ends and envelope.ended_at is not null then 'unchanged' else 'ended' end,
+      'envelope', ai.envelope_details(envelope, old_budget, visible)
+    );
+  end if;
+  if not ends and read_version is distinct from ai.envelope_version(envelope, old_budget) then
+    return jsonb_build_object(
+      'outcome', 'changed_meanwhile', 'envelope', ai.envelope_details(envelope, old_budget, visible)
+    );
+  end if;
+  new_budget := old_budget;
+  if ends then
+    -- A call that waits for the lock compares with its own now(), which is earlier.
+    new_budget.ends_at := least(old_budget.ends_at, now() - interval '1 minute');
+  else
+    if changes ? 'limitUsd' then
+      new_budget.limit_usd := (changes ->> 'limitUsd')::numeric;
+    end if;
+    if changes ? 'calls' then
+      new_budget.max_calls := (changes ->> 'calls')::bigint;
+    end if;
+    if changes ? 'endsAt' then
+      new_budget.ends_at := (changes ->> 'endsAt')::timestamptz;
+    end if;
+    if new_budget = old_budget then
+      return jsonb_build_object('outcome', 'unchanged', 'envelope', ai.envelope_details(envelope, old_budget, visible));
+    end if;
+    if new_budget.ends_at <> old_budget.ends_at and not ai.is_envelope_end(new_budget.ends_at) then
+      return jsonb_build_object('outcome', 'bad_end');
+    end if;
+  end if;
+  raises := new_budget.limit_usd > old_budget.limit_usd
+    or (new_budget.max_calls is null and old_budget.max_calls is not null)
+    or coalesce(new_budget.max_calls > old_budget.max_calls, false)
+    or new_budget.ends_at > old_budget.ends_at;
+  if raises and not is_fresh then
+    return jsonb_build_object('outcome', 'step_up_required');
+  end if;
+  update ai.budgets b
+  set
+    limit_usd = new_budget.limit_usd,
+    max_calls = new_budget.max_calls,
+    ends_at = new_budget.ends_at,
+    -- The refused call may now fit.
+    refused_at = case when not raises then b.refused_at end
+  where b.scope = 'envelope' and b.subject_id = envelope_id and b.workspace_id = workspace and b.period = 'total'
+  returning * into new_budget;
+  if ends then
+    update ai.envelopes e set ended_at = now(), ended_by = member_id where e.id = envelope_id returning * into envelope;
+  elsif raises then
+    perform ai.reset_budget_alert('envelope', envelope_id, workspace, 'total');
+  end if;
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, case when ends then 'envelope.ended' else 'envelope.changed' end, envelope_id, ai.envelope_name(envelope),
+    case
+      when ends then '{}'
+      else jsonb_build_object('before', ai.envelope_limits(old_budget), 'after', ai.envelope_limits(new_budget))
+    end
+  );
+  return jsonb_build_object('outcome', 'changed', 'envelope', ai.envelope_details(envelope, new_budget, visible));
+end
+$$;
+
+-- Opens an envelope for a key's calls or, without a key, for the member's own calls. limits has limitUsd and optionally
+-- calls and endsAt. Without a label, it holds every call of the key or member. Replaces an ended or expired one. The
+-- caller must have checked that the proof of identity is recent. Outcomes: opened and exists (both with the envelope),
+-- too_many, bad_end, bad_label, not_active, not_allowed, not_found. Logs the opening.
+-- Definer: as ai.change_envelope.
+create or replace function ai.open_envelope_for_member(
+  member_id uuid, workspace uuid, key_id uuid, label text, limits jsonb
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  access text := ai.envelope_access(member_id, workspace);
+  visible boolean := ai.cost_visible(workspace);
+  end_time timestamptz := (limits ->> 'endsAt')::timestamptz;
+  key ai.keys;
+  opening jsonb;
+  envelope ai.envelopes;
+  budget ai.budgets;
+begin
+  if access is null or (key_id is null and not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')) then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if key_id is not null then
+    select * into key
+    from ai.keys k
+    where k.id = key_id and k.workspace_id = workspace and (access = 'all' or k.created_by = member_id);
+    if not found then
+      return jsonb_build_object('outcome', 'not_found');
+    end if;
+    if not exists (select from ai.keys k where k.lineage_id = key.lineage_id and ai.has_calling_key(k)) then
+      return jsonb_build_object('outcome', 'not_active');
+    end if;
+    -- Every call of the key has the key's label, so an envelope with another one would hold nothing.
+    if key.entity_id is not null and label not in ('', key.entity_id) then
+      return jsonb_build_object('outcome', 'bad_label');
+    end if;
+  end if;
+  if not coalesce(ai.is_envelope_end(end_time), true) then
+    return jsonb_build_object('outcome', 'bad_end');
+  end if;
+  opening := ai.open_envelope(
+    workspace, coalesce(key.lineage_id, member_id), label,
+    jsonb_build_object('usd', limits ->> 'limitUsd', 'calls', limits -> 'calls'),
+    opened_by => member_id, key_lineage => key.lineage_id, owner => key.created_by, ends_at => end_time
+  );
+  if opening ->> 'outcome' = 'too_many' then
+    return jsonb_build_object('outcome', 'too_many');
+  end if;
+  select * into envelope from ai.envelopes e where e.id = (opening ->> 'id')::uuid;
+  select * into budget from ai.budgets b where b.scope = 'envelope' and b.subject_id = envelope.id;
+  if opening ->> 'outcome' = 'opened' then
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(
+      workspace, 'envelope.opened', envelope.id, ai.envelope_name(envelope),
+      jsonb_build_object('after', ai.envelope_limits(budget))
+    );
+  end if;
+  return jsonb_build_object(
+    'outcome', opening ->> 'outcome', 'envelope', ai.envelope_details(envelope, budget, visible)
+  );
+end
+$$;
+
+-- Returns whether an envelope may be made to end at a time: within a year from now. Null without a time.
+create or replace function ai.is_envelope_end(end_time timestamptz) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select end_time > now() and end_time <= now() + interval '366 days'
+$$;
+
+-- Returns the key or person whose calls an envelope holds: { kind, id, name }. The name is null once it is deleted.
+create or replace function ai.principal_of_envelope(envelope ai.envelopes) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'kind', x.kind, 'id', (envelope).principal_id,
+    'name', ai.budget_name(x.kind, (envelope).principal_id, (envelope).workspace_id)
+  )
+  from (select case when (envelope).key_lineage_id is null then 'member' else 'key' end as kind) as x
+$$;
+
+-- Returns the limits of an envelope for its history, as exact text.
+create or replace function ai.envelope_limits(budget ai.budgets) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'limitUsd', trim_scale((budget).limit_usd)::text,
+    'calls', (budget).max_calls,
+    'endsAt', ai.utc_text_microseconds((budget).ends_at)
+  )
+$$;
+
+-- Returns a text that differs after each change of an envelope's limits or state, so that a change made from an older
+-- state can be refused.
+create or replace function ai.envelope_version(envelope ai.envelopes, budget ai.budgets) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select md5(ai.envelope_limits(budget)::text || coalesce((envelope).ended_at::text, ''))
+$$;
+
+-- Returns an envelope for members. Amounts are exact text. What was spent is null if the workspace hides provider cost.
+-- waiting: a call was refused since the limits were last raised.
+create or replace function ai.envelope_details(envelope ai.envelopes, budget ai.budgets, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select ai.envelope_limits(budget) || jsonb_build_object(
+    'id', (envelope).id,
+    'version', ai.envelope_version(envelope, budget),
+    'state', s.state,
+    'waiting', s.state = 'open' and (budget).refused_at is not null,
+    'principal', ai.principal_of_envelope(envelope),
+    'keyId', (
+      select k.id from ai.keys k
+      where k.lineage_id = (envelope).key_lineage_id and k.workspace_id = (envelope).workspace_id
+      order by k.created_at desc, k.id desc limit 1
+    ),
+    'owner', (select p.display_name from public.profiles p where p.id = (envelope).actor_id),
+    'label', (envelope).label,
+    'holdsAll', (envelope).holds_all,
+    'openedUsd', trim_scale((envelope).opened_usd)::text,
+    'openedCalls', (envelope).opened_calls,
+    'openedAt', ai.utc_text_microseconds((envelope).opened_at),
+    'openedBy', (select p.display_name from public.profiles p where p.id = (envelope).opened_by),
+    'endedAt', ai.utc_text((envelope).ended_at),
+    'endedBy', (select p.display_name from public.profiles p where p.id = (envelope).ended_by),
+    'replaced', (envelope).superseded_at is not null,
+    'lastRefusedAt', ai.utc_text((budget).refused_at),
+    'usedCalls', (budget).calls,
+    'remainingCalls', greatest((budget).max_calls - (budget).calls, case when (budget).max_calls is not null then 0 end),
+    'spentUsd', case when cost_visible then trim_scale((budget).spent_usd)::text end,
+    'reservedUsd', case when cost_visible then trim_scale((budget).reserved_usd)::text end,
+    'remainingUsd', case
+      when cost_visible then trim_scale(greatest((budget).limit_usd - (budget).spent_usd - (budget).reserved_usd, 0))::text
+    end
+  )
+  from (select ai.envelope_state(envelope, budget) as state) as s
+$$;
+
+-- Returns the details of the latest 20 keys that a key replaced, newest first. Follows the rotations back from the key.
+create or replace function ai.replaced_keys(key ai.keys) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  with recursive chain as (
+    select k.id, k as replaced, 1 as place from ai.keys k where k.replaced_by = (key).id and (key).connection_id is null
+    union all
+    select k.id, k, c.place + 1 from chain c join ai.keys k on k.replaced_by = c.id where c.place < 20
+  )
+  select coalesce(jsonb_agg(ai.key_summary(c.replaced, null) order by c.place), '[]') from chain c
+$$;
+
+-- Returns the settings of a key that ai.change_key can change, except the budget.
+create or replace function ai.key_settings(key ai.keys) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'name', (key).name,
+    'environment', (key).environment,
+    'expiresAt', ai.utc_text_microseconds((key).expires_at),
+    'allowedModels', to_jsonb((key).allowed_models),
+    'allowedAddresses', to_jsonb((key).allowed_addresses),
+    'strict', (key).is_strict,
+    'requestsPerMinute', (key).requests_per_minute,
+    'tokensPerMinute', (key).tokens_per_minute
+  )
+$$;
+
+-- Returns the monthly budget of a key and of the keys that it replaced, or null.
+create or replace function ai.key_budget(key ai.keys) returns numeric
+  language sql stable security invoker set search_path = ''
+as $$
+  select b.limit_usd from ai.budgets b
+  where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id and b.period = 'month'
+$$;
+
+-- Returns a key with the given changes of its settings.
+create or replace function ai.apply_key_changes(key ai.keys, changes jsonb) returns ai.keys
+  language plpgsql immutable security invoker set search_path = ''
+as $$
+begin
+  key.name := coalesce(changes ->> 'name', key.name);
+  key.environment := coalesce(changes ->> 'environment', key.environment);
+  key.is_strict := coalesce((changes ->> 'strict')::boolean, key.is_strict);
+  if changes ? 'expiresAt' then
+    key.expires_at := (changes ->> 'expiresAt')::timestamptz;
+  end if;
+  if changes ? 'allowedModels' then
+    key.allowed_models := ai.text_list(changes -> 'allowedModels');
+  end if;
+  if changes ? 'allowedAddresses' then
+    key.allowed_addresses := ai.text_list(changes -> 'allowedAddresses')::cidr[];
+  end if;
+  if changes ? 'requestsPerMinute' then
+    key.requests_per_minute := (changes ->> 'requestsPerMinute')::integer;
+  end if;
+  if changes ? 'tokensPerMinute' then
+    key.tokens_per_minute := (changes ->> 'tokensPerMinute')::bigint;
+  end if;
+  return key;
+end
+$$;
+
+-- Returns whether a key could be used for anything for which another version of it could not: longer, for other models,
+-- from other addresses, more often, or with what strict mode refuses.
+create or replace function ai.key_allows_more(key ai.keys, than ai.keys) returns boolean
+  language sql immutable security invoker set search_path = ''
+as $$
+  select coalesce((key).expires_at, 'infinity') > coalesce((than).expires_at, 'infinity')
+    or (than).allowed_models is not null and coalesce(not (key).allowed_models <@ (than).allowed_models, true)
+    or (than).allowed_addresses is not null and (
+      (key).allowed_addresses is null
+      or exists (select from unnest((key).allowed_addresses) as a where not coalesce(a <<= any ((than).allowed_addresses), false))
+    )
+    or coalesce((key).requests_per_minute, 'infinity'::numeric) > coalesce((than).requests_per_minute, 'infinity'::numeric)
+    or coalesce((key).tokens_per_minute, 'infinity'::numeric) > coalesce((than).tokens_per_minute, 'infinity'::numeric)
+    or (than).is_strict and not (key).is_strict
+$$;
+
+-- Returns the coding agent that renews a key: { tool, host, status, endsAt, envelope }. status is what the gateway answers to the
+-- agent (ai.agent_key_statuses). endsAt is the time at which the agent's login ends, or null with the status over.
+-- Returns null if no agent renews the key.
+create or replace function ai.agent_of_key(key ai.keys) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'tool', c.tool,
+    'host', c.host,
+    'status', s.status,
+    'endsAt', case when s.status <> 'over' then ai.agent_login_end(c.login_id) end,
+    'envelope', ai.describe_agent_envelope(ai.lineage_envelope((key).lineage_id, c.workspace_id))
+  )
+  from ai.agent_connections c
+  cross join lateral (select ai.agent_key_statuses(array[c.id]) ->> c.id::text as status) s
+  where c.id = (key).connection_id
+$$;
+
+-- Returns a page of a workspace's keys, newest first, for a member with manage_ai_keys. Returns { outcome: listed,
+-- approval, keys } or { outcome: not_allowed }. before is { createdAt, id } of the last key on the previous page. Keys
+-- are listed even if the workspace is not approved. With nested, replaced keys are not in the list: each key has its
+-- latest replaced keys in replaced.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_keys(
+  member_id uuid, workspace uuid, before jsonb default null, page_size integer default 50, nested boolean default false
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'approval', (
+      select jsonb_build_object('approvedAt', a.approved_at) from ai.key_approvals a where a.workspace_id = workspace
+    ),
+    'keys', ai.key_summaries(workspace, nested => nested, listed => array(
+      select k
+      from ai.keys k
+      where k.workspace_id = workspace
+        -- Lists only the latest key of a coding agent's connection.
+        and (k.replaced_by is null or (k.connection_id is null and not nested))
+        and (k.created_at, k.id) < (
+          coalesce((before ->> 'createdAt')::timestamptz, 'infinity'),
+          coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+        )
+      order by k.created_at desc, k.id desc
+      limit page_size
+    ))
+  );
+end
+$$;
+
+-- Changes the given settings of a key that works; null removes a limit. Requires manage_ai_keys and, if the key could
+-- then be used for more than before, what creating a key requires. read_version is the version that the member saw, or
+-- null. The budget follows the rules of ai.change_budget. Outcomes: changed and changed_meanwhile (with key),
+-- not_allowed, not_approved, not_found, not_active, agent_key, unknown_models (with param and models).
+-- Definer: the service role cannot write keys, so every change passes these checks.
+create or replace function ai.change_key(
+  member_id uuid, workspace uuid, key_id uuid, changes jsonb, read_version text default null
+) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  issue_permission text;
+  old ai.keys;
+  new_key ai.keys;
+  unknown text[];
+  differences jsonb;
+begin
+  -- Budgets are compared and changed under this lock, and it comes before the locks of rows.
+  perform ai.lock_policy(workspace);
+  issue_permission := ai.key_issue_permission(member_id, workspace);
+  if issue_permission = 'not_allowed' then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  -- Logging refers to the workspace. Deleting an account locks workspaces before keys.
+  perform from public.workspaces w where w.id = workspace for key share;
+  select * into old from ai.keys k where k.id = change_key.key_id and k.workspace_id = workspace for no key update;
+  if not found then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  if old.connection_id is not null then
+    return jsonb_build_object('outcome', 'agent_key');
+  end if;
+  if old.replaced_by is not null or old.revoked_at is not null or old.expires_at <= now() then
+    return jsonb_build_object('outcome', 'not_active');
+  end if;
+  if read_version <> ai.key_version(old) then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'key', ai.key_summaries(workspace, array[old]) -> 0);
+  end if;
+  new_key := ai.apply_key_changes(old, changes);
+  -- Models that the key already has may have left the catalogue.
+  unknown := ai.unknown_models(array(
+    select m from unnest(new_key.allowed_models) as m where m <> all (coalesce(old.allowed_models, '{}'))
+  ));
+  if unknown is not null then
+    return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
+  end if;
+  if issue_permission <> 'allowed' and ai.key_allows_more(new_key, old) then
+    return jsonb_build_object('outcome', issue_permission);
+  end if;
+  select jsonb_object_agg(n.key, jsonb_build_object('before', o.value, 'after', n.value)) into differences
+  from jsonb_each(ai.key_settings(new_key)) n
+  join jsonb_each(ai.key_settings(old)) o using (key)
+  where n.value <> o.value;
+  if differences is not null then
+    update ai.keys k
+    set
+      name = new_key.name,
+      environment = new_key.environment,
+      expires_at = new_key.expires_at,
+      allowed_models = new_key.allowed_models,
+      allowed_addresses = new_key.allowed_addresses,
+      requests_per_minute = new_key.requests_per_minute,
+      tokens_per_minute = new_key.tokens_per_minute,
+      is_strict = new_key.is_strict
+    where k.id = old.id;
+    perform set_config('gatehouse.actor_id', member_id::text, true);
+    perform private.log_workspace_change(workspace, 'key.changed', old.id, new_key.name, differences);
+  end if;
+  if changes ? 'monthlyBudgetUsd' then
+    perform ai.change_budget(
+      member_id, workspace, 'key', old.lineage_id, changes ->> 'monthlyBudgetUsd', ai.key_budget(old)::text
+    );
+  end if;
+  return jsonb_build_object('outcome', 'changed', 'key', ai.key_summaries(workspace, array[new_key]) -> 0);
+end
+$$;
+
+-- Returns the key of the row to which a daily sum of refused calls belongs, as ai.usage_key does.
+create or replace function ai.refused_key(part ai.refused_daily, grouped_by text, first_day date, days_each integer)
+  returns text
+  language sql immutable security invoker
+as $$
+  select case grouped_by
+    when 'day' then (((part).day - first_day) / days_each * days_each)::text
+    when 'model' then coalesce((part).model_id, '')
+    when 'feature' then coalesce((part).feature, '')
+    when 'key' then coalesce((part).key_lineage_id::text, '')
+    when 'app' then coalesce((part).app_id::text, '')
+    when 'member' then coalesce((part).actor_id::text, '')
+    else ''
+  end
+$$;
+
+-- Estimates the median and 95th percentile of run durations, in ms, from a histogram (a sum of ai.latency_mark) and, if
+-- known, the sum of the durations. Each estimate is in the same bucket as the exact value, so its error is at most the
+-- width of a bucket, 19%. No estimate exceeds the longest duration: in the highest bucket, it is the lowest mean that the
+-- sum allows, or the bucket's first millisecond. So the estimates of equal durations with a sum are exact. Returns nulls
+-- if the histogram contains no run.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.latency_quantiles(marks numeric, total_ms numeric default null)
+  returns table (p50 integer, p95 integer)
+  language sql immutable security invoker parallel safe
+as $$
+  with d as materialized (
+    -- A byte at a position can be read directly, while a character of a text is found only by counting.
+    select lpad(marks::text, 12 * 81, '0')::bytea as digits
+  ), b as materialized (
+    select
+      c.*,
+      (sum(c.runs) over (order by c.bucket) - c.runs)::double precision as before,
+      (sum(c.runs) over ())::double precision as total
+    from (
+      select
+        n as bucket,
+        encode(substr(d.digits, 12 * (80 - n) + 1, 12), 'escape')::bigint as runs,
+        case n when 0 then 0 else 2 ^ ((n - 1) / 4.0::double precision) end as low,
+        2 ^ (n / 4.0::double precision) as high
+      from d
+      cross join generate_series(0, 80) as n
+    ) c
+    where c.runs > 0
+  ), longest as (
+    select t.bucket, greatest(ceil(t.low), (total_ms - s.below_ms) / t.runs) as ms
+    from (select * from b order by bucket desc limit 1) t
+    cross join (
+      select coalesce(sum(runs * (ceil(high) - 1)), 0) as below_ms from b where bucket < (select max(bucket) from b)
+    ) s
+  ), e as (
+    select
+      q.part,
+      case when b.bucket < l.bucket then b.low + (b.high - b.low) * (q.part * b.total - b.before) / b.runs else l.ms end
+        as ms
+    from b
+    cross join longest l
+    cross join (values (0.5), (0.95)) as q (part)
+    where b.before < q.part * b.total and b.before + b.runs >= q.part * b.total
+  )
+  select
+    max(round(e.ms)) filter (where e.part = 0.5)::integer, max(round(e.ms)) filter (where e.part = 0.95)::integer
+  from e
+$$;
+
+-- Returns { overview, budgets, keys, approval } for the first page of a workspace: the usage by model, the first budgets,
+-- the newest key, and the state of the keys' approval.
+-- Until 0.5.0, for servers of 0.3.0: without all_periods, returns only monthly budgets.
+create or replace function ai.read_workspace_home(
+  member_id uuid, workspace uuid, range_from timestamptz, range_to timestamptz, previous_from timestamptz,
+  previous_to timestamptz, days_each integer, max_rows integer, max_budgets integer, budget_scopes text[],
+  all_periods boolean default false
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'overview', ai.read_overview(
+      member_id, workspace, range_from, range_to, previous_from, previous_to, 'model', days_each, max_rows
+    ),
+    'budgets', ai.read_budgets(member_id, workspace, null, max_budgets, budget_scopes, all_periods),
+    'keys', ai.list_keys(member_id, workspace, null, 1),
+    'approval', ai.read_key_approval(member_id, workspace)
+  )
+$$;
+
+-- Returns { keys, agents, approval }: a page of keys, the members with agents, and the state of the keys' approval.
+create or replace function ai.read_keys_page(
+  member_id uuid, workspace uuid, before jsonb, page_size integer, nested boolean default false
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'keys', ai.list_keys(member_id, workspace, before, page_size, nested),
+    'agents', ai.list_agent_access(member_id, workspace),
+    'approval', ai.read_key_approval(member_id, workspace)
+  )
+$$;
+
+-- Changes the given fields of a workspace's policy, for a member with manage_ai_policy: allowedModels, deniedModels,
+-- allowedRegions, requestsPerMinute, tokensPerMinute, modelLimits [{ model, requestsPerMinute, tokensPerMinute }],
+-- providerCostVisible, contentCapture, contentRetentionDays, monthlyBudgetUsd, appBudgets [{ appId, monthlyBudgetUsd }].
+-- null removes a limit. readAt is the updatedAt of the
+-- policy that the member saw. If the policy has changed since, nothing is changed. Outcomes: changed (with policy),
+-- changed_meanwhile (with policy), not_allowed, app_not_linked, unknown_models (with param and models). Names that are
+-- already in one of the lists are never unknown. Each change adds an entry to the workspace's audit log.
+-- Definer: checks what a member may do and writes budgets, which the service role can't do itself.
+create or replace function ai.change_workspace_policy(member_id uuid, workspace uuid, changes jsonb) returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  before jsonb;
+  after jsonb;
+  app jsonb;
+  listed text[];
+  param text;
+  unknown text[];
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  perform ai.lock_policy(workspace);
+  before := ai.workspace_policy_summary(workspace);
+  if changes ? 'readAt'
+    and (changes ->> 'readAt')::timestamptz is distinct from (before ->> 'updatedAt')::timestamptz then
+    return jsonb_build_object('outcome', 'changed_meanwhile', 'policy', before);
+  end if;
+  -- Names already in the policy stay, even if their model has left the catalogue.
+  listed := coalesce(ai.text_list(before -> 'allowedModels'), '{}') || ai.text_list(before -> 'deniedModels')
+    || ai.limited_models(before -> 'modelLimits');
+  foreach param in array array['allowedModels', 'deniedModels', 'modelLimits'] loop
+    unknown := ai.unknown_models(array(
+      select n.name
+      from unnest(
+        case param when 'modelLimits' then ai.limited_models(changes -> param) else ai.text_list(changes -> param) end
+      ) with ordinality as n (name, place)
+      where n.name <> all (listed)
+      order by n.place
+    ));
+    if unknown is not null then
+      return jsonb_build_object('outcome', 'unknown_models', 'param', param, 'models', unknown);
+    end if;
+  end loop;
+  for app in select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) loop
+    if app ->> 'monthlyBudgetUsd' is not null and not ai.app_can_act_in_workspace((app ->> 'appId')::uuid, workspace) then
+      return jsonb_build_object('outcome', 'app_not_linked');
+    end if;
+  end loop;
+
+  insert into ai.workspace_policies (workspace_id) values (workspace) on conflict (workspace_id) do nothing;
+  update ai.workspace_policies p
+  set
+    allowed_models = case
+      when changes ? 'allowedModels' then ai.text_list(changes -> 'allowedModels') else p.allowed_models
+    end,
+    denied_models = coalesce(ai.text_list(changes -> 'deniedModels'), p.denied_models),
+    allowed_regions = case
+      when changes ? 'allowedRegions' then ai.text_list(changes -> 'allowedRegions') else p.allowed_regions
+    end,
+    requests_per_minute = case
+      when changes ? 'requestsPerMinute' then (changes ->> 'requestsPerMinute')::integer else p.requests_per_minute
+    end,
+    tokens_per_minute = case
+      when changes ? 'tokensPerMinute' then (changes ->> 'tokensPerMinute')::bigint else p.tokens_per_minute
+    end,
+    model_limits = case when changes ? 'modelLimits' then ai.model_limits(changes -> 'modelLimits') else p.model_limits end,
+    provider_cost_visible = coalesce((changes ->> 'providerCostVisible')::boolean, p.provider_cost_visible),
+    content_capture = coalesce((changes ->> 'contentCapture')::boolean, p.content_capture),
+    content_retention_days = coalesce((changes ->> 'contentRetentionDays')::integer, p.content_retention_days),
+    updated_at = now(),
+    updated_by = member_id
+  where p.workspace_id = workspace;
+  -- Locks apps before the workspace, which is the common lock order.
+  for app in
+    select value from jsonb_array_elements(coalesce(changes -> 'appBudgets', '[]')) order by value ->> 'appId'
+  loop
+    perform ai.set_budget('app', (app ->> 'appId')::uuid, workspace, (app ->> 'monthlyBudgetUsd')::numeric);
+  end loop;
+  if changes ? 'monthlyBudgetUsd' then
+    perform ai.set_budget('workspace', workspace, workspace, (changes ->> 'monthlyBudgetUsd')::numeric);
+  end if;
+
+  after := ai.workspace_policy_summary(workspace);
+  perform set_config('gatehouse.actor_id', member_id::text, true);
+  perform private.log_workspace_change(
+    workspace, 'ai_policy.changed', null, 'the AI policy', jsonb_build_object('before', before, 'after', after)
+  );
+  return jsonb_build_object('outcome', 'changed', 'policy', after);
+end
+$$;
+
+-- Returns a workspace's policy as its members see it, or the defaults if the workspace has not set a policy.
+create or replace function ai.workspace_policy_summary(workspace uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'allowedModels', to_jsonb(p.allowed_models),
+    'deniedModels', coalesce(to_jsonb(p.denied_models), '[]'),
+    'allowedRegions', to_jsonb(p.allowed_regions),
+    'requestsPerMinute', p.requests_per_minute,
+    'tokensPerMinute', p.tokens_per_minute,
+    'modelLimits', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('model', l.key, 'requestsPerMinute', l.value -> 'requests', 'tokensPerMinute', l.value -> 'tokens')
+          order by l.key
+        ),
+        '[]'
+      )
+      from jsonb_each(p.model_limits) as l
+    ),
+    'providerCostVisible', coalesce(p.provider_cost_visible, true),
+    'contentCapture', coalesce(p.content_capture, false),
+    'contentRetentionDays', coalesce(p.content_retention_days, 30),
+    'budget', (
+      select ai.budget_summary(b, ai.cost_visible(w.id)) from ai.budgets b
+      where b.scope = 'workspace' and b.subject_id = w.id and b.workspace_id = w.id and b.period = 'month'
+        and b.limit_usd is not null
+    ),
+    'appBudgets', (
+      select coalesce(
+        jsonb_agg(
+          jsonb_build_object('appId', a.id, 'app', a.display_name) || ai.budget_summary(b, ai.cost_visible(w.id))
+          order by a.display_name, a.id
+        ),
+        '[]'
+      )
+      from ai.budgets b
+      join private.apps a on a.id = b.subject_id
+      where b.scope = 'app' and b.workspace_id = w.id and b.period = 'month'
+        and b.limit_usd is not null
+    ),
+    'updatedAt', p.updated_at,
+    'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
+  )
+  from (select workspace as id) w
+  left join ai.workspace_policies p on p.workspace_id = w.id
+$$;
+
+-- Returns limits of models, such as [{"model": "gpt-5", "requestsPerMinute": 10, "tokensPerMinute": null}], as a policy
+-- stores them, or null if there are none.
+create or replace function ai.model_limits(limits jsonb) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select jsonb_object_agg(l ->> 'model', jsonb_strip_nulls(jsonb_build_object(
+    'requests', l -> 'requestsPerMinute', 'tokens', l -> 'tokensPerMinute'
+  )))
+  from jsonb_array_elements(limits) as l
+$$;
+
+-- Returns the models of a list of limits, in their order.
+create or replace function ai.limited_models(limits jsonb) returns text[]
+  language sql immutable security invoker set search_path = ''
+as $$
+  select array(select l.value ->> 'model' from jsonb_array_elements(limits) with ordinality as l order by l.ordinality)
+$$;
+
+-- Returns a page of refused calls, newest first, for a member with use_ai_studio: { outcome: listed, calls,
+-- continueBefore } or { outcome: not_allowed }. Takes the filters of ai.list_runs. Examines at most scan_limit calls; if
+-- that fills no page, continueBefore is the position to continue from.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_refused_calls(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer
+) returns jsonb
+  language plpgsql stable security definer set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+declare
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := (before ->> 'id')::uuid;
+  ends_at timestamptz := least((filter ->> 'to')::timestamptz, last_at + interval '1 microsecond');
+  answer jsonb;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return '{"outcome": "not_allowed"}';
+  end if;
+  with scanned as (
+    select c.*
+    from ai.refused_calls c
+    where c.workspace_id = workspace
+      and c.created_at >= starts_at
+      and c.created_at < ends_at
+      and not (c.created_at = last_at and c.id >= last_id)
+      and (filter ->> 'requestId' is null or c.request_id = filter ->> 'requestId')
+    order by c.created_at desc, c.id desc
+    limit scan_limit
+  ), page as (
+    select s.*
+    from scanned s
+    where (filter ->> 'model' is null or s.model_id = filter ->> 'model')
+      and (filter ->> 'feature' is null or s.feature = filter ->> 'feature')
+      and (filter ->> 'keyId' is null or s.key_id = (filter ->> 'keyId')::uuid)
+      and (filter ->> 'appId' is null or s.app_id = (filter ->> 'appId')::uuid)
+      and (filter ->> 'memberId' is null or s.actor_id = (filter ->> 'memberId')::uuid)
+      and (filter ->> 'entityId' is null or s.entity_id = filter ->> 'entityId')
+      -- Refused calls reached no provider.
+      and not filter ? 'provider'
+    order by s.created_at desc, s.id desc
+    limit page_size
+  )
+  select jsonb_build_object(
+    'outcome', 'listed',
+    'calls', coalesce(
+      (
+        select jsonb_agg(
+          ai.refused_call_summary(row(p.*)::ai.refused_calls, r.reader) order by p.created_at desc, p.id desc
+        )
+        from page p
+        cross join (select ai.refusal_reader(member_id, workspace) as reader) as r
+      ),
+      '[]'
+    ),
+    'continueBefore', (
+      select jsonb_build_object('createdAt', s.created_at, 'id', s.id)
+      from scanned s
+      where (select count(*) from page) < page_size
+      order by s.created_at desc, s.id desc
+      offset scan_limit - 1
+      limit 1
+    )
+  )
+  into answer;
+  return answer;
+end
+$$;
+
+-- Returns what decides which details of refused calls a member sees: { memberId, costVisible, keysVisible }. keysVisible
+-- is as in ai.read_budgets.
+create or replace function ai.refusal_reader(member_id uuid, workspace uuid) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'memberId', member_id,
+    'costVisible', ai.cost_visible(workspace),
+    'keysVisible', private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+      or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy')
+  )
+$$;
+
+-- Returns the members of an object, also of nested objects, except amounts in dollars.
+create or replace function ai.without_amounts(details jsonb) returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select coalesce(
+    jsonb_object_agg(
+      d.key, case jsonb_typeof(d.value) when 'object' then ai.without_amounts(d.value) else d.value end
+    ),
+    '{}'
+  )
+  from jsonb_each(details) d
+  where d.key !~* 'usd'
+$$;
+
+-- Gives a person who joins, or whose role changes, the monthly budget of the new role. A monthly budget that the
+-- person already has in the workspace stays as it is.
+-- Definer: people who accept invitations or change members have no grant to write budgets.
+create or replace function private.start_member_budget() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  role_budget_usd constant numeric := (select r.member_budget_usd from public.workspace_roles r where r.id = new.role_id);
+begin
+  if role_budget_usd is null then
+    return null;
+  end if;
+  perform ai.lock_policy(new.workspace_id);
+  perform from ai.budgets b
+  where b.scope = 'member' and b.subject_id = new.user_id and b.workspace_id = new.workspace_id and b.period = 'month'
+    and b.limit_usd is not null;
+  if found then
+    return null;
+  end if;
+  perform ai.set_budget('member', new.user_id, new.workspace_id, role_budget_usd);
+  perform private.log_workspace_change(
+    new.workspace_id, 'budget.changed', new.user_id, ai.budget_name('member', new.user_id, new.workspace_id),
+    jsonb_build_object('scope', 'member', 'before', null, 'after', trim_scale(role_budget_usd)::text)
+  );
+  return null;
+end
+$$;
+
+-- Returns a run for a member with use_ai_studio: { outcome: read } merged with the fields of ai.run_detail, or {
+-- outcome: not_found | not_allowed }. With a filter, also returns adjacent, its neighbours in the list of runs, unless it
+-- filters by a provider that the workspace hides.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.read_run(
+  member_id uuid, workspace uuid, run_id uuid, filter jsonb default null, sort text default 'time',
+  scan_limit integer default null
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  found_run ai.runs := ai.find_run(run_id);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if found_run.workspace_id is distinct from workspace then
+    return jsonb_build_object('outcome', 'not_found');
+  end if;
+  return jsonb_build_object('outcome', 'read') || ai.run_detail(found_run, visible) || case
+    when filter is null or filter ? 'provider' and not visible then '{}'
+    else jsonb_build_object('adjacent', ai.find_adjacent_runs(found_run, filter, sort, scan_limit, visible))
+  end;
+end
+$$;
+
+-- Returns the time that a UUIDv7 contains, which determines the partition of its row.
+create or replace function ai.time_of_id(id uuid) returns timestamptz
+  language sql immutable security invoker parallel safe
+as $$
+  select to_timestamp(('x' || substr(replace(id::text, '-', ''), 1, 12))::bit(48)::bigint / 1000.0)
+$$;
+
+-- Returns the budgets that count a run, in the order in which the run lists them, with their current limits. limitUsd is
+-- null if provider cost is hidden, and for budgets that were removed since.
+create or replace function ai.run_budgets(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'scope', e.scope,
+    'period', e.period,
+    'subjectId', s.id,
+    'name', case e.scope when 'label' then (run).entity_id else ai.budget_name(e.scope, s.id, (run).workspace_id) end,
+    'isSet', num_nonnulls(b.limit_usd, b.max_calls) > 0,
+    'limitUsd', case when cost_visible then trim_scale(b.limit_usd)::text end,
+    'maxCalls', b.max_calls
+  ) order by t.position), '[]')
+  from unnest((run).budget_scopes) with ordinality as t (entry, position)
+  cross join lateral (select split_part(t.entry, '/', 1) as scope, ai.entry_period(t.entry) as period) as e
+  cross join lateral (
+    select ai.budget_subject(
+      e.scope, (run).workspace_id, (run).key_lineage_id, (run).app_id, (run).actor_id, (run).entity_id, (run).envelope_id
+    ) as id
+  ) as s
+  left join ai.budgets b
+    on b.scope = e.scope and b.subject_id = s.id and b.workspace_id = (run).workspace_id and b.period = e.period
+$$;
+
+-- Returns whether a run matches the filters of ai.list_runs, except its range.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.matches_run_filter(run ai.runs, filter jsonb) returns boolean
+  language sql stable security invoker
+as $$
+  select (filter ->> 'model' is null or (run).model_id = filter ->> 'model')
+    and (filter ->> 'feature' is null or (run).feature = filter ->> 'feature')
+    and (filter ->> 'status' is null or (run).status = filter ->> 'status')
+    and (filter ->> 'keyId' is null or (run).key_id = (filter ->> 'keyId')::uuid)
+    and (filter ->> 'appId' is null or (run).app_id = (filter ->> 'appId')::uuid)
+    and (filter ->> 'memberId' is null or (run).actor_id = (filter ->> 'memberId')::uuid)
+    and (filter ->> 'provider' is null or ai.run_provider((run).routes, (run).route) = filter ->> 'provider')
+    and (filter ->> 'entityId' is null or (run).entity_id = filter ->> 'entityId')
+    and (filter ->> 'requestId' is null or (run).request_id = filter ->> 'requestId')
+$$;
+
+-- Returns values by which a workspace's runs can be filtered, at most 100 of each kind, for a member with
+-- use_ai_studio, and all models that it may call. Returns { outcome: listed, models, keys (newest first), apps, members,
+-- providers } or { outcome: not_allowed }. providers is null if the workspace hides providers.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_run_filters(member_id uuid, workspace uuid) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'listed',
+    'models', (
+      select coalesce(jsonb_agg(m.id order by m.id), '[]')
+      from (
+        select distinct g.model_id as id
+        from ai.model_grants g
+        join public.workspaces w on w.id = workspace and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+      ) m
+    ),
+    'keys', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', k.id, 'name', k.name, 'ended', k.revoked_at is not null or coalesce(k.expires_at <= now(), false)
+      ) order by k.created_at desc, k.id), '[]')
+      from (
+        select * from ai.keys o where o.workspace_id = workspace order by o.created_at desc, o.id limit 100
+      ) k
+    ),
+    'apps', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', a.id, 'name', a.display_name) order by a.display_name, a.id), '[]')
+      from (
+        select o.id, o.display_name
+        from private.app_workspaces l
+        join private.apps o on o.id = l.app_id
+        where l.workspace_id = workspace
+        order by o.display_name, o.id
+        limit 100
+      ) a
+    ),
+    'members', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', m.user_id, 'name', m.name)), '[]')
+      from public.list_workspace_members(workspace, page_size => 100) m
+    ),
+    'providers', case when ai.cost_visible(workspace) then (
+      select coalesce(jsonb_agg(p.id order by p.id), '[]')
+      from (
+        select distinct r.provider_id as id
+        from ai.model_routes r
+        join ai.model_grants g on g.model_id = r.model_id
+        join public.workspaces w on w.id = workspace and (g.plan_id = w.plan_id or g.workspace_id = w.id)
+        order by 1
+        limit 100
+      ) p
+    ) end
+  );
+end
+$$;
+
+-- Returns the value by which ai.list_runs sorts a run, or null if it sorts by time. Runs without a latency come last.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.run_sort_value(run ai.runs, sort text, cost_visible boolean) returns numeric
+  language sql immutable security invoker
+as $$
+  select case sort
+    when 'cost' then case when cost_visible then (run).cost_usd else (run).billed_credits end
+    when 'tokens' then ((run).input_tokens + (run).output_tokens)::numeric
+    when 'latency' then coalesce((run).latency_ms, -1)::numeric
+  end
+$$;
+
+-- Returns whether a workspace has more than most runs in a range. Reads at most one more. Sorting has no index, because
+-- each index slows down every gateway call.
+create or replace function ai.has_more_runs_than(most integer, workspace uuid, starts_at timestamptz, ends_at timestamptz)
+  returns boolean
+  language sql stable security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+  select count(*) > most
+  from (
+    select
+    from ai.runs r
+    where r.workspace_id = workspace and r.created_at >= starts_at and r.created_at < ends_at
+    limit most + 1
+  ) as counted
+$$;
+
+-- Returns { previous, next }, the ids of the runs before and after a run in the list that ai.list_runs returns for these
+-- filters, or nulls. Searches at most scan_limit runs in each direction.
+create or replace function ai.find_adjacent_runs(
+  run ai.runs, filter jsonb, sort text, scan_limit integer, cost_visible boolean
+) returns jsonb
+  language plpgsql stable security invoker set search_path = '' set plan_cache_mode = force_custom_plan
+as $$
+declare
+  workspace uuid := run.workspace_id;
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  ends_at timestamptz := coalesce((filter ->> 'to')::timestamptz, 'infinity');
+  run_value numeric;
+  found_ids record;
+begin
+  if sort <> 'time' and ai.has_more_runs_than(scan_limit, workspace, starts_at, ends_at) then
+    sort := 'time';
+  end if;
+  if sort <> 'time' then
+    run_value := ai.run_sort_value(run, sort, cost_visible);
+    select
+      (array_agg(s.id order by s.value, s.created_at, s.id)
+        filter (where (s.value, s.created_at, s.id) > (run_value, run.created_at, run.id)))[1] as previous,
+      (array_agg(s.id order by s.value desc, s.created_at desc, s.id desc)
+        filter (where (s.value, s.created_at, s.id) < (run_value, run.created_at, run.id)))[1] as next
+    into found_ids
+    from (
+      select r.id, r.created_at, ai.run_sort_value(r, sort, cost_visible) as value
+      from ai.runs r
+      where r.workspace_id = workspace and r.created_at >= starts_at and r.created_at < ends_at
+        and ai.matches_run_filter(r, filter)
+    ) s;
+  else
+    select (
+      select scanned.id
+      from (
+        select *
+        from ai.runs r
+        where r.workspace_id = workspace and r.created_at >= greatest(starts_at, run.created_at) and r.created_at < ends_at
+          and not (r.created_at = run.created_at and r.id <= run.id)
+        order by r.created_at, r.id
+        limit scan_limit
+      ) as scanned
+      where ai.matches_run_filter(row(scanned.*)::ai.runs, filter)
+      order by scanned.created_at, scanned.id
+      limit 1
+    ) as previous, (
+      select scanned.id
+      from (
+        select *
+        from ai.runs r
+        where r.workspace_id = workspace and r.created_at >= starts_at
+          and r.created_at < least(ends_at, run.created_at + interval '1 microsecond')
+          and not (r.created_at = run.created_at and r.id >= run.id)
+        order by r.created_at desc, r.id desc
+        limit scan_limit
+      ) as scanned
+      where ai.matches_run_filter(row(scanned.*)::ai.runs, filter)
+      order by scanned.created_at desc, scanned.id desc
+      limit 1
+    ) as next
+    into found_ids;
+  end if;
+  return jsonb_build_object('previous', found_ids.previous, 'next', found_ids.next);
+end
+$$;
+
+-- Returns a page of a workspace's runs for a member with use_ai_studio: { outcome: listed, runs, sort, sortValue,
+-- unknown, continueBefore } or { outcome: not_allowed }. filter has any of from, to (half-open), model, feature, status,
+-- keyId, appId, memberId, provider, entityId, requestId. unknown names a filter with a value that does not exist.
+-- sort is time (newest first) or cost, tokens or latency (largest first). If the range has more than scan_limit runs,
+-- the answer is sorted by time, as its sort says. sortValue is that of the last run before the page's additional one,
+-- and continues the list together with the run's createdAt and id. With scan_limit, a filter without an index examines
+-- at most that many runs. In this case continueBefore is the position to continue from, or null if no older run can
+-- match.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_runs(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer,
+  sort text default 'time'
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit, sort, visible);
+  sorted_by text := page.answer ->> 'sort';
+begin
+  return page.answer || case when page.runs is null then '{}' else jsonb_build_object('runs', (
+    select coalesce(jsonb_agg(
+      -- Calls ai.run_pricing_facts directly. A call inside ai.run_summary would make Postgres plan ai.run_pricing_facts
+      -- again for each run.
+      ai.run_summary(r, visible) || ai.run_pricing_facts(r, visible)
+      order by ai.run_sort_value(r, sorted_by, visible) desc, r.created_at desc, r.id desc
+    ), '[]')
+    from unnest(page.runs) r
+  )) end;
+end
+$$;
+
+-- Returns a page of runs like ai.list_runs, for files of many thousand runs: each run is an array of the values that
+-- ai.run_summary and ai.run_pricing_facts return, in the order of remix-app/studio/runs/run-file.ts. A run's routes are
+-- JSON text, which its reader need not parse again for the next run.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.list_run_rows(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer,
+  sort text default 'time'
+) returns json
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  page record := ai.find_runs_of_page(member_id, workspace, filter, before, page_size, scan_limit, sort, visible);
+  sorted_by text := page.answer ->> 'sort';
+begin
+  return json_build_object(
+    'outcome', page.answer -> 'outcome',
+    'unknown', page.answer -> 'unknown',
+    'continueBefore', page.answer -> 'continueBefore',
+    'sort', page.answer -> 'sort',
+    'sortValue', page.answer -> 'sortValue',
+    'runs', (
+      select coalesce(json_agg(json_build_array(
+        r.id, r.request_id, r.created_at, r.settled_at, r.model_id, r.feature, r.entity_id, r.credential_source,
+        r.execution_mode, r.key_id, k.name, r.app_id, a.display_name, r.actor_id, p.display_name,
+        case when r.credential_source <> 'key' then r.actor_id end,
+        case when visible then ai.run_provider(r.routes, r.route) end,
+        r.streamed, r.status, r.http_status, r.error_code, r.usage_source, r.input_tokens, r.cached_input_tokens,
+        r.output_tokens, r.reasoning_tokens, r.audio_input_tokens, r.audio_output_tokens,
+        r.cache_write_tokens + r.cache_write_1h_tokens, r.image_input_tokens, r.fee_requests,
+        case when visible then r.served_tier end, r.marks, trim_scale(r.billed_credits)::text,
+        trim_scale(r.unmetered_credits)::text, case when visible then trim_scale(r.cost_usd)::text end, r.first_byte_ms,
+        r.latency_ms, r.cache_write_1h_tokens, r.exempt, r.swept, r.idempotency_key is not null,
+        ai.has_provider_call(r.steps), case when r.status = 'running' then trim_scale(r.reserved_credits)::text end,
+        case when visible then trim_scale(r.markup)::text end, case when visible then r.route end,
+        case when visible then ai.charged_routes(r.routes, r.route, r.attempts)::text end,
+        case when visible then r.attempts end
+      ) order by ai.run_sort_value(r, sorted_by, visible) desc, r.created_at desc, r.id desc), '[]')
+      from unnest(page.runs) r
+      left join ai.keys k on k.id = r.key_id
+      left join private.apps a on a.id = r.app_id
+      left join public.profiles p on p.id = r.actor_id
+    )
+  );
+end
+$$;
+
+-- Returns the runs of a page, and the other fields of ai.list_runs as answer. runs is null if the member may not see
+-- them.
+create or replace function ai.find_runs_of_page(
+  member_id uuid,
+  workspace uuid,
+  filter jsonb,
+  before jsonb,
+  page_size integer,
+  scan_limit integer,
+  sort text,
+  cost_visible boolean,
+  out answer jsonb,
+  out runs ai.runs[]
+)
+  language plpgsql stable security invoker set search_path = ''
+  -- A generic plan would use no index and read every partition.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  starts_at timestamptz := coalesce((filter ->> 'from')::timestamptz, '-infinity');
+  ends_at timestamptz := coalesce((filter ->> 'to')::timestamptz, 'infinity');
+  of_request text := filter ->> 'requestId';
+  has_outer_filter boolean := filter - '{from,to,requestId}'::text[] <> '{}';
+  last_value numeric := (before ->> 'value')::numeric;
+  last_at timestamptz;
+  last_id uuid;
+  unknown_name text;
+  scanned_to record;
+  older_than timestamptz;
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    answer := '{"outcome": "not_allowed"}';
+    return;
+  end if;
+  runs := '{}';
+  if sort <> 'time' and ai.has_more_runs_than(scan_limit, workspace, starts_at, ends_at) then
+    sort := 'time';
+  end if;
+  -- Starts over if the position belongs to another order, because the range now has more runs.
+  if (sort = 'time') = (last_value is null) then
+    last_at := (before ->> 'createdAt')::timestamptz;
+    last_id := (before ->> 'id')::uuid;
+  end if;
+  last_at := coalesce(last_at, 'infinity');
+  answer := jsonb_build_object('outcome', 'listed', 'sort', sort);
+  unknown_name := ai.unknown_run_filter(workspace, filter);
+  -- Continues for an unknown app or member, because a deleted app or account can still have runs.
+  if unknown_name in ('provider', 'keyId') then
+    answer := answer || jsonb_build_object('unknown', unknown_name);
+    return;
+  end if;
+  if sort <> 'time' then
+    runs := array(
+      select row(r.*)::ai.runs
+      from ai.runs r
+      where r.workspace_id = workspace
+        and r.created_at >= starts_at
+        and r.created_at < ends_at
+        and ai.matches_run_filter(r, filter)
+        and (
+          last_id is null
+          or (ai.run_sort_value(r, sort, cost_visible), r.created_at, r.id) < (last_value, last_at, last_id)
+        )
+      order by ai.run_sort_value(r, sort, cost_visible) desc, r.created_at desc, r.id desc
+      limit page_size
+    );
+    answer := answer || jsonb_build_object(
+      'sortValue', ai.run_sort_value(runs[page_size - 1], sort, cost_visible)::text,
+      'unknown', case when before is null and runs = '{}' then unknown_name end
+    );
+    return;
+  end if;
+  -- Compares created_at separately, because the row comparison (created_at, id) < (last_at, last_id) would prune no
+  -- partition.
+  ends_at := least(ends_at, last_at + interval '1 microsecond');
+  -- The request id has an index. The other filters have none, because each index slows down every gateway call.
+  if of_request is not null or not has_outer_filter then
+    scan_limit := null;
+  end if;
+  runs := array(
+    select row(scanned.*)::ai.runs
+    from (
+      select *
+      from ai.runs r
+      where r.workspace_id = workspace
+        and r.created_at >= starts_at
+        and r.created_at < ends_at
+        and not (r.created_at = last_at and r.id >= last_id)
+        and (of_request is null or r.request_id = of_request)
+      order by r.created_at desc, r.id desc
+      -- Without a limit here, Postgres would plan to read all runs, because the outer limit does not reach this query.
+      limit case when has_outer_filter then scan_limit else page_size end
+    ) as scanned
+    where ai.matches_run_filter(row(scanned.*)::ai.runs, filter)
+    order by scanned.created_at desc, scanned.id desc
+    limit page_size
+  );
+  if scan_limit is null or cardinality(runs) >= page_size then
+    answer := answer || jsonb_build_object('unknown', case when before is null and runs = '{}' then unknown_name end);
+    return;
+  end if;
+  select r.created_at, r.id into scanned_to
+  from ai.runs r
+  where r.workspace_id = workspace
+    and r.created_at >= starts_at
+    and r.created_at < ends_at
+    and not (r.created_at = last_at and r.id >= last_id)
+  order by r.created_at desc, r.id desc
+  offset scan_limit - 1
+  limit 1;
+  older_than := ai.runs_may_exist_before(workspace, filter, scanned_to.created_at);
+  answer := answer || jsonb_build_object(
+    'unknown', case when before is null and runs = '{}' and older_than is null then unknown_name end,
+    'continueBefore', case when older_than is not null then jsonb_build_object(
+      'createdAt', older_than,
+      'id', case when older_than = scanned_to.created_at then scanned_to.id else '00000000-0000-0000-0000-000000000000' end
+    ) end
+  );
+end
+$$;
+
+-- Returns a workspace's usage for a member with use_ai_studio: a page of rows, the totals of the whole window, and the
+-- credits deducted without a run. Rows are grouped by any of day, model, feature, executionMode, provider, key (its
+-- lineage), app and member. Alternatively they are grouped by label, or by label and day. provider is null if the
+-- workspace hides provider cost. refused counts the refused calls of all days that overlap the window; it is null in
+-- rows by label. The default window is the last 30 days. after is the position of the last row on the previous page.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.read_usage(
+  member_id uuid, workspace uuid, given_from timestamptz default null, given_to timestamptz default null,
+  group_by text[] default '{day,model,feature,executionMode}', after text[] default null, page_size integer default 50
+) returns jsonb
+  language plpgsql stable security definer set search_path = '' set timezone = 'UTC'
+as $$
+declare
+  report_window record := ai.usage_window(given_from, given_to, 30);
+  by_member boolean := 'member' = any (group_by);
+  by_label boolean := 'label' = any (group_by);
+  visible boolean := ai.cost_visible(workspace);
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  if report_window.fault is not null then
+    return jsonb_build_object('outcome', 'bad_window', 'fault', report_window.fault);
+  end if;
+  return (
+    with parts as materialized (
+      select
+        u.day, u.model_id, u.feature, u.execution_mode, u.provider_id, u.key_lineage_id, u.app_id, u.actor_id,
+        u.requests, u.failed, u.input_tokens, u.output_tokens, u.cost_usd, u.billed_credits, u.unmetered_credits,
+        u.latency_ms, u.timed, 0 as refused
+      from ai.usage_between(workspace, report_window.window_from, report_window.window_to, by_member) u
+      union all
+      select
+        r.day, coalesce(r.model_id, ''), coalesce(r.feature, ''), r.execution_mode, null, r.key_lineage_id, r.app_id,
+        r.actor_id, 0, 0, 0, 0, 0, 0, 0, 0, 0, r.refused
+      from ai.refused_between(workspace, report_window.window_from, report_window.window_to) r
+    ), grouped as (
+      select
+        array[
+          case when 'day' = any (group_by) then u.day::text else '' end,
+          case when 'model' = any (group_by) then u.model_id else '' end,
+          case when 'feature' = any (group_by) then u.feature else '' end,
+          case when 'executionMode' = any (group_by) then u.execution_mode else '' end,
+          case when 'provider' = any (group_by) and visible then coalesce(u.provider_id, '') else '' end,
+          case when 'key' = any (group_by) then coalesce(u.key_lineage_id::text, '') else '' end,
+          case when 'app' = any (group_by) then coalesce(u.app_id::text, '') else '' end
+        -- A key has an eighth part only when grouping by member or label.
+        ] || case when by_member then array[coalesce(u.actor_id::text, '')] end as key,
+        sum(u.requests) as requests, sum(u.failed) as failed, sum(u.input_tokens) as input_tokens,
+        sum(u.output_tokens) as output_tokens, sum(u.cost_usd) as cost_usd, sum(u.billed_credits) as billed_credits,
+        sum(u.unmetered_credits) as unmetered_credits, sum(u.latency_ms) as latency_ms, sum(u.timed) as timed,
+        sum(u.refused) as refused
+      from parts u
+      where not by_label
+      group by 1
+      having sum(u.requests) > 0 or sum(u.refused) > 0
+      union all
+      select
+        array[case when 'day' = any (group_by) then l.day::text else '' end, '', '', '', '', '', '', l.label],
+        sum(l.requests), sum(l.failed), sum(l.input_tokens), sum(l.output_tokens), sum(l.cost_usd), sum(l.billed_credits),
+        sum(l.unmetered_credits), sum(l.latency_ms), sum(l.timed), null
+      from ai.label_usage_between(workspace, report_window.window_from, report_window.window_to) l
+      where by_label
+      group by 1
+      having sum(l.requests) > 0
+    )
+    select jsonb_build_object(
+      'outcome', 'listed',
+      'from', ai.utc_text_microseconds(report_window.window_from),
+      'to', ai.utc_text_microseconds(report_window.window_to),
+      'previous', jsonb_build_object(
+        'from', ai.utc_text_microseconds(report_window.window_from - (report_window.window_to - report_window.window_from)),
+        'to', ai.utc_text_microseconds(report_window.window_from)
+      ),
+      'totals', (
+        select ai.usage_sums(
+          sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens),
+          case when visible then coalesce(sum(u.cost_usd), 0) end, sum(u.billed_credits), sum(u.unmetered_credits),
+          sum(u.latency_ms), sum(u.timed)
+        ) || jsonb_build_object(
+          'refused', coalesce(sum(u.refused), 0),
+          'otherDeductions', trim_scale(d.credits)::text,
+          'usedCredits', trim_scale(d.credits + coalesce(sum(u.billed_credits), 0))::text
+        )
+        from (select ai.unlinked_deductions(member_id, workspace, report_window.window_from, report_window.window_to) as credits) d
+        left join parts u on true
+        group by d.credits
+      ),
+      'rows', (
+        select coalesce(jsonb_agg(
+          ai.usage_sums(
+            p.requests, p.failed, p.input_tokens, p.output_tokens, case when visible then p.cost_usd end,
+            p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed
+          ) || jsonb_build_object(
+            'refused', p.refused,
+            'day', nullif(p.key[1], ''),
+            'model', nullif(p.key[2], ''),
+            'feature', nullif(p.key[3], ''),
+            'executionMode', nullif(p.key[4], ''),
+            'provider', nullif(p.key[5], ''),
+            'keyId', nullif(p.key[6], ''),
+            'keyName', (
+              select k.name from ai.keys k
+              where k.lineage_id = nullif(p.key[6], '')::uuid and k.workspace_id = workspace
+              order by k.created_at desc limit 1
+            ),
+            'appId', nullif(p.key[7], ''),
+            'appName', ai.app_label(nullif(p.key[7], '')::uuid),
+            'memberId', case when by_member then nullif(p.key[8], '') end,
+            'memberName', case when by_member then ai.member_label(workspace, nullif(p.key[8], '')::uuid) end,
+            'label', case when by_label then nullif(p.key[8], '') end,
+            'position', p.key
+          )
+          order by p.key collate "C"
+        ), '[]')
+        from (
+          select * from grouped g
+          where after is null or g.key collate "C" > after collate "C"
+          order by g.key collate "C"
+          limit page_size
+        ) p
+      )
+    )
+  );
+end
+$$;
+
+-- Returns whether a workspace's book is in use: an app is linked, or costs or invoices were recorded. False for callers
+-- who may not read the book, and without the required MFA.
+-- Definer: users cannot read links and records.
+create or replace function public.uses_cost_book(workspace_id uuid) returns boolean
+  language plpgsql stable security definer set search_path = ''
+as $$
+begin
+  return private.account_required_mfa_satisfied()
+    and private.user_has_workspace_permission(auth.uid(), uses_cost_book.workspace_id, 'use_ai_studio')
+    and (
+      exists (select from private.app_workspaces l where l.workspace_id = uses_cost_book.workspace_id)
+      or exists (select from ai.external_provider_costs c where c.workspace_id = uses_cost_book.workspace_id)
+      or exists (select from ai.external_provider_invoices i where i.workspace_id = uses_cost_book.workspace_id)
+    );
+end
+$$;
+
+-- Returns { workspace } or, with the frame, { workspace, others, creditNotice, usesCostBook }. Returns null if row-level
+-- security does not show the workspace to the caller as a member. workspace is { id, name, planId, personal, createdAt,
+-- role, isOwner, permissions }. personal tells whether it is the caller's own. others lists up to eight workspaces to
+-- switch to.
+create or replace function public.read_workspace(workspace_id uuid, with_frame boolean default false) returns jsonb
+  language plpgsql stable security invoker set search_path = ''
+as $$
+declare
+  workspace jsonb := (
+    select jsonb_build_object(
+      'id', w.id,
+      'name', w.name,
+      'planId', w.plan_id,
+      'personal', w.personal_user_id is not distinct from m.user_id,
+      'createdAt', w.created_at,
+      'role', r.name,
+      'isOwner', r.is_owner,
+      'permissions', r.permissions
+    )
+    from public.workspace_members m
+    join public.workspaces w on w.id = m.workspace_id
+    join public.workspace_roles r on r.id = m.role_id
+    where m.workspace_id = read_workspace.workspace_id and m.user_id = (select auth.uid())
+  );
+begin
+  if workspace is null then
+    return null;
+  end if;
+  if not with_frame then
+    return jsonb_build_object('workspace', workspace);
+  end if;
+  return jsonb_build_object(
+    'workspace', workspace,
+    'others', (
+      select coalesce(jsonb_agg(jsonb_build_object('id', o.id, 'name', o.name) order by o.place), '[]')
+      from (
+        select l.id, l.name, l.place
+        from public.list_workspaces(null, 9) with ordinality as l (id, name, plan_id, personal, role, place)
+        where l.id <> read_workspace.workspace_id
+        order by l.place
+        limit 8
+      ) o
+    ),
+    'creditNotice', public.read_credit_notice(read_workspace.workspace_id),
+    'usesCostBook', public.uses_cost_book(read_workspace.workspace_id)
+  );
+end
+$$;
+
+-- Returns a workspace's refused calls on all days that overlap a half-open window.
+-- Has no settings of its own, so Postgres inlines it into its callers' plans.
+create or replace function ai.refused_between(workspace uuid, window_from timestamptz, window_to timestamptz)
+  returns setof ai.refused_daily
+  language sql stable security invoker
+as $$
+  select r.*
+  from ai.refused_daily r
+  where r.workspace_id = workspace
+    and r.day >= (window_from at time zone 'UTC')::date
+    and r.day <= ((window_to - interval '1 microsecond') at time zone 'UTC')::date
+$$;
+
+-- Logs a change to a row that belongs to a workspace.
+-- Definer, like the triggers below: the roles that change these rows have no grant to write the log.
+create or replace function private.log_workspace_row() returns trigger
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  row_before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
+  row_after jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+  subject_row jsonb := coalesce(row_after, row_before);
+  verb text := case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'changed' else 'deleted' end;
+begin
+  if tg_table_name = 'workspaces' then
+    if tg_op = 'INSERT' then
+      perform private.log_workspace_change(new.id, 'workspace.created', new.id, new.name);
+    elsif old.deleted_at is null and new.deleted_at is not null then
+      perform private.log_workspace_change(new.id, 'workspace.deleted', new.id, old.name);
+    elsif new.name is distinct from old.name or new.plan_id is distinct from old.plan_id then
+      perform private.log_workspace_change(new.id, 'workspace.changed', new.id, new.name, jsonb_build_object(
+        'before', jsonb_build_object('name', old.name, 'plan', old.plan_id),
+        'after', jsonb_build_object('name', new.name, 'plan', new.plan_id)
+      ));
+    end if;
+  elsif tg_table_name = 'workspace_members' then
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid,
+      'member.' || case tg_op when 'INSERT' then 'joined' when 'UPDATE' then 'role_changed' else 'left' end,
+      (subject_row ->> 'user_id')::uuid,
+      (select p.display_name from public.profiles p where p.id = (subject_row ->> 'user_id')::uuid),
+      jsonb_strip_nulls(jsonb_build_object(
+        'before', (select r.name from public.workspace_roles r where r.id = (row_before ->> 'role_id')::uuid),
+        'after', (select r.name from public.workspace_roles r where r.id = (row_after ->> 'role_id')::uuid)
+      ))
+    );
+  elsif tg_table_name = 'workspace_roles' then
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid, 'role.' || verb, (subject_row ->> 'id')::uuid, subject_row ->> 'name',
+      jsonb_strip_nulls(jsonb_build_object('before', row_before -> 'permissions', 'after', row_after -> 'permissions'))
+        || case
+          when row_before ->> 'member_budget_usd' is distinct from row_after ->> 'member_budget_usd' then jsonb_build_object(
+            'budgetBefore', row_before ->> 'member_budget_usd', 'budgetAfter', row_after ->> 'member_budget_usd'
+          )
+          else '{}'
+        end
+    );
+  elsif tg_table_name = 'workspace_invitations' then
+    if tg_op = 'UPDATE' and new.accepted_at is null then
+      return null;
+    end if;
+    perform private.log_workspace_change(
+      (subject_row ->> 'workspace_id')::uuid,
+      'invitation.' || case tg_op when 'INSERT' then 'sent' when 'UPDATE' then 'accepted' else 'withdrawn' end,
+      (subject_row ->> 'id')::uuid, subject_row ->> 'email'
+    );
+  end if;
+  return null;
+end
+$$;
+
+-- Returns a workspace's roles, each with its number of members. Stops counting at 1,001.
+create or replace function public.list_workspace_roles(workspace_id uuid)
+  returns table (
+    id uuid,
+    name text,
+    is_owner boolean,
+    permissions public.workspace_permission[],
+    members bigint,
+    member_budget_usd numeric
+  )
+  language sql stable security invoker set search_path = ''
+as $$
+  select
+    r.id, r.name, r.is_owner, r.permissions,
+    (
+      select count(*)
+      from (
+        select from public.workspace_members m where m.workspace_id = r.workspace_id and m.role_id = r.id limit 1001
+      ) as counted
+    ),
+    r.member_budget_usd
+  from public.workspace_roles r
+  where r.workspace_id = list_workspace_roles.workspace_id
+$$;
+
 -- Returns an account for the console's lists: { id, email, displayName, singleSignOn, consoleRole, policy, banned,
 -- confirmed, deleted, authenticators, lastSignInAt, createdAt }. Until 0.5.0: servers of release 0.3.0 require admin.
 create or replace function private.describe_account(account auth.users) returns jsonb
@@ -5595,6 +10131,31 @@ as $$
     from private.session_facts(claims) f
     where f.session_factor_verified and private.is_infrastructure_admin(f.user_id)
   )
+$$;
+
+-- Returns the providers that have a route or a limit, each with its limits, what is left in their buckets now and the
+-- buckets' sizes. Every change of the limits changes the version.
+create or replace function private.list_provider_limits(only_id text default null) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(jsonb_build_object(
+    'provider', p.provider_id,
+    'requestsPerMinute', l.requests_per_minute,
+    'tokensPerMinute', l.tokens_per_minute,
+    'requests', case when l.requests_per_minute is not null then jsonb_build_object(
+      'size', ai.bucket_size(l.requests_per_minute), 'left', ai.bucket_level(l.requests_full_at, l.requests_per_minute)
+    ) end,
+    'tokens', case when l.tokens_per_minute is not null then jsonb_build_object(
+      'size', ai.bucket_size(l.tokens_per_minute), 'left', ai.bucket_level(l.tokens_full_at, l.tokens_per_minute)
+    ) end,
+    'version', private.provider_limit_version(l)
+  ) order by p.provider_id), '[]')
+  from (
+    select r.provider_id from ai.model_routes r where only_id is null or r.provider_id = only_id
+    union
+    select o.provider_id from ai.provider_limits o where only_id is null or o.provider_id = only_id
+  ) as p
+  left join ai.provider_limits l using (provider_id)
 $$;
 
 -- Returns why a person or a satellite's session may not use a book, or null if they may. A workspace's book is for
@@ -5773,6 +10334,103 @@ as $$
   ))
 $$;
 
+-- Returns what a caller lacks whose credential is refused as insufficient_scope or app_not_allowed: scopes, an address,
+-- a permission, the app's link to the workspace or the person's membership.
+create or replace function ai.missing_right(caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select jsonb_build_object('missing', case
+    when (caller).refused = 'app_not_allowed' then jsonb_build_object('kind', case
+      when ai.app_can_act_in_workspace((caller).app_id, (caller).workspace_id) then 'membership'
+      else 'app_link'
+    end)
+    when (caller).source = 'session' then jsonb '{"kind": "permission", "permission": "use_ai_studio"}'
+    when (caller).source = 'app_token' then ai.missing_scopes(caller, '{workspace:session,ai:use}')
+    when (caller).app_id is not null and not 'workspace:session' = any ((caller).scopes)
+      then ai.missing_scopes(caller, '{workspace:session}')
+    else jsonb '{"kind": "address"}'
+  end)
+$$;
+
+-- Returns the budgets that can refuse a caller's calls, narrowest and shortest first. Leaves out the amounts if the
+-- workspace hides provider cost. resetsAt is null if the budget never resets.
+create or replace function ai.remaining_budgets(caller ai.caller, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    jsonb_agg(
+      jsonb_build_object(
+        'scope', b.scope,
+        'window', b.period,
+        'timeZone', b.time_zone,
+        'limitUsd', trim_scale(b.limit_usd),
+        'spentUsd', case when cost_visible then trim_scale(b.spent_usd) end,
+        'reservedUsd', case when cost_visible then trim_scale(b.reserved_usd) end,
+        'remainingUsd', case when cost_visible then
+          trim_scale(greatest(b.limit_usd - b.spent_usd - b.reserved_usd, 0))
+        end,
+        'resetsAt', ai.utc_text(nullif(b.ends_at, 'infinity'))
+      )
+      order by array_position(array['key', 'app', 'member', 'label', 'workspace'], b.scope),
+        array_position(array['day', 'week', 'month', 'total'], b.period)
+    ),
+    '[]'
+  )
+  from ai.caller_budgets(caller) as b
+  where b.limit_usd is not null
+$$;
+
+-- Returns the limits of concurrent calls that can refuse a caller's calls, narrowest first, and the calls in progress.
+create or replace function ai.remaining_concurrent_calls(caller ai.caller) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    jsonb_agg(
+      jsonb_build_object(
+        'scope', b.scope,
+        'limit', b.max_calls,
+        'remaining', greatest(b.max_calls - b.calls, 0)
+      )
+      order by array_position(array['key', 'member', 'workspace'], b.scope)
+    ),
+    '[]'
+  )
+  from ai.caller_budgets(caller) as b
+  where b.period = 'concurrent' and b.max_calls is not null
+$$;
+
+-- Returns the reason why a call is refused before its limits are checked, or null.
+create or replace function ai.price_refusal(
+  request ai.run_request, caller ai.caller, model ai.models, routes jsonb, cost_usd numeric, audio_tokens bigint,
+  input_tokens bigint, tokens bigint, model_tokens_per_minute bigint
+) returns jsonb
+  language sql stable security invoker
+as $$
+  select coalesce(
+    ai.call_refusal(caller, (request).kind),
+    case
+      when (caller).plan_id is null then ai.refusal('service_unavailable')
+      when (request).entity_id <> (caller).entity_id then ai.refusal('invalid_request', '{"param": "X-Platform-Entity-Id"}')
+      when (model).id is null then ai.refusal('model_not_found')
+      when not coalesce((request).voice = any ((model).voices), (request).voice is null)
+        then ai.refusal('invalid_request', '{"param": "voice"}')
+      when (request).kind = 'chat' and (request).output_limit > (model).output_limit
+        and (request).output_limit_assumed is not true
+        then ai.refusal('invalid_request', jsonb_build_object('model_output_limit', (model).output_limit))
+      when routes is null then ai.route_refusal((model).id, request, (caller).allowed_regions)
+      when (audio_tokens > 0 or (request).audio) and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.audio_input))')
+        then ai.refusal('unsupported_parameter', '{"param": "messages"}')
+      when (request).fee_requests > 0 and jsonb_path_exists(routes, '$[*].prices[*] ? (!exists (@.request_fee))')
+        then ai.refusal('unsupported_parameter', '{"param": "tools"}')
+      when not ai.is_tier_priced(routes, (request).service_tier)
+        then ai.refusal('unsupported_parameter', '{"param": "service_tier"}')
+      when cost_usd is null then ai.refusal('service_unavailable')
+      when tokens > least((caller).key_tokens_per_minute, model_tokens_per_minute, (caller).workspace_tokens_per_minute)
+        then ai.token_limit_refusal(caller, model_tokens_per_minute, input_tokens, tokens)
+    end
+  )
+$$;
+
 -- Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command
 -- line.
 create or replace function private.may_change_apps(change jsonb) returns boolean
@@ -5780,6 +10438,459 @@ create or replace function private.may_change_apps(change jsonb) returns boolean
 as $$
   select change ->> 'actor' is null
     or private.is_infrastructure_admin((change ->> 'actor')::uuid)
+$$;
+
+-- Returns the result of device_state, with the active account's encrypted session added. Returns null for an unknown
+-- device.
+create or replace function private.open_account_device(device_id uuid, secret text) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select state.device || jsonb_build_object(
+    'vault', (
+      select private.vault_entry_view(e)
+      from private.account_vault_entries e
+      where e.device_id = open_account_device.device_id
+        and e.user_id = (state.device #>> '{active,userId}')::uuid
+        and e.sealed is not null
+    )
+  )
+  from (select private.device_state(open_account_device.device_id, open_account_device.secret)) as state (device)
+$$;
+
+-- Queues one email about a crossing for each recipient, and marks the crossing as emailed in the same statement, so
+-- that concurrent callers queue the emails only once. Returns the number of emails; 0 if they were already queued or
+-- the crossing no longer applies.
+-- Definer: the service role cannot write alerts or read Supabase Auth's email addresses.
+create or replace function ai.queue_budget_alert_mails(alert jsonb, subject text, body text) returns integer
+  language sql volatile security definer set search_path = ''
+as $$
+  with marked as (
+    update ai.budget_alerts a
+    set posted_at = now()
+    where a.scope = alert ->> 'scope'
+      and a.subject_id = (alert ->> 'subjectId')::uuid
+      and a.workspace_id = (alert ->> 'workspaceId')::uuid
+      -- Until 0.5.0: alerts that a server of 0.3.0 read before the upgrade have no period.
+      and a.period = coalesce(alert ->> 'period', 'month')
+      and a.month = (alert ->> 'month')::date
+      and a.threshold = (alert ->> 'threshold')::smallint
+      and a.limit_usd = (alert ->> 'limitUsd')::numeric
+      and a.posted_at is null
+    returning a.scope, a.subject_id, a.workspace_id
+  ), queued as (
+    -- Makes the email due immediately. By default, an email becomes due after a minute.
+    insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
+    select r.email, queue_budget_alert_mails.subject, queue_budget_alert_mails.body, now()
+    from marked p
+    cross join lateral ai.alert_recipients(p.scope, p.subject_id, p.workspace_id) as r (email)
+    returning id
+  )
+  select count(*)::integer from queued
+$$;
+
+-- Returns the highest of a budget's thresholds, in percent, that its spend has reached, or 0. Percentages are not
+-- rounded. A budget that refuses calls also counts as 100 percent, even if a remainder too small for another call is
+-- left. An envelope has only the threshold of 100 percent, which it reaches when it has refused a call.
+create or replace function ai.budget_threshold(budget ai.budgets) returns smallint
+  language sql stable security invoker
+as $$
+  select case
+    when budget.scope = 'envelope' then case when ai.envelope_refuses_calls(budget) then 100 else 0 end
+    else (
+      select coalesce(max(t.threshold), 0)
+      from unnest(budget.thresholds) as t (threshold)
+      where budget.spent_usd * 100 >= budget.limit_usd * t.threshold
+        or t.threshold = 100 and ai.budget_refuses_calls(budget)
+    )
+  end::smallint
+$$;
+
+-- Returns the name of the key whose calls an envelope holds, or of the person.
+create or replace function ai.envelope_owner_name(envelope uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when e.key_lineage_id is null then (select p.display_name from public.profiles p where p.id = e.actor_id)
+    else ai.latest_key_name(e.key_lineage_id, e.workspace_id)
+  end
+  from ai.envelopes e
+  where e.id = envelope
+$$;
+
+-- Returns an envelope's name for lists and the activity: its label, else the name of the key or person.
+create or replace function ai.envelope_name(envelope ai.envelopes) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(nullif((envelope).label, ''), ai.principal_of_envelope(envelope) ->> 'name')
+$$;
+
+-- Returns the details of a workspace's keys, newest first. With nested, each has the details of its replaced keys.
+create or replace function ai.key_summaries(workspace uuid, listed ai.keys[], nested boolean default false) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(jsonb_agg(
+    ai.key_summary(k, c.cost_usd) || case when nested then jsonb_build_object('replaced', ai.replaced_keys(k)) else '{}' end
+    order by k.created_at desc, k.id desc
+  ), '[]')
+  from unnest(listed) as k
+  left join (
+    select u.key_lineage_id, sum(u.cost_usd) as cost_usd
+    from ai.usage_between(workspace, date_trunc('month', now(), 'UTC'), 'infinity') u
+    where u.key_lineage_id in (select l.lineage_id from unnest(listed) as l)
+    group by u.key_lineage_id
+  ) c on c.key_lineage_id = k.lineage_id
+$$;
+
+-- Returns a text that differs after each change of a key's settings or monthly budget, so that a change made from an older
+-- state can be refused.
+create or replace function ai.key_version(key ai.keys) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select md5(ai.key_settings(key)::text || coalesce(ai.key_budget(key)::text, ''))
+$$;
+
+-- Returns a range's sums (the argument of ai.overview_sums), grouped by ai.usage_key or by label. The row with a null key
+-- covers the whole range. Rows of labels have neither histograms nor refused calls.
+-- Has no `set` clause, so that Postgres can inline it into its callers' plans.
+create or replace function ai.usage_by_key(
+  workspace uuid, window_from timestamptz, window_to timestamptz, grouped_by text, days_each integer
+) returns table (key text, sums numeric[], cost_usd numeric, billed_credits numeric, requests numeric)
+  language sql stable security invoker
+as $$
+  select
+    u.key,
+    array[
+      sum(u.requests), sum(u.failed), sum(u.input_tokens), sum(u.output_tokens), sum(u.cost_usd), sum(u.billed_credits),
+      sum(u.unmetered_credits), sum(u.latency_ms), sum(u.timed), sum(u.latency_marks), sum(u.first_token_marks),
+      coalesce(sum(u.refused), 0)
+    ],
+    sum(u.cost_usd), sum(u.billed_credits), sum(u.requests)
+  from (
+    select
+      ai.usage_key(p, grouped_by, (window_from at time zone 'UTC')::date, days_each) as key, p.requests, p.failed,
+      p.input_tokens, p.output_tokens, p.cost_usd, p.billed_credits, p.unmetered_credits, p.latency_ms, p.timed,
+      p.latency_marks, p.first_token_marks, 0 as refused
+    from ai.usage_between(workspace, window_from, window_to, grouped_by = 'member') p
+    union all
+    select
+      ai.refused_key(r, grouped_by, (window_from at time zone 'UTC')::date, days_each), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+      r.refused
+    from ai.refused_between(workspace, window_from, window_to) r
+  ) u
+  group by grouping sets ((u.key), ())
+  -- For labels, keeps only the row for the whole range. The rows of labels come from ai.label_usage_between.
+  having u.key is null or (grouped_by <> 'label' and (sum(u.requests) > 0 or sum(u.refused) > 0))
+  union all
+  select
+    b.label,
+    array[
+      sum(b.requests), sum(b.failed), sum(b.input_tokens), sum(b.output_tokens), sum(b.cost_usd), sum(b.billed_credits),
+      sum(b.unmetered_credits), sum(b.latency_ms), sum(b.timed)
+    ],
+    sum(b.cost_usd), sum(b.billed_credits), sum(b.requests)
+  from ai.label_usage_between(workspace, window_from, window_to) b
+  where grouped_by = 'label'
+  group by b.label
+  having sum(b.requests) > 0
+$$;
+
+-- Formats the quantiles of a histogram of durations, with their sum, and of one of times to the first token.
+create or replace function ai.latency_summary(latency_marks numeric, first_token_marks numeric, latency_ms numeric)
+  returns jsonb
+  language sql immutable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'latencyP50Ms', l.p50, 'latencyP95Ms', l.p95, 'firstTokenP50Ms', f.p50, 'firstTokenP95Ms', f.p95
+  )
+  from ai.latency_quantiles(latency_marks, latency_ms) as l
+  cross join ai.latency_quantiles(first_token_marks) as f
+$$;
+
+-- Returns { page, filters, refused }: a page of runs, the values to filter them by, and a page of refused calls. The
+-- status refused lists only these, and a request id without a status lists both. Otherwise refused is null.
+create or replace function ai.read_runs_page(
+  member_id uuid, workspace uuid, filter jsonb, before jsonb, page_size integer, scan_limit integer,
+  sort text default 'time'
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'page', case when filter ->> 'status' = 'refused' then '{"outcome": "listed", "runs": []}'
+      else ai.list_runs(member_id, workspace, filter, before, page_size, scan_limit, sort) end,
+    'filters', ai.list_run_filters(member_id, workspace),
+    'refused', case when coalesce(filter ->> 'status' = 'refused', filter ? 'requestId' and before is null)
+      then ai.list_refused_calls(member_id, workspace, filter, before, page_size, scan_limit) end
+  )
+$$;
+
+-- Returns the details of a refused call that a reader may see. Only members see their own balance, also when they pay
+-- for the calls of a key. The fitting output limit would tell it, too. What a key's budget has left, and the address
+-- from which a key was used, are for those who see the budgets of keys.
+create or replace function ai.visible_details(call ai.refused_calls, reader jsonb) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when r.reached @> '{"kind": "balance", "payer": "member"}' and (call).actor_id::text is distinct from reader ->> 'memberId'
+      then r.details - '{need,fitting_output_limit}'::text[] || jsonb_build_object(
+        'limit', r.reached - '{balance_credits,reserved_credits,remaining_credits}'::text[]
+      )
+    when (reader ->> 'keysVisible')::boolean then r.details
+    when r.reached @> '{"kind": "budget", "scope": "key"}' then ai.without_amounts(r.details) - 'fitting_output_limit'
+    when r.details @> '{"missing": {"kind": "address"}}' then null
+    else r.details
+  end
+  from (
+    select d.details, d.details -> 'limit' as reached
+    from (
+      select case when (reader ->> 'costVisible')::boolean then (call).details else ai.without_amounts((call).details) end
+    ) as d (details)
+  ) as r
+$$;
+
+-- Returns the run with this id, in any workspace. Returns a row of nulls if the run does not exist.
+create or replace function ai.find_run(run_id uuid) returns ai.runs
+  language sql stable security invoker set search_path = ''
+as $$
+  select r
+  from ai.runs r, ai.time_of_id(run_id) as run_time
+  where r.id = run_id and r.created_at >= run_time - interval '1 second' and r.created_at < run_time + interval '1 second'
+$$;
+
+-- Returns the details of a run: { run, modelKind, steps, attempts, ledger, answeredBy, envelopeId, budgets }. run is the
+-- summary. modelKind is null if the model is no longer in the catalogue. attempts are the
+-- requests to providers. ledger contains the ledger entries, with charged credits as positive amounts. answeredBy is
+-- the route that answered, with its prices at that time. attempts and answeredBy are null if provider cost is hidden.
+create or replace function ai.run_detail(run ai.runs, cost_visible boolean) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.run_summary(run, cost_visible) || ai.run_pricing_facts(run, cost_visible),
+    'modelKind', (select m.kind from ai.models m where m.id = (run).model_id),
+    'steps', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'step', s.step, 'type', s.type, 'name', s.name, 'status', s.status, 'latencyMs', s.latency_ms
+      ) order by s.step), '[]')
+      from jsonb_to_recordset((run).steps) as s (step smallint, type text, name text, status text, latency_ms integer)
+    ),
+    'attempts', case when cost_visible then (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'route', a.route,
+        'provider', a.provider,
+        'model', a.model,
+        'region', jsonb_path_query_first(
+          (run).routes, '$[*] ? (@.position == $position).region', jsonb_build_object('position', a.route)
+        ),
+        'status', a.status,
+        'failure', a.failure,
+        'upstreamRequestId', a.upstream_request_id,
+        'mayHaveCharged', coalesce(a.may_have_charged, false),
+        'latencyMs', a.latency_ms
+      ) order by a.position), '[]')
+      from rows from (jsonb_to_recordset((run).attempts) as (
+        route smallint, provider text, model text, status smallint, failure text, upstream_request_id text,
+        may_have_charged boolean, latency_ms integer
+      )) with ordinality as a (
+        route, provider, model, status, failure, upstream_request_id, may_have_charged, latency_ms, position
+      )
+    ) end,
+    'ledger', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'kind', l.kind, 'credits', trim_scale(-l.amount)::text, 'createdAt', l.created_at
+      ) order by l.id), '[]')
+      from ai.credit_ledger l
+      where l.run_id = (run).id
+    ),
+    'answeredBy', case when cost_visible then
+      jsonb_path_query_first((run).routes, '$[*] ? (@.position == $position)', jsonb_build_object('position', (run).route))
+    end,
+    'envelopeId', (run).envelope_id,
+    'budgets', ai.run_budgets(run, cost_visible)
+  )
+$$;
+
+-- Returns { models, failing, health, skipped, limits, usage } for the page about providers. models is the page after the given
+-- model, and usage covers the days.
+create or replace function private.read_providers_page(after text[], page_size integer, first_day date, last_day date)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'models', private.list_provider_routes(after, page_size),
+    'failing', private.list_failing_models(),
+    'health', private.list_provider_health(),
+    'skipped', private.list_skipped_routes(),
+    'limits', private.list_provider_limits(),
+    'usage', private.list_provider_usage(first_day, last_day)
+  )
+$$;
+
+-- Returns the refusal of a caller whose credential may not be used, with what the caller lacks.
+create or replace function ai.credential_refusal(caller ai.caller) returns jsonb
+  language sql stable security invoker
+as $$
+  select ai.refusal((caller).refused, case
+    when (caller).refused in ('insufficient_scope', 'app_not_allowed') then ai.missing_right(caller)
+  end)
+$$;
+
+-- Returns the name of the key, app, member, label or workspace that a budget limits. An envelope has the name of its
+-- label, or else of its owner.
+create or replace function ai.budget_name(scope text, subject uuid, workspace uuid) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case scope
+    when 'key' then ai.latest_key_name(subject, workspace)
+    when 'app' then ai.app_label(subject)
+    when 'envelope' then coalesce(
+      (select nullif(e.label, '') from ai.envelopes e where e.id = subject), ai.envelope_owner_name(subject)
+    )
+    when 'member' then (select p.display_name from public.profiles p where p.id = subject)
+    when 'label' then (
+      select b.label from ai.budgets b
+      where b.scope = 'label' and b.subject_id = subject and b.workspace_id = workspace
+      limit 1
+    )
+    else (select w.name from public.workspaces w where w.id = workspace)
+  end
+$$;
+
+-- Returns a key's details without its secret, which is stored only as a hash. Amounts are exact text. spentThisMonthUsd is
+-- for the current UTC month. budget is the key's monthly budget. Spend includes the keys that this key replaced. A replaced key has no spend of its own, so that a sum
+-- over keys counts each amount once. For an agent's key, the last use is the latest use of any key of the agent.
+create or replace function ai.key_summary(key ai.keys, month_usd numeric) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select ai.key_settings(key) || jsonb_build_object(
+    'id', (key).id,
+    'lineageId', (key).lineage_id,
+    'version', ai.key_version(key),
+    'prefix', 'ttr_ai_' || (key).lookup,
+    'createdAt', (key).created_at,
+    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'lastUsedAt', case
+      when (key).connection_id is null then (key).last_used_at
+      else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)
+    end,
+    'revokedAt', (key).revoked_at,
+    'replacedBy', (key).replaced_by,
+    'state', case
+      when (key).revoked_at is not null then 'revoked'
+      when (key).connection_id is not null
+        then case when ai.agent_of_key(key) ->> 'status' = 'good' then 'active' else 'expired' end
+      when (key).expires_at <= now() then 'expired'
+      when (key).replaced_by is not null then 'replaced'
+      else 'active'
+    end,
+    'entityId', (key).entity_id,
+    'spentThisMonthUsd', case
+      when (key).replaced_by is null and ai.cost_visible((key).workspace_id) then trim_scale(coalesce(month_usd, 0))::text
+    end,
+    'agent', ai.agent_of_key(key),
+    'externalApp', (
+      select jsonb_build_object('id', a.id, 'name', a.display_name, 'enabled', a.enabled)
+      from private.apps a where a.id = (key).external_app_id
+    ),
+    'budget', (
+      select ai.budget_summary(b, (key).replaced_by is null and ai.cost_visible(b.workspace_id))
+      from ai.budgets b
+      where b.scope = 'key' and b.subject_id = (key).lineage_id and b.workspace_id = (key).workspace_id
+        and b.period = 'month' and b.limit_usd is not null
+    )
+  )
+$$;
+
+-- Formats sums of ai.usage_by_key for display, with latency quantiles. Returns null for null. Called only for displayed
+-- rows, because a day may have thousands of labels.
+-- Has no `set` clause and no subselect, so that Postgres can inline it into its callers' plans.
+create or replace function ai.overview_sums(sums numeric[], cost_visible boolean) returns jsonb
+  language sql immutable security invoker
+as $$
+  select case when sums is not null then
+    ai.usage_sums(
+      sums[1], sums[2], sums[3], sums[4], case when cost_visible then coalesce(sums[5], 0) end, sums[6], sums[7], sums[8],
+      sums[9]
+    ) || jsonb_build_object('refused', sums[12]) || case
+      when sums[10] > 0 then ai.latency_summary(sums[10], sums[11], sums[8])
+      else '{"latencyP50Ms": null, "latencyP95Ms": null, "firstTokenP50Ms": null, "firstTokenP95Ms": null}'
+    end
+  end
+$$;
+
+-- Returns a refused call for its workspace's members. reader is what ai.refusal_reader returns.
+create or replace function ai.refused_call_summary(call ai.refused_calls, reader jsonb) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'id', (call).id,
+    'requestId', (call).request_id,
+    'createdAt', (call).created_at,
+    'model', (call).model_id,
+    'endpoint', (call).endpoint,
+    'feature', (call).feature,
+    'entityId', (call).entity_id,
+    'credentialSource', (call).credential_source,
+    'keyId', (call).key_id,
+    'keyName', (select k.name from ai.keys k where k.id = (call).key_id),
+    'appId', (call).app_id,
+    'appName', (select a.display_name from private.apps a where a.id = (call).app_id),
+    'memberId', (call).actor_id,
+    'memberName', (select p.display_name from public.profiles p where p.id = (call).actor_id),
+    'streamed', (call).streamed,
+    'httpStatus', (call).http_status,
+    'errorCode', (call).error_code,
+    'param', (call).param,
+    'details', ai.visible_details(call, reader)
+  )
+$$;
+
+-- Returns the refusal of a caller that may not make calls, otherwise null. If a kind is given, also checks that the
+-- caller may make calls of that kind.
+create or replace function ai.call_refusal(caller ai.caller, kind text default null) returns jsonb
+  language sql stable security invoker
+as $$
+  select case
+    when (caller).source is null then ai.refusal('invalid_api_key')
+    when (caller).refused is not null then ai.credential_refusal(caller)
+    when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes)
+      or kind is not null and (
+        (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
+        or (caller).payer = 'member' and not (caller).actor_is_member
+      ) then ai.refusal('insufficient_scope', jsonb_build_object('missing', case
+        when (caller).app_id is not null and not 'ai:use' = any ((caller).scopes) then ai.missing_scopes(caller, '{ai:use}')
+        when (caller).app_id is not null and kind = 'speech' and not 'tts:use' = any ((caller).scopes)
+          then ai.missing_scopes(caller, '{tts:use}')
+        else jsonb '{"kind": "membership"}'
+      end))
+  end
+$$;
+
+-- Returns a refused call of a workspace for a member with use_ai_studio, or null.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.read_refused_call(member_id uuid, workspace uuid, call_id uuid) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select ai.refused_call_summary(c, ai.refusal_reader(member_id, workspace))
+  from ai.refused_calls c, ai.time_of_id(call_id) as call_time
+  where c.id = call_id
+    and c.created_at >= call_time - interval '1 second'
+    and c.created_at < call_time + interval '1 second'
+    and c.workspace_id = workspace
+    and private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+$$;
+
+-- Returns { run, content, refused }: a run, its neighbours in the list with this filter and order, and whether its content
+-- is stored. If no run has the id, refused is the refused call that has it.
+create or replace function ai.read_run_page(
+  member_id uuid, workspace uuid, run_id uuid, filter jsonb default '{}', sort text default 'time',
+  scan_limit integer default 10000
+) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'run', ai.read_run(member_id, workspace, run_id, filter, sort, scan_limit),
+    'content', ai.describe_run_content(member_id, workspace, run_id),
+    'refused', ai.read_refused_call(member_id, workspace, run_id)
+  )
 $$;
 
 create or replace trigger reject_wrong_cost_services after insert or update on ai.cost_services
@@ -5801,9 +10912,20 @@ create or replace trigger reject_statement_change before update or delete on ai.
 create or replace trigger reject_statement_truncate before truncate on ai.book_statements
   for each statement execute function ai.reject_statement_change();
 
+create or replace trigger start_member_budget after insert or update of role_id on public.workspace_members
+  for each row execute function private.start_member_budget();
+
 grant execute on function ai.attach_invoice_document(uuid, uuid, uuid, text, text, jsonb) to service_role;
 
+grant execute on function ai.bucket_level(timestamp with time zone, bigint) to service_role;
+
+grant execute on function ai.bucket_size(bigint) to service_role;
+
 grant execute on function ai.change_budget(uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint, boolean, boolean) to service_role;
+
+grant execute on function ai.change_envelope(uuid, uuid, uuid, jsonb, text, boolean) to service_role;
+
+grant execute on function ai.change_key(uuid, uuid, uuid, jsonb, text) to service_role;
 
 grant execute on function ai.close_month(uuid, uuid, text, text, jsonb, jsonb) to service_role;
 
@@ -5811,29 +10933,75 @@ grant execute on function ai.find_import_rate(uuid, uuid, uuid, jsonb) to servic
 
 grant execute on function ai.list_cost_services(uuid, uuid, uuid[]) to service_role;
 
+grant execute on function ai.list_envelopes(uuid, uuid, text[], jsonb, integer, boolean) to service_role;
+
+grant execute on function ai.list_keys(uuid, uuid, jsonb, integer, boolean) to service_role;
+
+grant execute on function ai.list_refused_calls(uuid, uuid, jsonb, jsonb, integer, integer) to service_role;
+
+grant execute on function ai.list_run_rows(uuid, uuid, jsonb, jsonb, integer, integer, text) to service_role;
+
+grant execute on function ai.list_runs(uuid, uuid, jsonb, jsonb, integer, integer, text) to service_role;
+
 grant execute on function ai.list_statements(uuid, uuid, text, text[], integer) to service_role;
 
 grant execute on function ai.list_unmatched_generations(uuid, uuid, date, timestamp with time zone, integer) to service_role;
+
+grant execute on function ai.microseconds_until(timestamp with time zone, timestamp with time zone) to service_role;
+
+grant execute on function ai.open_envelope_for_member(uuid, uuid, uuid, text, jsonb) to service_role;
+
+grant execute on function ai.read_budgets(uuid, uuid, text[], integer, text[], boolean) to service_role;
 
 grant execute on function ai.read_close_checklist(uuid, uuid, text) to service_role;
 
 grant execute on function ai.read_credit_statement(uuid, uuid, text) to service_role;
 
+grant execute on function ai.read_envelope(uuid, uuid, uuid) to service_role;
+
+grant execute on function ai.read_envelopes(jsonb) to gateway;
+
+grant execute on function ai.read_envelopes_page(uuid, uuid, text[], jsonb, jsonb, integer, boolean) to service_role;
+
 grant execute on function ai.read_generation_costs(uuid, uuid, date, integer, integer) to service_role;
 
 grant execute on function ai.read_invoice_document(uuid, uuid, uuid) to service_role;
 
+grant execute on function ai.read_keys_page(uuid, uuid, jsonb, integer, boolean) to service_role;
+
+grant execute on function ai.read_own_envelope(jsonb) to gateway;
+
+grant execute on function ai.read_refused_call(uuid, uuid, uuid) to service_role;
+
+grant execute on function ai.read_run(uuid, uuid, uuid, jsonb, text, integer) to service_role;
+
+grant execute on function ai.read_run_page(uuid, uuid, uuid, jsonb, text, integer) to service_role;
+
+grant execute on function ai.read_runs_page(uuid, uuid, jsonb, jsonb, integer, integer, text) to service_role;
+
 grant execute on function ai.read_statement(uuid, uuid, uuid, boolean) to service_role;
+
+grant execute on function ai.read_workspace_home(uuid, uuid, timestamp with time zone, timestamp with time zone, timestamp with time zone, timestamp with time zone, integer, integer, integer, text[], boolean) to service_role;
+
+grant execute on function ai.record_refused_calls(jsonb) to gateway;
 
 grant execute on function ai.reopen_month(uuid, uuid, uuid, jsonb) to service_role;
 
 grant execute on function ai.store_generation_costs(uuid, uuid, date, jsonb, jsonb) to service_role;
+
+grant execute on function ai.sweep_budget_alerts(integer, boolean) to service_role;
+
+grant execute on function ai.take_provider_calls(jsonb) to gateway;
+
+grant execute on function ai.time_of_id(uuid) to service_role;
 
 grant execute on function private.claim_cost_import(text) to service_role;
 
 grant execute on function private.compare_usage_hours(uuid, text, date, timestamp with time zone, text, integer, integer) to service_role;
 
 grant execute on function private.confirm_missed_days(jsonb) to service_role;
+
+grant execute on function private.connect_agent(bytea, uuid, text, text, jsonb, jsonb) to service_role;
 
 grant execute on function private.console_role(uuid) to service_role;
 
@@ -5843,16 +11011,32 @@ grant execute on function private.is_infrastructure_admin(uuid) to service_role;
 
 grant execute on function private.list_console_people() to service_role;
 
+grant execute on function private.list_provider_limits(text) to service_role;
+
 grant execute on function private.mark_gateway_key(text, text, boolean, jsonb) to service_role;
+
+grant execute on function private.name_new_account(uuid, text) to service_role;
+
+grant execute on function private.provider_limit_version(ai.provider_limits) to service_role;
 
 grant execute on function private.read_cost_importers() to service_role;
 
 grant execute on function private.request_cost_import(jsonb) to service_role;
 
+grant execute on function private.save_provider_limit(jsonb) to service_role;
+
 grant execute on function private.set_console_role(text, text, text) to service_role;
+
+grant execute on function private.sign_in_with_recovery_code(jsonb) to service_role;
 
 grant execute on function private.store_imported_costs(text, uuid, date, date, jsonb) to service_role;
 
 grant execute on function private.store_usage_hours(text, date, jsonb, jsonb) to service_role;
+
+grant execute on function private.vault_entry_view(private.account_vault_entries) to service_role;
+
+grant execute on function public.list_workspace_roles(uuid) to authenticated;
+
+grant execute on function public.uses_cost_book(uuid) to authenticated;
 
 notify pgrst, 'reload schema';

@@ -1,5 +1,0 @@
-set lock_timeout = '500ms';
-
-alter table ai.external_provider_invoices validate constraint external_provider_invoices_currency_check;
-alter table ai.external_provider_invoices validate constraint external_provider_invoices_total_check;
-alter table ai.external_provider_invoices validate constraint external_provider_invoices_rounding_check;

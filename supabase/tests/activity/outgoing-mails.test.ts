@@ -87,6 +87,8 @@ describe("claim_due_mails", () => {
   });
 
   test("many emails to one recipient don't delay other recipients", async ({ db }) => {
+    // Keeps out the emails that other tests commit meanwhile.
+    await db.query("lock table private.outgoing_mails in share row exclusive mode");
     await db.query("delete from private.outgoing_mails");
     const many: string[] = [];
     for (let index = 0; index < 5; index += 1) many.push(await keep(db, { due: `${60 - index} seconds` }));

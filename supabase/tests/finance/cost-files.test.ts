@@ -30,6 +30,7 @@ describe("a cost file", () => {
       firstDay: "2026-10-03",
       lastDay: "2026-10-05",
       days: 3,
+      dates: 2,
       accountCount: 2,
       accounts: [
         { accountId: "acct-1", days: 2, amountUsd: "2.500000000001" },

@@ -167,17 +167,24 @@ export function begin(db: Database, call: object): Promise<OpenedRun> {
   });
 }
 
+/** Lock not available, query canceled. */
+const contended = ["55P03", "57014"];
+
 /**
  * Sends a call again that waited for a lock for too long, or came too late, because the machine is busy, as the gateway
  * and then the client do.
+ * @param codes the SQLSTATEs of such failures
  */
-export async function retryContended<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+export async function retryContended<Answer>(
+  send: () => Promise<Answer>,
+  codes: readonly string[] = contended,
+): Promise<Answer> {
   for (let retries = 20; ; retries -= 1) {
     try {
       return await send();
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
-      if (retries === 0 || (code !== "55P03" && code !== "57014")) throw error;
+      const code = error instanceof Error && "code" in error ? String(error.code) : "";
+      if (retries === 0 || !codes.includes(code)) throw error;
     }
   }
 }

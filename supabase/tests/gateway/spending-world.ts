@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { Random } from "../../../scripts/soak/random.ts";
 import { type Database, one } from "../database.ts";
-import { batchOf, chatCall, createTenant } from "./fixtures.ts";
+import { batchOf, chatCall, createTenant, retryContended } from "./fixtures.ts";
 import type { State } from "./spending-model.ts";
 
 type Key = { lineageId: string; hash: string; label: string | null };
@@ -245,6 +245,8 @@ export async function removeSpending(db: Database, { spenders }: SpendingWorld):
     "budget_alerts",
     "budgets",
   ]) {
-    await db.query(`delete from ai.${table} where workspace_id = any ($1)`, [workspaceIds]);
+    const remove = () => db.query(`delete from ai.${table} where workspace_id = any ($1)`, [workspaceIds]);
+    // Other tests lock rows such as usage changes in another order, so that this may be the victim of a deadlock.
+    await retryContended(remove, ["40P01"]);
   }
 }

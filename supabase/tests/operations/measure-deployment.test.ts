@@ -46,6 +46,8 @@ describe("private.measure_deployment", () => {
   });
 
   test("tells emails that wait from those that were given up, and how long one has been due", async ({ db }) => {
+    // Keeps out the emails that other tests commit meanwhile.
+    await db.query("lock table private.outgoing_mails in share row exclusive mode");
     await db.query("delete from private.outgoing_mails where true");
     const queue = (attempts: number, due: string) =>
       db.query(

@@ -17,7 +17,7 @@ export type GenerationsOutcome = {
   /** How many calls of the request are still to be asked. */
   remaining: number;
   /** Set if calls with an answer are asked again: those without one since this time. */
-  askedBefore: string | null;
+  observedBefore: string | null;
   failure: { message: string; retryAfterSeconds: number } | null;
 };
 
@@ -40,7 +40,7 @@ const listSchema = z.object({
 const storeSchema = z.object({ outcome: z.literal("stored") });
 
 /**
- * Asks OpenRouter for the costs of a UTC day's calls that have none yet, and stores its answers. With `askedBefore` in
+ * Asks OpenRouter for the costs of a UTC day's calls that have none yet, and stores its answers. With `observedBefore` in
  * the form, asks again for all calls without an answer since then. Stores what was answered before a failure.
  * @throws Response 400 INVALID_REQUEST unless this server has OpenRouter's key, 403 FORBIDDEN, 503 UNAVAILABLE
  */
@@ -53,8 +53,10 @@ export async function fetchGenerations(
   if (!source) {
     throw problem("INVALID_REQUEST", { requestId, detail: `This server has no ${openRouter.settings.key}.` });
   }
-  const askedBefore = z.iso.datetime({ offset: true }).safeParse(form.get("askedBefore")).data ?? null;
-  const args = { of_day: day, asked_before: askedBefore, max_calls: maxCalls };
+  const time = Date.parse(z.iso.datetime({ offset: true }).safeParse(form.get("observedBefore")).data ?? "");
+  // Postgres refuses some times that ISO 8601 allows.
+  const observedBefore = time > 0 ? new Date(time).toISOString() : null;
+  const args = { of_day: day, asked_before: observedBefore, max_calls: maxCalls };
   const call = { member, name: "list_unmatched_generations", args, schema: listSchema };
   const { calls, remaining } = await callGenerations(context, call);
   const { costs, failure } = await requestGenerations(source, { calls });
@@ -66,7 +68,7 @@ export async function fetchGenerations(
     answered: costs.length,
     unknown: costs.filter(({ costUsd }) => costUsd === null).length,
     remaining: calls.length - costs.length + remaining,
-    askedBefore,
+    observedBefore,
     failure: failure && { message: failure.message, retryAfterSeconds: failure.retryAfterSeconds },
   };
 }

@@ -136,13 +136,13 @@ test.for<[what: string, changes: Partial<GenerationComparison>, words: RegExp, b
 
 test("a request that was cut short says what is left and when to ask again, and can be continued", async () => {
   const states = [figures("equal")];
-  const outcome = { answered: 200, unknown: 2, remaining: 1_800, askedBefore: comparison.asOf, failure: null };
+  const outcome = { answered: 200, unknown: 2, remaining: 1_800, observedBefore: comparison.asOf, failure: null };
   const page = await render({ states }, { outcome });
   expect(page.words).toContain("OpenRouter answered 200 calls and doesn’t know 2 of them. 1,800 calls left to ask.");
   expect(page.buttons).toEqual(["Ask again for the rest"]);
-  expect(page.html).toContain(`<input type="hidden" name="askedBefore" value="${comparison.asOf}"/>`);
+  expect(page.html).toContain(`<input type="hidden" name="observedBefore" value="${comparison.asOf}"/>`);
   const failure = { message: "OpenRouter asks to wait (429).", retryAfterSeconds: 12 };
-  const limited = await render({ states }, { outcome: { ...outcome, askedBefore: null, failure } });
+  const limited = await render({ states }, { outcome: { ...outcome, observedBefore: null, failure } });
   expect(limited.words).toContain("OpenRouter asks to wait (429). Ask again in 12 seconds.");
 });
 

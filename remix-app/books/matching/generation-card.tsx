@@ -111,9 +111,9 @@ function Progress({
     <div className="flex flex-wrap items-center gap-x-4 gap-y-2">
       <p>{`${formatCount(named - pending)} of ${countOf(named, "call")} asked.`}</p>
       {missingKey === null ? (
-        requests.map(({ label, askedBefore }) => (
+        requests.map(({ label, observedBefore }) => (
           <AccountForm key={label}>
-            {askedBefore === undefined ? null : <input type="hidden" name="askedBefore" value={askedBefore} />}
+            {observedBefore === undefined ? null : <input type="hidden" name="observedBefore" value={observedBefore} />}
             <Button variant={pending > 0 ? "primary" : "secondary"}>{label}</Button>
           </AccountForm>
         ))
@@ -136,13 +136,13 @@ function requestsOf({
 }: Record<"named" | "pending" | "unknown", number> & {
   asOf: string;
   outcome: GenerationsOutcome | null;
-}): { label: string; askedBefore?: string }[] {
-  if (outcome?.askedBefore && outcome.remaining > 0) {
-    return [{ label: "Ask again for the rest", askedBefore: outcome.askedBefore }];
+}): { label: string; observedBefore?: string }[] {
+  if (outcome?.observedBefore && outcome.remaining > 0) {
+    return [{ label: "Ask again for the rest", observedBefore: outcome.observedBefore }];
   }
   if (pending > 0) return [{ label: pending < named ? "Ask for the rest" : "Ask OpenRouter for these calls" }];
   const again = unknown > 0 ? [{ label: "Ask again for unknown calls" }] : [];
-  return [...again, { label: "Ask again for all calls", askedBefore: asOf }];
+  return [...again, { label: "Ask again for all calls", observedBefore: asOf }];
 }
 
 /** Returns whether OpenRouter was asked about all calls of runs in a state. Others can't be compared. */

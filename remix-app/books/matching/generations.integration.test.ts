@@ -17,11 +17,11 @@ const { db, close } = openPool(1);
 /** Calls that OpenRouter doesn't know yet. */
 const unknown = new Set<string>();
 let limit = Number.POSITIVE_INFINITY;
-const asked: string[] = [];
+const requestedIds: string[] = [];
 const server = createServer((request, response) => {
   const id = new URL(request.url ?? "", "http://provider.test").searchParams.get("id") ?? "";
-  if (asked.length >= limit) return void response.writeHead(429, { "retry-after": "7" }).end();
-  asked.push(id);
+  if (requestedIds.length >= limit) return void response.writeHead(429, { "retry-after": "7" }).end();
+  requestedIds.push(id);
   if (unknown.has(id)) return void response.writeHead(404).end();
   const cost = id === "gen-3" ? "0.5" : "0.000015";
   response.end(`{"data": {"id": "${id}", "total_cost": ${cost}, "is_byok": false}}`);
@@ -79,16 +79,16 @@ test("the calls of a day are asked part by part, never twice by mistake, and aga
   unknown.add("gen-1");
   limit = 50;
   const limited = await ask();
-  expect(limited).toMatchObject({ unknown: 1, askedBefore: null, failure: { retryAfterSeconds: 7 } });
+  expect(limited).toMatchObject({ unknown: 1, observedBefore: null, failure: { retryAfterSeconds: 7 } });
   expect(limited.answered + limited.remaining).toBe(210);
   expect(limited.answered).toBe(50);
   limit = Number.POSITIVE_INFINITY;
   expect(await figures()).toEqual(["differs 1 0.5", "unknown 1 0", "pending 160 0", "equal 48 0.00072"]);
 
   // The unknown call comes last.
-  expect(await ask()).toEqual({ answered: 161, unknown: 1, remaining: 0, askedBefore: null, failure: null });
-  expect(asked).toHaveLength(211);
-  expect(asked.at(-1)).toBe("gen-1");
+  expect(await ask()).toEqual({ answered: 161, unknown: 1, remaining: 0, observedBefore: null, failure: null });
+  expect(requestedIds).toHaveLength(211);
+  expect(requestedIds.at(-1)).toBe("gen-1");
   unknown.clear();
   expect(await ask()).toMatchObject({ answered: 1, unknown: 0, remaining: 0 });
   expect(await ask()).toMatchObject({ answered: 0, remaining: 0, failure: null });
@@ -98,10 +98,10 @@ test("the calls of a day are asked part by part, never twice by mistake, and aga
   expect(await read("?runs=1")).toMatchObject({ runs: [], total: 1, skipped: 1 });
   expect(await read("?runs=x")).toMatchObject({ skipped: 0 });
 
-  const again = await ask({ askedBefore: before.asOf });
-  expect(again).toMatchObject({ answered: 200, remaining: 10, askedBefore: before.asOf });
-  expect(await ask({ askedBefore: before.asOf })).toMatchObject({ answered: 10, remaining: 0 });
-  expect(await ask({ askedBefore: before.asOf })).toMatchObject({ answered: 0, remaining: 0 });
+  const again = await ask({ observedBefore: before.asOf });
+  expect(again).toMatchObject({ answered: 200, remaining: 10, observedBefore: new Date(before.asOf).toISOString() });
+  expect(await ask({ observedBefore: before.asOf })).toMatchObject({ answered: 10, remaining: 0 });
+  expect(await ask({ observedBefore: before.asOf })).toMatchObject({ answered: 0, remaining: 0 });
 
   const other = readerOf(stranger);
   await expect(readGenerations(context, { reader: other, day, url: new URL("http://a.test") })).rejects.toMatchObject({

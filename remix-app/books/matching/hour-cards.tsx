@@ -24,7 +24,7 @@ const notes = {
   uncounted: "A failed request may have been charged",
 } as const;
 
-type AskedSource = { name: string; keySetting: string; isConfigured: boolean };
+type RequestedSource = { name: string; keySetting: string; isConfigured: boolean };
 
 /** Asks a provider for its hours, and shows their comparison with the calls once it has answered. */
 export function HourCards({
@@ -34,23 +34,23 @@ export function HourCards({
   compared: ComparedHours;
   /** How many calls of the chosen line earlier pages list. */
   skippedCalls: number;
-  source: AskedSource;
+  source: RequestedSource;
   file: string;
 }) {
   const { observedAt } = comparison.compared;
   return (
     <>
-      <AskCard source={source} observedAt={observedAt} />
+      <RequestCard source={source} observedAt={observedAt} />
       {observedAt === null ? null : <ComparisonCards {...comparison} name={source.name} />}
     </>
   );
 }
 
-function AskCard({
+function RequestCard({
   source: { name, keySetting, isConfigured },
   observedAt,
 }: {
-  source: AskedSource;
+  source: RequestedSource;
   observedAt: string | null;
 }) {
   return (

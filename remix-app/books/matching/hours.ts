@@ -124,7 +124,7 @@ export async function compareHours(
  * Asks a provider for the hours of a day and stores them. If it fails, nothing changes.
  * @throws FailedReport; Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
-export async function askForHours(
+export async function requestHours(
   context: AppLoadContext,
   { source, member, provider, day }: Day & { source: CostSource },
 ): Promise<void> {

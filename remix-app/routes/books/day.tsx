@@ -7,7 +7,7 @@ import { readBookDay } from "../../books/matching/book-day.ts";
 import { fetchGenerations } from "../../books/matching/fetch-generations.ts";
 import { GenerationCard } from "../../books/matching/generation-card.tsx";
 import { HourCards } from "../../books/matching/hour-cards.tsx";
-import { askForHours, compareHours, markGatewayKey, readChosenLine } from "../../books/matching/hours.ts";
+import { compareHours, markGatewayKey, readChosenLine, requestHours } from "../../books/matching/hours.ts";
 import { dayPage } from "../../books/matching/matching.ts";
 import { readGenerations } from "../../books/matching/read-generations.ts";
 import { requirePlatformBook } from "../../books/require-book.ts";
@@ -65,7 +65,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
     });
   }
   try {
-    await askForHours(context, { source, member, provider, day });
+    await requestHours(context, { source, member, provider, day });
   } catch (error) {
     if (error instanceof FailedReport) return data({ failure: error.message }, { status: 503 });
     throw error;

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
+import type { ComparedHours, HourLine } from "../../../remix-app/books/matching/hours.ts";
 import { createAdmin } from "../console/fixtures.ts";
 import { createUser, type Database, one, test } from "../database.ts";
 import { createTenant } from "../gateway/fixtures.ts";
@@ -24,9 +25,8 @@ type Stated = { hour: string; model?: string; keyId?: string | null; requests?: 
 async function matchedDay(db: Database) {
   const provider = `p-${randomUUID().slice(0, 8)}`;
   const [{ id: actor }, { workspaceId }] = [await createAdmin(db), await createTenant(db)];
-  // biome-ignore lint/suspicious/noExplicitAny: answers of several functions, compared in tests
-  const service = async (sql: string, values: unknown[]): Promise<any> =>
-    (await db.asRole("service_role", () => one<{ answer: unknown }>(db, { sql, values }))).answer;
+  const service = async <Answer extends object = object>(sql: string, values: unknown[]): Promise<Answer> =>
+    (await db.asRole("service_role", () => one<{ answer: Answer }>(db, { sql, values }))).answer;
   const change = { actor, reason: "test", requestId: "request-1", ip: "192.0.2.1" };
   return {
     provider,
@@ -84,7 +84,7 @@ async function matchedDay(db: Database) {
         JSON.stringify({ ...change, actor: by }),
       ]),
     compare: (line: { hour?: string; model?: string; skip?: number; by?: string } = {}) =>
-      service("select private.compare_usage_hours($1, $2, $3, $4, $5, $6, 2) as answer", [
+      service<ComparedHours>("select private.compare_usage_hours($1, $2, $3, $4, $5, $6, 2) as answer", [
         line.by ?? actor,
         provider,
         day,
@@ -100,14 +100,12 @@ async function matchedDay(db: Database) {
 }
 
 /** Returns lines as texts: the hour and model, the provider's counts, ours, and whether they differ. */
-function shown(lines: { hour: string; model: string; differs: boolean; isKnown: boolean; calls: number }[]): string[] {
+function shown(lines: readonly HourLine[]): string[] {
+  const names = ["requests", "inputTokens", "cachedInputTokens", "cacheWriteTokens", "outputTokens"] as const;
   return lines.map((line) => {
-    const [stated, metered] = (["stated", "metered"] as const).map((side) => {
-      const counts = (line as unknown as Record<string, Record<string, number | null>>)[side] ?? {};
-      return ["requests", "inputTokens", "cachedInputTokens", "cacheWriteTokens", "outputTokens"]
-        .map((name) => counts[name] ?? "-")
-        .join("/");
-    });
+    const [stated, metered] = [line.stated, line.metered].map((counts) =>
+      names.map((name) => counts[name] ?? "-").join("/"),
+    );
     const state = line.isKnown ? (line.differs ? "differs" : "agrees") : "unknown";
     return `${line.hour.slice(11, 13)} ${line.model} ${stated} ${metered} ${line.calls} ${state}`;
   });
@@ -242,7 +240,7 @@ describe("the comparison of a provider's hours with the calls", () => {
     });
     const { lines, calls } = await compare({ hour: "01", model: "o3" });
     expect(shown(lines)).toEqual(["01 gpt-4o -/0/0/0/0 2/30/4/0/2 1 differs", "01 o3 -/0/0/0/0 0/0/0/0/0 1 agrees"]);
-    expect(calls.records).toMatchObject([{ requests: 0, note: "uncounted" }]);
+    expect(calls?.records).toMatchObject([{ requests: 0, note: "uncounted" }]);
   });
 
   test("counts runs that the sweep closed for the provider of other runs", async ({ db }) => {
@@ -252,7 +250,7 @@ describe("the comparison of a provider's hours with the calls", () => {
     await call({ at: at("05:00:00"), tokens: [1, 0, 0, 0] });
     const { lines, calls } = await compare({ hour: "01", model: "gpt-4o" });
     expect(lines).toHaveLength(2);
-    expect(calls.records).toMatchObject([{ note: "closed" }]);
+    expect(calls?.records).toMatchObject([{ note: "closed" }]);
   });
 
   test("lists the calls of the line with the largest difference, and of a chosen line page by page", async ({ db }) => {
@@ -269,10 +267,10 @@ describe("the comparison of a provider's hours with the calls", () => {
     ]);
     const { calls } = await compare();
     expect(calls).toMatchObject({ hour: at("14:00:00.000"), model: "gpt-4o", total: 3 });
-    expect(calls.records.map(({ runId }: { runId: string }) => runId)).toEqual(ids.slice(0, 2));
-    expect(calls.records[0]).toMatchObject({ inputTokens: 10, outputTokens: 1, costUsd: "0.5", note: "estimated" });
+    expect(calls?.records.map(({ runId }) => runId)).toEqual(ids.slice(0, 2));
+    expect(calls?.records[0]).toMatchObject({ inputTokens: 10, outputTokens: 1, costUsd: "0.5", note: "estimated" });
     const rest = await compare({ hour: "14", model: "gpt-4o", skip: 2 });
-    expect(rest.calls.records.map(({ runId }: { runId: string }) => runId)).toEqual(ids.slice(2));
+    expect(rest.calls?.records.map(({ runId }) => runId)).toEqual(ids.slice(2));
     expect((await compare({ hour: "17", model: "gpt-4o" })).calls).toBeNull();
   });
 });
@@ -300,7 +298,7 @@ describe("the keys of a provider", () => {
       { keyId: "key_1", isMarked: true, isCounted: true, inputTokens: 10, outputTokens: 5 },
       { keyId: "key_2", isMarked: false, isCounted: false, inputTokens: 97, outputTokens: 10 },
     ]);
-    expect(lines[0].keys.map((key: { isCounted: boolean }) => key.isCounted)).toEqual([false, true]);
+    expect(lines[0]?.keys.map((key) => key.isCounted)).toEqual([false, true]);
     await mark("key_1", { marked: false });
     await mark("key_1", { marked: false });
     await mark("key_3");
@@ -311,7 +309,7 @@ describe("the keys of a provider", () => {
       { keyId: "key_1", isCounted: false },
     ]);
     await mark("key_3", { marked: false });
-    expect((await compare()).keys.filter((key: { isMarked: boolean }) => key.isMarked)).toEqual([]);
+    expect((await compare()).keys.filter((key) => key.isMarked)).toEqual([]);
     expect(await audited()).toEqual([
       { action: "costs.fetch_usage_hours", target: `usage ${provider} ${day}` },
       { action: "costs.mark_gateway_key", target: `provider key ${provider} key_1` },

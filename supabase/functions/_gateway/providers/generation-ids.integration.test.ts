@@ -39,7 +39,7 @@ afterAll(async () => {
 const usage = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 };
 const chunk = (rest: object) =>
   `data: ${JSON.stringify({ id: "gen-body", object: "chat.completion.chunk", created: 1, model: "m", ...rest })}\n\n`;
-const begun = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: "hi" } }] });
+const firstChunk = chunk({ choices: [{ index: 0, delta: { role: "assistant", content: "hi" } }] });
 const ended = `${chunk({ choices: [{ index: 0, delta: {}, finish_reason: "stop" }] })}${chunk({ choices: [], usage })}data: [DONE]\n\n`;
 const json =
   (body: object, status = 200) =>
@@ -48,11 +48,11 @@ const json =
 const events = (text: string) => (response: ServerResponse) =>
   void response.writeHead(200, { "content-type": "text/event-stream" }).end(text);
 const breaking = (response: ServerResponse) => {
-  response.writeHead(200, { "content-type": "text/event-stream" }).write(begun);
+  response.writeHead(200, { "content-type": "text/event-stream" }).write(firstChunk);
   setTimeout(() => response.destroy(), 50);
 };
 const hanging = (response: ServerResponse) => {
-  response.writeHead(200, { "content-type": "text/event-stream" }).write(begun);
+  response.writeHead(200, { "content-type": "text/event-stream" }).write(firstChunk);
 };
 const completion = {
   id: "gen-body",
@@ -110,7 +110,7 @@ async function attemptsOf(path: string, body: object, { leaves = false } = {}) {
 describe("the generation id of a call at OpenRouter", () => {
   test.for<[what: string, path: string, body: object, script: typeof answer, options?: { leaves: boolean }]>([
     ["a chat", "chat/completions", chat, json(completion)],
-    ["a streamed chat", "chat/completions", { ...chat, stream: true }, events(begun + ended)],
+    ["a streamed chat", "chat/completions", { ...chat, stream: true }, events(firstChunk + ended)],
     ["a message", "messages", { model: "demo-messages", messages, max_tokens: 10 }, json(message)],
     ["a response", "responses", { model: "demo-chat", input: "x" }, json(completion)],
     ["an embedding", "embeddings", { model: "demo-embedding", input: "x" }, json(embedding)],

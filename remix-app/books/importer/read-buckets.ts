@@ -29,7 +29,7 @@ export function readBuckets(
     if (!Number.isSafeInteger(start) || start % dayMs !== 0) {
       throw new UnreadableCostFile(`${where} doesn’t begin at midnight in UTC.`);
     }
-    // Reads the bucket first, because it refuses a start that is no date.
+    // readBucket reports a start that isn’t a date. dayOf would throw a RangeError.
     const lines = format.readBucket(bucket, where);
     return { day: dayOf(start), lines };
   });

@@ -33,26 +33,21 @@ const hourLine = z.object({
   stated: counts,
   metered: counts,
   keys: z.array(
-    z.object({
+    counts.pick({ requests: true, inputTokens: true, outputTokens: true }).extend({
       keyId: z.string().nullable(),
       /** The provider's name of the model. */
       model: z.string(),
       isCounted: z.boolean(),
-      requests: count.nullable(),
-      inputTokens: count,
-      outputTokens: count,
     }),
   ),
 });
 export type HourLine = z.output<typeof hourLine>;
 
-const usedKey = z.object({
+const usedKey = counts.pick({ inputTokens: true, outputTokens: true }).extend({
   keyId: z.string().nullable(),
   isMarked: z.boolean(),
   /** Whether its usage is compared with the calls. */
   isCounted: z.boolean(),
-  inputTokens: count,
-  outputTokens: count,
 });
 export type UsedKey = z.output<typeof usedKey>;
 

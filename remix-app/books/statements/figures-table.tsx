@@ -7,7 +7,6 @@ import type { ProviderFigures } from "./statement.ts";
 
 type Row = ProviderFigures & { accountId?: string | null };
 
-const sumName = "Total";
 const amounts = [
   { name: "meteredUsd", records: "runs", label: "Metered" },
   { name: "importedUsd", records: "importedRecords", label: "Imported" },
@@ -38,7 +37,7 @@ export function FiguresTable({ caption, rows, empty }: { caption: string; rows: 
 }
 
 function Figures({ caption, rows, empty }: { caption: string; rows: readonly Row[]; empty: string }) {
-  const total: Row = sumFigures(sumName, rows);
+  const total: Row = sumFigures("Total", rows);
   const decimals = columnDecimals([...rows, total].flatMap((row) => amounts.map(({ name }) => row[name])));
   return (
     <>

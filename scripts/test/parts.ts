@@ -12,11 +12,12 @@ export const tierTests = {
 };
 
 /**
- * The integration tests whose own processes keep both cores busy, such as scratch clusters and the documents' commands.
- * They run after the others, whose servers would otherwise exceed their time limits.
+ * The integration tests whose own processes keep both cores busy, such as scratch clusters, the documents' commands
+ * and files of 8 MiB. They run after the others, whose servers would otherwise exceed their time limits.
  */
 export const busyTests = [
   "remix-app/loop-delay.integration.test.ts",
+  "remix-app/admin/console-prices.integration.test.ts",
   "packages/local-stack/services/gateway/data-api-access.integration.test.ts",
   "scripts/{database,docs,releases}/**/*.integration.test.ts",
   "scripts/operator/doctor/**/*.integration.test.ts",

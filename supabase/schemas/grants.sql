@@ -132,6 +132,7 @@ revoke insert, update, delete on
   ai.failed_attempts,
   ai.key_approval_requests,
   ai.agent_access,
+  private.service_accounts,
   ai.agent_connections,
   ai.external_provider_costs,
   ai.external_provider_invoices,
@@ -175,7 +176,10 @@ grant execute on function
   private.delete_expired_rows(regclass, name, interval, integer),
   private.uuid_or_null(text),
   private.is_infrastructure_admin(uuid),
-  private.console_role(uuid)
+  private.console_role(uuid),
+  private.may_change_console(jsonb, text),
+  private.service_account_may(uuid, text),
+  private.responsible_person(jsonb)
 to service_role;
 
 -- Functions of operations/.

@@ -211,8 +211,10 @@ $$;
 create or replace function private.record_app_change(app private.apps, action text, reason text, actor uuid) returns void
   language sql volatile security invoker
 as $$
-  insert into private.admin_audit_log (actor_id, action, target, reason, after)
-  values (actor, action, 'app ' || (app).name, reason, to_jsonb(app))
+  select private.record_admin_action(
+    jsonb_build_object('actor', actor, 'reason', reason),
+    jsonb_build_object('action', action, 'target', 'app ' || (app).name, 'after', to_jsonb(app))
+  )
 $$;
 
 -- Returns an app's display name; null if the app was deleted.

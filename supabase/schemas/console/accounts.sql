@@ -176,27 +176,30 @@ as $$
   where u.id = subject_id and u.deleted_at is null
 $$;
 
--- Signs an account out of every device and app and notifies the account's owner. Takes { actor, subject, reason,
--- requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself }. Idempotent.
+-- Signs an account out of every device and app and notifies the account's owner. Takes { actor or serviceAccount,
+-- subject, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself | protected (a service
+-- account changes nobody with a role in the console) }. Idempotent.
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  actor uuid := (change ->> 'actor')::uuid;
   account record;
   sessions bigint;
   ended_count integer;
 begin
-  if not private.is_infrastructure_admin(actor) then
+  if not private.may_change_console(change, 'admin:accounts:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
-  if actor = (change ->> 'subject')::uuid then
+  if private.responsible_person(change) = (change ->> 'subject')::uuid then
     return jsonb_build_object('refused', 'oneself');
   end if;
   select u.id, u.email into account from auth.users u where u.id = (change ->> 'subject')::uuid and u.deleted_at is null;
   if not found then
     return jsonb_build_object('refused', 'not_found');
+  end if;
+  if change ->> 'serviceAccount' is not null and private.console_role(account.id) is not null then
+    return jsonb_build_object('refused', 'protected');
   end if;
   perform private.lock_app_credentials(account.id);
   sessions := private.count_account_sessions(account.id);

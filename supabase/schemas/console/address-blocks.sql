@@ -93,7 +93,7 @@ declare
   block private.address_blocks;
   target text;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:accounts:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into block from private.address_blocks b where b.id = (change ->> 'block')::uuid for update;

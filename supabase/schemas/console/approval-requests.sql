@@ -140,9 +140,8 @@ create or replace function private.approval_refusal(change jsonb, workspace publ
   language sql stable security invoker set search_path = ''
 as $$
   select case
-    when not private.is_infrastructure_admin((change ->> 'actor')::uuid)
-      then jsonb_build_object('refused', 'forbidden')
+    when not private.may_change_console(change, 'admin:approvals:write') then jsonb_build_object('refused', 'forbidden')
     when (workspace).id is null then jsonb_build_object('refused', 'not_found')
-    when (workspace).personal_user_id = (change ->> 'actor')::uuid then jsonb_build_object('refused', 'oneself')
+    when (workspace).personal_user_id = private.responsible_person(change) then jsonb_build_object('refused', 'oneself')
   end
 $$;

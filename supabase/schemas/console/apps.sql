@@ -9,7 +9,7 @@ as $$
 declare
   app private.apps;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:apps:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if change ->> 'kind' = 'openid' then
@@ -53,7 +53,7 @@ declare
   overlap interval := make_interval(secs => (change ->> 'overlapSeconds')::integer);
   old_app jsonb;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:apps:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into app from private.apps a where a.name = change ->> 'name' for no key update;

@@ -77,7 +77,6 @@ create or replace function private.change_credits(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  actor uuid := (change ->> 'actor')::uuid;
   payer text := change ->> 'payer';
   owner_id uuid := (change ->> 'ownerId')::uuid;
   amount numeric := (change ->> 'amount')::numeric;
@@ -86,7 +85,7 @@ declare
   account uuid;
   changed jsonb;
 begin
-  if not private.is_infrastructure_admin(actor) then
+  if not private.may_change_console(change, 'admin:workspaces:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if direction is null or amount is null or amount <= 0 or coalesce(change ->> 'reference', '') = '' then
@@ -100,7 +99,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if personal = actor then
+  if personal = private.responsible_person(change) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   if direction < 0 then

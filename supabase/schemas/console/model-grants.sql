@@ -27,14 +27,14 @@ declare
   grants boolean := (change ->> 'granted')::boolean;
   grantee jsonb := jsonb_strip_nulls(jsonb_build_object('plan', plan, 'workspace', workspace));
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if exists (select from public.workspaces w where w.id = workspace and w.personal_user_id = (change ->> 'actor')::uuid) then
+  if exists (select from public.workspaces w where w.id = workspace and w.personal_user_id = private.responsible_person(change)) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   if num_nonnulls(plan, workspace) <> 1

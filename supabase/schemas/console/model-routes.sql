@@ -16,7 +16,7 @@ declare
   before jsonb;
   other_routes jsonb;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;

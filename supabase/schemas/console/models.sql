@@ -149,7 +149,7 @@ declare
   old_default ai.models;
   all_voices text[] := nullif(array(select jsonb_array_elements_text(change -> 'voices')), '{}');
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if change ->> 'version' is not null then
@@ -233,7 +233,7 @@ declare
   model ai.models;
   enable boolean := (change ->> 'enabled')::boolean;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;
@@ -263,7 +263,7 @@ as $$
 declare
   model ai.models;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;

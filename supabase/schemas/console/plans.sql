@@ -36,7 +36,7 @@ declare
   old_plan ai.plans;
   saved ai.plans;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if change ->> 'seen' is null then
@@ -149,11 +149,10 @@ create or replace function private.move_workspace(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  actor uuid := (change ->> 'actor')::uuid;
   workspace public.workspaces;
   target text;
 begin
-  if not private.is_infrastructure_admin(actor) then
+  if not private.may_change_console(change, 'admin:workspaces:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into workspace
@@ -163,7 +162,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if workspace.personal_user_id = actor then
+  if workspace.personal_user_id = private.responsible_person(change) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   target := 'workspace ' || workspace.id;

@@ -15,7 +15,7 @@ declare
   newest text;
   answer jsonb;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   if coalesce(jsonb_array_length(change -> 'prices'), 0) not between 1 and 500 then

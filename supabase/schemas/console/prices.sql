@@ -89,7 +89,7 @@ declare
   old ai.model_prices;
   new_price ai.model_prices;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   -- Serializes price changes of a model.
@@ -164,7 +164,7 @@ declare
   price ai.model_prices;
   old ai.model_prices;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   select * into model from ai.models m where m.id = change ->> 'model' for update;

@@ -118,7 +118,7 @@ declare
   tokens bigint := (change ->> 'tokensPerMinute')::bigint;
   before ai.provider_limits;
 begin
-  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
+  if not private.may_change_console(change, 'admin:catalogue:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   -- One change at a time, because the row may not exist yet.

@@ -70,13 +70,13 @@ begin
   end if;
 
   new_policy := private.write_required_mfa_policy(account, changes);
-  insert into private.admin_audit_log (
-    actor_id, action, target_user_id, target, reason, before, after, request_id, ip
-  )
-  values (
-    actor, 'required_mfa.' || step, subject, account.email, change ->> 'reason',
-    account.raw_app_meta_data -> 'platform_required_mfa', new_policy, change ->> 'requestId', (change ->> 'ip')::inet
-  );
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'required_mfa.' || step,
+    'targetUserId', subject,
+    'target', account.email,
+    'before', account.raw_app_meta_data -> 'platform_required_mfa',
+    'after', new_policy
+  ));
   perform private.add_account_event(subject, event_kind)
   from (values ('require', 'mfa_required'), ('make_optional', 'mfa_made_optional'), ('finish_reset', 'authenticators_reset'))
     as e (of_step, event_kind)

@@ -275,13 +275,13 @@ begin
 end
 $$;
 
--- Returns whether change.actor may change apps. The actor must be an infrastructure admin, or null for the command
--- line.
+-- Returns whether a change of apps may be made: by whoever may change them in the console, or by the command line, whose
+-- changes name nobody.
 create or replace function private.may_change_apps(change jsonb) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select change ->> 'actor' is null
-    or private.is_infrastructure_admin((change ->> 'actor')::uuid)
+  select num_nonnulls(change ->> 'actor', change ->> 'serviceAccount') = 0
+    or private.may_change_console(change, 'admin:apps:write')
 $$;
 
 -- Returns the version of an app, which is the id of its last entry in the audit log.

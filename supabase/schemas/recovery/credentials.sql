@@ -57,13 +57,12 @@ begin
   perform private.record_recovery_event(request || jsonb_build_object(
     'kind', 'send', 'outcome', 'issued', 'email', override.email, 'credentialId', issued.id
   ));
-  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
-  values (
-    (request ->> 'actor')::uuid, 'recovery.send',
-    (select u.id from auth.users u where lower(u.email) = override.email limit 1), override.email,
-    request ->> 'reason', jsonb_build_object('overrideId', override.id, 'expiresAt', issued.expires_at),
-    request ->> 'requestId', (request ->> 'ip')::inet
-  );
+  perform private.record_admin_action(request, jsonb_build_object(
+    'action', 'recovery.send',
+    'targetUserId', (select u.id from auth.users u where lower(u.email) = override.email limit 1),
+    'target', override.email,
+    'after', jsonb_build_object('overrideId', override.id, 'expiresAt', issued.expires_at)
+  ));
   return jsonb_build_object('credentialId', issued.id, 'email', issued.email, 'expiresAt', issued.expires_at);
 end
 $$;

@@ -34,11 +34,12 @@ begin
   perform private.record_recovery_event(
     request || jsonb_build_object('kind', 'create', 'outcome', 'created', 'email', for_email, 'overrideId', new_override.id)
   );
-  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, after, request_id, ip)
-  values (
-    new_override.created_by, 'recovery.create', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
-    for_email, new_override.reason, to_jsonb(new_override), request ->> 'requestId', (request ->> 'ip')::inet
-  );
+  perform private.record_admin_action(request, jsonb_build_object(
+    'action', 'recovery.create',
+    'targetUserId', (select u.id from auth.users u where lower(u.email) = for_email limit 1),
+    'target', for_email,
+    'after', to_jsonb(new_override)
+  ));
   return jsonb_build_object('overrideId', new_override.id, 'expiresAt', new_override.expires_at);
 end
 $$;
@@ -75,12 +76,13 @@ begin
   perform private.record_recovery_event(
     request || jsonb_build_object('kind', 'revoke', 'outcome', 'revoked', 'email', revoked_override.email)
   );
-  insert into private.admin_audit_log (actor_id, action, target_user_id, target, reason, before, after, request_id, ip)
-  values (
-    revoked_override.revoked_by, 'recovery.revoke', (select u.id from auth.users u where lower(u.email) = revoked_override.email limit 1),
-    revoked_override.email, request ->> 'reason', to_jsonb(old_override), to_jsonb(revoked_override), request ->> 'requestId',
-    (request ->> 'ip')::inet
-  );
+  perform private.record_admin_action(request, jsonb_build_object(
+    'action', 'recovery.revoke',
+    'targetUserId', (select u.id from auth.users u where lower(u.email) = revoked_override.email limit 1),
+    'target', revoked_override.email,
+    'before', to_jsonb(old_override),
+    'after', to_jsonb(revoked_override)
+  ));
   return '{}';
 end
 $$;

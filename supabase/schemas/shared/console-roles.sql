@@ -19,3 +19,39 @@ as $$
     when exists (select from private.finance_people f where f.user_id = account_id) then 'finance'
   end
 $$;
+
+-- Returns whether a change in the console may be made. The change names either actor, an infrastructure admin, or
+-- serviceAccount, a service account of the platform with the scope. Changes that only a person may make ask
+-- private.is_infrastructure_admin instead.
+create or replace function private.may_change_console(change jsonb, scope text) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select case num_nonnulls(change ->> 'actor', change ->> 'serviceAccount')
+    when 1 then private.is_infrastructure_admin((change ->> 'actor')::uuid)
+      or private.service_account_may((change ->> 'serviceAccount')::uuid, scope)
+    else false
+  end
+$$;
+
+-- Returns whether a service account of the platform is in force and has the scope.
+create or replace function private.service_account_may(account_id uuid, scope text) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select exists (
+    select
+    from private.service_accounts s
+    where s.id = account_id and s.workspace_id is null and s.enabled and s.revoked_at is null
+      and s.expires_at > now() and scope = any (s.scopes)
+  )
+$$;
+
+-- Returns the person who must not gain from a change: its actor, or the person who is responsible for the service
+-- account. Null once that person's account is deleted.
+create or replace function private.responsible_person(change jsonb) returns uuid
+  language sql stable security invoker set search_path = ''
+as $$
+  select coalesce(
+    (change ->> 'actor')::uuid,
+    (select s.created_by from private.service_accounts s where s.id = (change ->> 'serviceAccount')::uuid)
+  )
+$$;

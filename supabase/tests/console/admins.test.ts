@@ -51,13 +51,15 @@ const otherCalls: Record<string, (db: Database, claims: object) => Promise<unkno
         values: [JSON.stringify(claims)],
       })
     ).lines,
-  "private.may_change_apps": async (db, claims) =>
-    (
-      await one<{ may: boolean }>(db, {
-        sql: "select private.may_change_apps($1) as may",
-        values: [JSON.stringify({ actor: (claims as { sub: string }).sub })],
-      })
-    ).may || null,
+  ...Object.fromEntries(
+    ["private.may_change_apps($1)", "private.may_change_console($1, 'admin:books')"].map((call) => [
+      call.replace(/\(.*/, ""),
+      async (db: Database, claims: object) => {
+        const values = [JSON.stringify({ actor: (claims as { sub: string }).sub })];
+        return (await one<{ may: boolean }>(db, { sql: `select ${call} as may`, values })).may || null;
+      },
+    ]),
+  ),
 };
 
 /** Returns the functions of our server that call is_infrastructure_admin, directly or by other functions. */

@@ -1,0 +1,186 @@
+import { describe, expect } from "vitest";
+import { createUser, type Database, test } from "../database.ts";
+import { createTenant } from "../gateway/fixtures.ts";
+import { createAdmin } from "./fixtures.ts";
+
+type Answer = { refused?: string };
+
+/** The scope that each change of the console requires from a service account. */
+const scopes: Record<string, string> = {
+  add_app: "admin:apps:write",
+  add_model_price: "admin:catalogue:write",
+  add_openid_client: "admin:apps:write",
+  add_proposed_prices: "admin:catalogue:write",
+  cancel_model_price: "admin:catalogue:write",
+  change_app: "admin:apps:write",
+  change_credits: "admin:workspaces:write",
+  change_model_route: "admin:catalogue:write",
+  change_openid_client: "admin:apps:write",
+  decline_key_approval: "admin:approvals:write",
+  delete_model: "admin:catalogue:write",
+  lift_address_block: "admin:accounts:write",
+  move_workspace: "admin:workspaces:write",
+  save_model: "admin:catalogue:write",
+  save_plan: "admin:catalogue:write",
+  save_provider_limit: "admin:catalogue:write",
+  set_key_approval: "admin:approvals:write",
+  set_model_enabled: "admin:catalogue:write",
+  set_model_grant: "admin:catalogue:write",
+  sign_account_out: "admin:accounts:write",
+};
+
+/** The changes of accounts that only a person may make. */
+const forPeople = [
+  "change_required_mfa",
+  "create_recovery_override",
+  "revoke_recovery_override",
+  "issue_recovery_credential",
+] as const;
+
+const names = Object.keys(scopes);
+const allScopes = [...new Set(Object.values(scopes))];
+
+/** Calls a change as our server does. An error after the gate counts as passing it. */
+async function ask(db: Database, { name, change }: { name: string; change: object }): Promise<Answer> {
+  await db.query("savepoint call");
+  try {
+    const stamped = JSON.stringify({ reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change });
+    const [row] = await db.asRole("service_role", () =>
+      db.query<{ answer: Answer }>(`select private.${name}($1) as answer`, [stamped]),
+    );
+    return row?.answer ?? {};
+  } catch (error) {
+    return { refused: `error: ${(error as Error).message}` };
+  } finally {
+    await db.query("rollback to savepoint call");
+  }
+}
+
+async function createServiceAccount(db: Database, fields: Record<string, unknown> = {}): Promise<string> {
+  const [row] = await db.query<{ id: string }>(
+    `insert into private.service_accounts (workspace_id, name, scopes, enabled, created_by, expires_at, revoked_at)
+      values ($1, gen_random_uuid()::text, $2, $3, $4, now() + $5::interval, $6) returning id`,
+    [
+      fields.workspaceId ?? null,
+      fields.scopes ?? allScopes,
+      fields.enabled ?? true,
+      fields.createdBy ?? null,
+      fields.expiresIn ?? "1 day",
+      fields.revokedAt ?? null,
+    ],
+  );
+  if (!row) throw new Error("no service account was created");
+  return row.id;
+}
+
+describe("who may change the console", () => {
+  test("every change that a service account may make is in this list, with its scope", async ({ db }) => {
+    const found = await db.query<{ name: string; scope: string }>(`
+      select p.proname as name, (regexp_match(p.prosrc, 'may_change_console\\(change, ''([a-z:]+)''\\)'))[1] as scope
+      from pg_proc p
+      where p.pronamespace = 'private'::regnamespace and p.prosrc ~ 'may_change_console\\(change, '''
+      order by 1`);
+    const indirect = ["approval_refusal", "may_change_apps"];
+    const direct = Object.fromEntries(
+      found.filter(({ name }) => !indirect.includes(name)).map(({ name, scope }) => [name, scope]),
+    );
+    const through = ["add_openid_client", "change_openid_client", "decline_key_approval", "set_key_approval"];
+    expect(direct).toEqual(Object.fromEntries(Object.entries(scopes).filter(([name]) => !through.includes(name))));
+  });
+
+  test("a change needs either an infrastructure admin or a service account with the scope", async ({ db }) => {
+    const admin = await createAdmin(db);
+    const { id: stranger } = await createUser(db);
+    const { workspaceId } = await createTenant(db);
+    const serviceAccount = await createServiceAccount(db);
+    const wrong: Record<string, object> = {
+      nobody: {},
+      stranger: { actor: stranger },
+      both: { actor: admin.id, serviceAccount },
+      "a stranger with a service account": { actor: stranger, serviceAccount },
+      "an admin as service account": { serviceAccount: admin.id },
+      disabled: { serviceAccount: await createServiceAccount(db, { enabled: false }) },
+      expired: { serviceAccount: await createServiceAccount(db, { expiresIn: "0 seconds" }) },
+      revoked: { serviceAccount: await createServiceAccount(db, { revokedAt: new Date() }) },
+      "of a workspace": { serviceAccount: await createServiceAccount(db, { workspaceId }) },
+    };
+    for (const name of names) {
+      const without = allScopes.filter((scope) => scope !== scopes[name]);
+      const all = {
+        ...wrong,
+        "without the scope": { serviceAccount: await createServiceAccount(db, { scopes: without }) },
+      };
+      for (const [who, change] of Object.entries(all)) {
+        // A change of OpenID clients that names nobody comes from the command line.
+        if (who === "nobody" && name.endsWith("openid_client")) continue;
+        expect(await ask(db, { name, change }), `${name} by ${who}`).toEqual({ refused: "forbidden" });
+      }
+      const right = await createServiceAccount(db, { scopes: [scopes[name]] });
+      expect(await ask(db, { name, change: { actor: admin.id } }), `${name} by an admin`).not.toEqual({
+        refused: "forbidden",
+      });
+      expect(await ask(db, { name, change: { serviceAccount: right } }), `${name} by a service account`).not.toEqual({
+        refused: "forbidden",
+      });
+    }
+  });
+
+  test.for(forPeople)("a service account may not call %s", async (name, { db }) => {
+    const serviceAccount = await createServiceAccount(db);
+    const answer = await ask(db, { name, change: { serviceAccount, provider: "openai", step: "require" } });
+    expect(answer).toEqual({ refused: "forbidden" });
+  });
+
+  test("the person who is responsible for a service account gains nothing by it", async ({ db }) => {
+    const admin = await createAdmin(db);
+    const serviceAccount = await createServiceAccount(db, { createdBy: admin.id });
+    const [own] = await db.query<{ id: string; plan: string }>(
+      "select w.id, w.plan_id as plan from public.workspaces w where w.personal_user_id = $1",
+      [admin.id],
+    );
+    const changes: [string, object][] = [
+      [
+        "change_credits",
+        { payer: "workspace", ownerId: own?.id, step: "grant", amount: "5", reference: "r", description: "d" },
+      ],
+      [
+        "change_credits",
+        { payer: "member", ownerId: admin.id, step: "grant", amount: "5", reference: "r", description: "d" },
+      ],
+      ["move_workspace", { workspace: own?.id, seen: own?.plan, plan: "free" }],
+      ["set_key_approval", { workspace: own?.id, approved: true }],
+      ["sign_account_out", { subject: admin.id }],
+    ];
+    for (const [name, change] of changes)
+      expect(await ask(db, { name, change: { ...change, serviceAccount } }), name).toEqual({ refused: "oneself" });
+  });
+
+  test("a service account signs out nobody with a role in the console", async ({ db }) => {
+    const serviceAccount = await createServiceAccount(db);
+    const admin = await createAdmin(db);
+    const { id: finance } = await createUser(db);
+    await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [finance]);
+    const { id: person } = await createUser(db);
+    const signOut = (subject: string) => ask(db, { name: "sign_account_out", change: { serviceAccount, subject } });
+    expect(await signOut(admin.id)).toEqual({ refused: "protected" });
+    expect(await signOut(finance)).toEqual({ refused: "protected" });
+    expect(await signOut(person)).toEqual({});
+  });
+
+  test("the audit log names the service account, also after it is gone", async ({ db }) => {
+    const { workspaceId } = await createTenant(db);
+    const serviceAccount = await createServiceAccount(db);
+    await db.query("update private.service_accounts set name = 'deployments' where id = $1", [serviceAccount]);
+    const change = { serviceAccount, payer: "workspace", ownerId: workspaceId, step: "grant", amount: "5" };
+    const stamped = { ...change, reference: "r", description: "d", reason: "test", requestId: "request-1" };
+    await db.asRole("service_role", () => db.query("select private.change_credits($1)", [JSON.stringify(stamped)]));
+    await db.query("delete from private.service_accounts where id = $1", [serviceAccount]);
+    expect(
+      await db.query(
+        `select actor_id, service_account_id, service_account_name
+          from private.admin_audit_log where target = $1`,
+        [`workspace ${workspaceId}`],
+      ),
+    ).toEqual([{ actor_id: null, service_account_id: serviceAccount, service_account_name: "deployments" }]);
+  });
+});

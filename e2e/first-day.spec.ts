@@ -29,9 +29,8 @@ async function fill(page: Page, fields: Record<string, string>): Promise<void> {
   for (const [label, text] of Object.entries(fields)) await page.getByLabel(label, { exact: true }).fill(text);
 }
 
-async function confirm(page: Page, { text, button }: { text: string; button: string }): Promise<void> {
+async function explain(page: Page, button: string): Promise<void> {
   await page.getByLabel("Reason").fill("First day");
-  await page.getByLabel(/to confirm$/).fill(text);
   await press(page, button);
 }
 
@@ -62,10 +61,10 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await desk.goto("/admin/models");
     await follow(desk, "Add model");
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
-    await confirm(desk, { text: model.id, button: "Add model" });
+    await explain(desk, "Add model");
     await follow(desk, "Add route");
     await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
-    await confirm(desk, { text: model.id, button: "Add route" });
+    await explain(desk, "Add route");
     await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
@@ -81,7 +80,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     const proposal = desk.getByRole("region", { name: `${model.id} at demo`, exact: true });
     await expect(proposal.getByRole("row", { name: /^Output/ })).toContainText("$0.813");
     await proposal.getByRole("radio", { name: /^All from LiteLLM/ }).check();
-    await confirm(desk, { text: "apply prices", button: "Apply chosen prices" });
+    await explain(desk, "Apply chosen prices");
     await expect(desk.getByText("The prices were added")).toBeVisible();
   });
 
@@ -89,14 +88,14 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await openSection(desk, "Plans");
     await follow(desk, "Add plan");
     await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
-    await confirm(desk, { text: plan.id, button: "Add plan" });
+    await explain(desk, "Add plan");
     await expect(desk.getByText("Plan saved.")).toBeVisible();
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Grant");
     await desk.getByLabel("Plan", { exact: true }).selectOption(plan.id);
-    await confirm(desk, { text: model.id, button: "Grant access" });
+    await explain(desk, "Grant access");
     await follow(desk, "Enable");
-    await confirm(desk, { text: model.id, button: "Enable model" });
+    await explain(desk, "Enable model");
     await expect(desk.getByText("Changes saved. They’re in the audit log.")).toBeVisible();
     await expect(desk.getByText("Callers get 404 until you fix this:")).toHaveCount(0);
   });
@@ -117,7 +116,7 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     const waiting = desk.getByRole("row").filter({ hasText: `Summaries ${unique}` });
     const name = (await waiting.getByRole("rowheader").getByRole("link").textContent()) ?? "";
     await waiting.getByRole("link", { name: `Approve keys of ${name}` }).click();
-    await confirm(desk, { text: name, button: "Approve keys" });
+    await explain(desk, "Approve keys");
     await expect(desk.getByText("The workspace can now create and rotate keys.")).toBeVisible();
     await openSection(desk, "Workspaces");
     await fill(desk, { "Name, ID, or a member’s email": member.email });
@@ -125,13 +124,13 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
     await follow(desk, name);
     await follow(desk, "Change plan");
     await follow(desk, plan.name);
-    await confirm(desk, { text: name, button: `Move to ${plan.name}` });
+    await explain(desk, `Move to ${plan.name}`);
     await expect(desk.getByText(`The workspace’s plan is now ${plan.name}.`)).toBeVisible();
     await follow(desk, "View credits");
     for (const words of ["Credits granted.", "This reference was already used for the same amount."]) {
       await follow(desk, "Grant credits");
       await fill(desk, { Credits: "5000", Reference: `invoice-${unique}`, Description: "First invoice" });
-      await confirm(desk, { text: name, button: "Grant credits" });
+      await explain(desk, "Grant credits");
       await expect(desk.getByText(words)).toBeVisible();
     }
     const ledger = desk.getByRole("table", { name: "Ledger" });
@@ -220,7 +219,8 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
   await test.step("an admin disables the model", async () => {
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
     await follow(desk, "Disable");
-    await confirm(desk, { text: model.id, button: "Disable model" });
+    await desk.getByLabel(/to confirm$/).fill(model.id);
+    await explain(desk, "Disable model");
     await expect(desk.getByText("Callers get 404 until you fix this:")).toBeVisible();
     await expect(client.chat.completions.create(ask)).rejects.toThrow(/404/);
   });

@@ -109,7 +109,11 @@ export function PolicyCard({ id, policy }: { id: string; policy: Pick<AccountPol
         ))}
         <div className="flex flex-wrap gap-3">
           {listAvailableSteps(policy).map((step) => (
-            <ButtonLink key={step} href={`/admin/users/${id}/mfa/${step}`} variant="danger">
+            <ButtonLink
+              key={step}
+              href={`/admin/users/${id}/mfa/${step}`}
+              variant={mfaPolicyChanges[step].destroys ? "danger" : "secondary"}
+            >
               {step === "reset" && state === "recovery_in_progress" ? "Finish reset" : mfaPolicyChanges[step].title}
             </ButtonLink>
           ))}

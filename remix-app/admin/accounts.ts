@@ -4,6 +4,7 @@ import { deviceName } from "../activity/device-name.ts";
 import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-page.ts";
 import { consoleRoleSchema } from "../session/console-role.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import type { Confirmation } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -150,6 +151,11 @@ export function signAccountOut(
     not_found: { status: 404, message: "This account doesn’t exist." },
   } as const;
   return applyConsoleChange(context, { admin, name: "sign_account_out", change, refusals });
+}
+
+/** Returns what an admin types before a change that locks an account out: its email, or its ID if it has none. */
+export function confirmAccount({ id, email }: Pick<Account, "id" | "email">): Confirmation {
+  return email === null ? { text: id, what: "the account’s ID" } : { text: email, what: "the account’s email" };
 }
 
 /** Tells admins where to sign themselves out. */

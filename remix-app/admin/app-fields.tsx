@@ -182,9 +182,9 @@ export function NameField({ label, failed }: FailedChangeProps & { label: string
 }
 
 /** Renders the field for how long the current secret works after a rotation. */
-export function OverlapField() {
+export function OverlapField({ failed }: FailedChangeProps) {
   return (
-    <Select name="overlapSeconds" label="Current secret" defaultValue="3600">
+    <Select name="overlapSeconds" label="Current secret" defaultValue={failed?.typed.overlapSeconds ?? "3600"}>
       <option value="0">Stops working immediately</option>
       <option value="3600">Works for 1 more hour</option>
       <option value="86400">Works for 24 more hours</option>

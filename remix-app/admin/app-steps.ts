@@ -1,7 +1,8 @@
 import type { AppStep, RegisteredApp } from "./apps.ts";
+import { endsSecretsNow, type RegistryStepText } from "./registry-steps.ts";
 
 /** The title and effects of each change to an app. */
-export const appSteps: Record<AppStep, { title: string; effects: (app: RegisteredApp) => string[] }> = {
+export const appSteps: Record<AppStep, RegistryStepText<RegisteredApp>> = {
   edit: {
     title: "Edit app",
     effects: ({ displayName }) => [
@@ -18,6 +19,7 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
   },
   disable: {
     title: "Disable app",
+    destroys: () => true,
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} can’t sign people in or call the API. Its sessions and tokens are revoked for all its users.`,
       "Its registration, secrets and keys stay, and you can enable it again.",
@@ -25,6 +27,7 @@ export const appSteps: Record<AppStep, { title: string; effects: (app: Registere
   },
   rotate: {
     title: "Rotate secret",
+    destroys: endsSecretsNow,
     effects: ({ displayName, secrets }) => [
       `${displayName} gets a new secret, shown once on the next page.`,
       secrets.length === 1

@@ -4,7 +4,7 @@ import { isLoopback } from "#shared/loopback.ts";
 import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
 import { clientSchema } from "./openid-clients.ts";
 import {
   appName,
@@ -12,7 +12,6 @@ import {
   createAddressLinesSchema,
   displayName,
   logoutUrl,
-  overlapSeconds,
   type RegistryChange,
   type RegistryOutcome,
   type RegistryStep,
@@ -21,6 +20,7 @@ import {
   registrationsPerPage,
   versionedChangeSchema,
 } from "./registry.ts";
+import { overlapSeconds } from "./registry-steps.ts";
 
 const appSchema = z.object({
   name: z.string(),
@@ -56,7 +56,7 @@ const origins = createAddressLinesSchema({
 });
 
 /** The form that registers an app. */
-export const newAppSchema = confirmedChangeSchema.extend({
+export const newAppSchema = reasonedChangeSchema.extend({
   name: appName,
   kind: z.enum(["internal", "external"]),
   displayName,

@@ -1,5 +1,6 @@
 import { ErrorSummary } from "../ui/error-summary.tsx";
 import { CheckBox, Field, type FieldProps } from "../ui/field.tsx";
+import type { Confirmation } from "./confirmation.ts";
 import type { FailedChange } from "./failed-change.ts";
 
 type Failed = { failed: FailedChange | undefined };
@@ -48,22 +49,20 @@ export function ReasonField(props: Pick<FieldProps, "defaultValue" | "error">) {
 }
 
 /** Renders the field in which an admin types a text to confirm a change. */
-export function ConfirmationField(props: Pick<FieldProps, "label" | "hint" | "defaultValue" | "error">) {
-  return <Field {...props} name="confirmation" required autoComplete="off" autoCapitalize="none" spellCheck={false} />;
-}
-
-/** Renders the fields for the reason and the confirmation of a change that may have failed. */
-export function ConfirmFields({ failed, ...confirmation }: Failed & Pick<FieldProps, "label" | "hint">) {
+export function ConfirmationField({ text, what, failed }: Failed & Confirmation) {
   return (
-    <>
-      <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} />
-      <ConfirmationField
-        {...confirmation}
-        // Empty if another admin made a change first, so that this admin looks again before confirming.
-        defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
-        error={failed?.fields.confirmation?.[0]}
-      />
-    </>
+    <Field
+      name="confirmation"
+      label={`Type “${text}” to confirm`}
+      hint={`This is ${what}.`}
+      required
+      autoComplete="off"
+      autoCapitalize="none"
+      spellCheck={false}
+      // Empty if another admin made a change first, so that this admin looks again before confirming.
+      defaultValue={failed?.message ? undefined : failed?.typed.confirmation}
+      error={failed?.fields.confirmation?.[0]}
+    />
   );
 }
 

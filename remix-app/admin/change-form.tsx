@@ -1,28 +1,16 @@
 import type { ReactNode } from "react";
 import { AccountForm } from "../ui/account-form.tsx";
 import { Button, ButtonLink } from "../ui/button.tsx";
-import { ChangeErrors, ConfirmFields } from "./change-fields.tsx";
+import { ChangeErrors, ConfirmationField, ReasonField } from "./change-fields.tsx";
+import type { Confirmation } from "./confirmation.ts";
 import type { FailedChange } from "./failed-change.ts";
 
-/**
- * What a person types to confirm a change. `what` describes `text`, such as "the account's email". A new item has no
- * text to repeat, so `label` is the complete label of the field.
- */
-type Confirmation = { text: string; what: string } | { label: string };
-
-/** Returns the label and the hint of the field that confirms a change. */
-export function describeConfirmation(confirm: Confirmation): { label: string; hint?: string } {
-  if ("label" in confirm) return confirm;
-  return { label: `Type “${confirm.text}” to confirm`, hint: `This is ${confirm.what}.` };
-}
-
-/** Renders the form for every change in the console: the effects, a field for the reason, and a confirmation field. */
+/** Renders the form for every change in the console: the effects, a field for the reason, and what to type, if anything. */
 export function ChangeForm({
   effects,
-  confirm,
+  destroys = null,
   failed,
   submit,
-  danger = false,
   cancelTo,
   cancel = "Cancel",
   children,
@@ -32,11 +20,10 @@ export function ChangeForm({
 }: {
   /** Each effect is one sentence. */
   effects: readonly string[];
-  confirm: Confirmation;
+  /** What to type, if the change destroys something. Its button is then red. */
+  destroys?: Confirmation | null;
   failed: FailedChange | undefined;
   submit: string;
-  /** Whether the change deletes something, or stops someone or something from working. */
-  danger?: boolean;
   cancelTo: string;
   /** Replaces the label “Cancel” of the link that leaves the form, for a change that is itself a cancellation. */
   cancel?: string;
@@ -76,9 +63,10 @@ export function ChangeForm({
       ))}
       <div className="max-w-120 space-y-4">
         {children}
-        <ConfirmFields {...describeConfirmation(confirm)} failed={failed} />
+        <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} />
+        {destroys ? <ConfirmationField {...destroys} failed={failed} /> : null}
         <div className="flex flex-wrap gap-3">
-          <Button variant={danger ? "danger" : "primary"}>{submit}</Button>
+          <Button variant={destroys ? "danger" : "primary"}>{submit}</Button>
           {preview === undefined ? null : (
             <Button variant="secondary" name="intent" value="preview">
               Preview

@@ -6,7 +6,8 @@ import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { type Account, accountSchema, type TimelineEntry, timelineSchema } from "./accounts.ts";
 import { type AddressBlock, blockSchema, blocksPerPage } from "./address-blocks.ts";
-import { type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
+import type { ConsoleChange } from "./console-change.ts";
 import { formatQuantity, policyLabels } from "./labels.ts";
 import {
   type AccountPolicy,
@@ -20,7 +21,7 @@ import type { PolicyStep } from "./policy-step.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** The form of a policy change. `generation` belongs to the policy that the admin saw. */
-export const policyChangeSchema = confirmedChangeSchema.extend({ generation: z.coerce.number().int().min(0) });
+export const policyChangeSchema = reasonedChangeSchema.extend({ generation: z.coerce.number().int().min(0) });
 
 /** The account that a page of the console is about, with its policy. */
 interface Subject {

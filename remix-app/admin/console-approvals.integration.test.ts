@@ -43,11 +43,11 @@ describe("a workspace's key approval", () => {
     for (const shown of ["Nightly summaries", person.email]) expect(queue.words).toContain(shown);
     expect((await admin.browser.get("/admin")).words).toMatch(/workspaces? (is|are) waiting for approval/);
     const decline = `/admin/workspaces/${workspace.id}/decline`;
-    const form = { reason, confirmation: workspace.name };
+    const form = { reason };
     const stale = await admin.browser.post(decline, { ...form, requestedAt: withdraw.requestedAt });
     expect([stale.status, stale.words]).toEqual([409, expect.stringContaining("was withdrawn, answered or replaced")]);
     const requestedAt = requestedAtOn((await admin.browser.get(decline)).text);
-    expect((await admin.browser.post(decline, { ...form, confirmation: "yes", requestedAt })).status).toBe(400);
+    expect((await admin.browser.post(decline, { reason: "", requestedAt })).status).toBe(400);
     expect((await owner.post(decline, { ...form, requestedAt })).status).toBe(403);
     const declined = await admin.browser.post(decline, { ...form, requestedAt });
     expect(declined.location).toBe("/admin/approvals?done=decline");
@@ -134,8 +134,8 @@ describe("the console's accounts", () => {
       expect((await admin.browser.get("/admin/address-blocks")).text).toContain(lift);
       expect((await admin.browser.get(`/admin/address-blocks?q=${address}`)).text).toContain(lift);
       expect((await admin.browser.get("/admin/address-blocks?q=2001")).words).toContain("Enter a whole IP address");
-      const form = { reason: "An office", confirmation: block?.network ?? "" };
-      expect((await admin.browser.post(lift, { ...form, confirmation: "yes" })).status).toBe(400);
+      const form = { reason: "An office" };
+      expect((await admin.browser.post(lift, { reason: "" })).status).toBe(400);
       const done = await admin.browser.post(lift, form);
       expect(done.status).toBe(303);
       expect((await admin.browser.get(done.location ?? "")).words).toContain("Block lifted.");

@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const at = (step: string, more = {}) => `/admin/models${step && `/${step}`}?${new URLSearchParams({ model, ...more })}`;
 const pricePage = at("price", { provider: "demo", tier: "0" });
-const filled = { reason: "The provider's list of today", confirmation: model };
+const filled = { reason: "The provider's list of today" };
 const latestOn = async () => seenOn("latest");
 const seenOn = async (name: string) =>
   new RegExp(`name="${name}" value="(\\d*)"`).exec((await admin.browser.get(pricePage)).text)?.[1] ?? "none";
@@ -61,13 +61,14 @@ const prices = () =>
   );
 const minute = (millisecondsFromNow: number) => new Date(Date.now() + millisecondsFromNow).toISOString().slice(0, 16);
 
-test("lets an admin disable and enable a model after typing a reason and the model's id", async () => {
+test("lets an admin disable a model after typing a reason and its id, and enable it with a reason", async () => {
   const stranger = await enter(person);
-  expect((await stranger.post(at("disable"), filled)).status).toBe(403);
-  expect((await admin.browser.post(at("disable"), { ...filled, reason: "" })).status).toBe(400);
-  expect((await admin.browser.post(at("disable"), { ...filled, confirmation: "test" })).status).toBe(400);
-  expect((await admin.browser.post(at("disable"), filled)).location).toMatch(/^\/admin\/models\?model=.*&done=$/);
-  const late = await other.browser.post(at("disable"), filled);
+  const typed = { ...filled, confirmation: model };
+  expect((await stranger.post(at("disable"), typed)).status).toBe(403);
+  expect((await admin.browser.post(at("disable"), { ...typed, reason: "" })).status).toBe(400);
+  expect((await admin.browser.post(at("disable"), { ...typed, confirmation: "test" })).status).toBe(400);
+  expect((await admin.browser.post(at("disable"), typed)).location).toMatch(/^\/admin\/models\?model=.*&done=$/);
+  const late = await other.browser.post(at("disable"), typed);
   expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it on`)]);
   expect((await other.browser.post(at("enable"), filled)).status).toBe(303);
   const log = await query(
@@ -153,9 +154,10 @@ describe("a model added in the console", () => {
     const hidden = [...text.matchAll(/<input type="hidden" name="(\w+)" value="([^"]*)"/g)];
     return Object.fromEntries(hidden.map(([, name = "", value = ""]) => [name, value.replaceAll("&amp;", "&")]));
   }
-  const confirmed = { reason: "A new model", confirmation: id };
+  const reasoned = { reason: "A new model" };
+  const typed = { confirmation: id };
   const change = async (path: string, fields: Record<string, string>) =>
-    admin.browser.post(path, { ...(await hiddenOn(path)), ...confirmed, ...fields });
+    admin.browser.post(path, { ...(await hiddenOn(path)), ...reasoned, ...fields });
   const settings = {
     displayName: "Made here",
     ownedBy: "test",
@@ -189,7 +191,7 @@ describe("a model added in the console", () => {
     const call = () =>
       tenant.client.chat.completions.create({ model: id, messages: [{ role: "user", content: "hello" }] });
     const newModel = { ...settings, id, kind: "chat" };
-    const preview = await change("/admin/models/new", { ...newModel, reason: "", confirmation: "", intent: "preview" });
+    const preview = await change("/admin/models/new", { ...newModel, reason: "", intent: "preview" });
     expect([preview.status, preview.words]).toEqual([200, expect.stringContaining("Context window: 100,000")]);
     const wrong = await change("/admin/models/new", { ...newModel, voices: "alloy" });
     expect([wrong.status, wrong.words]).toEqual([400, expect.stringContaining("none for other models")]);
@@ -201,12 +203,13 @@ describe("a model added in the console", () => {
     expect(await change(page("route"), { ...route, position: "1" })).toMatchObject(done);
     expect(await wordsOf()).toMatch(/1\. demo, demo-chat.*2\. not_configured, demo-chat/s);
     expect(await change(page("remove-route", { place: "2" }), {})).toMatchObject(done);
+    const last = await change(page("remove-route", { place: "1" }), {});
+    expect([last.status, last.words]).toEqual([400, expect.stringContaining(`Type “${id}” to confirm`)]);
     expect(await change(page("enable"), {})).toMatchObject(done);
     expect(await wordsOf()).toContain("Callers get 404 until you fix this: No price");
 
     const first = {
       ...(await price({ latest: "", seen: "0" })),
-      confirmation: id,
       inputUsd: "1000000",
       outputUsd: "2000000",
     };
@@ -225,7 +228,9 @@ describe("a model added in the console", () => {
     const { run } = await tenant.accountOf(response.headers.get("x-request-id") ?? "");
     // Input costs USD 1 and output USD 2 per million tokens.
     expect(Number(run.cost_usd)).toBe((run.input_tokens + 2 * run.output_tokens) / 1_000_000);
-    expect(await change(page("withdraw", { workspace: tenant.workspaceId }), {})).toMatchObject(done);
+    const withdraw = page("withdraw", { workspace: tenant.workspaceId });
+    expect(await change(withdraw, {})).toMatchObject({ status: 400 });
+    expect(await change(withdraw, typed)).toMatchObject(done);
     await expect(call()).rejects.toMatchObject({ status: 404 });
     await tenant.close();
   });
@@ -235,7 +240,7 @@ describe("a model added in the console", () => {
     const forms = await Promise.all(browsers.map((browser) => hiddenOn(page("edit"), browser)));
     const answers = await Promise.all(
       browsers.map((browser, n) =>
-        browser.post(page("edit"), { ...forms[n], ...confirmed, ...settings, displayName: `Edit ${n}` }),
+        browser.post(page("edit"), { ...forms[n], ...reasoned, ...settings, displayName: `Edit ${n}` }),
       ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([303, 409]);
@@ -250,7 +255,6 @@ describe("a model added in the console", () => {
       ...next
     } = {
       ...(await price({ from: minute(24 * 60 * 60 * 1000), inputUsd: "10" })),
-      confirmation: id,
     };
     const preview = await change(addPrice, { ...next, intent: "preview" });
     expect(preview.words).toContain("Input: from $1.00 to $10.00 (10 times as much)");

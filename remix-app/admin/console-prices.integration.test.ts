@@ -75,7 +75,7 @@ const rowOf = (html: string, model: string) =>
 async function review(by: ConsoleAdmin, picks: (row: (model: string) => number) => Record<string, string>) {
   const { text } = await by.browser.post(address, files(modelsDev, liteLlm));
   const form = new FormData();
-  const fields = { draft: draftOn(text), from: "", reason: "The list of today", confirmation: "apply prices" };
+  const fields = { draft: draftOn(text), from: "", reason: "The list of today" };
   for (const [name, value] of Object.entries({ ...fields, ...picks((model) => rowOf(text, model)) }))
     form.set(name, value);
   return form;
@@ -138,7 +138,6 @@ test("prints the price differences on the command line, and changes nothing", as
 
 test.each([
   ["without a reason", { reason: " " }, "Enter a reason"],
-  ["without confirmation", { confirmation: "apply" }, "Type apply prices"],
   ["that start in the past", { from: "2026-01-01T00:00" }, "take effect in the past"],
   ["if none is chosen", { take0: "", pick0_inputUsd_0: "" }, "at least one price"],
 ])("adds no prices %s", async (_, more, words) => {

@@ -238,14 +238,14 @@ test("an admin limits a provider, sees what is available of the limits, and remo
   ]);
   expect((await admin.browser.get(path)).words).toContain("Requests available No limit");
   const seen = async () => /name="seen" value="(\w+)"/.exec((await admin.browser.get(path)).text)?.[1] ?? "";
-  const change = { reason: "Their tier 2", confirmation: provider, requestsPerMinute: "5000", tokensPerMinute: "" };
+  const change = { reason: "Their tier 2", requestsPerMinute: "5000", tokensPerMinute: "" };
   const save = async (more: Record<string, string> = {}) =>
     admin.browser.post(path, { ...change, seen: await seen(), ...more });
 
   for (const [more, words] of [
     [{ requestsPerMinute: "0" }, "Enter a whole number from 1"],
     [{ tokensPerMinute: "100000000001" }, "Enter a whole number from 1 to 100,000,000,000"],
-    [{ confirmation: "openai" }, "That isn’t the provider’s ID"],
+    [{ reason: "" }, "Enter a reason"],
   ] as const) {
     const refused = await save(more);
     expect([refused.status, refused.words]).toEqual([400, expect.stringContaining(words)]);

@@ -30,13 +30,12 @@ const auditOf = (target: string) =>
   );
 
 describe("key approval in the console", () => {
-  test("key approval needs a reason and the workspace's name, is granted only once, and can be withdrawn", async () => {
+  test("key approval needs a reason and is granted only once, and its withdrawal also needs the workspace's name", async () => {
     const { id, name } = await personalWorkspace(person);
     const at = (step: string) => `/admin/workspaces/${id}/${step}`;
-    const filled = { reason, confirmation: name };
+    const filled = { reason };
     expect((await admin.browser.get(`/admin/workspaces?q=${person.email}`)).words).toContain(id);
     expect((await admin.browser.post(at("approve"), { ...filled, reason: "" })).status).toBe(400);
-    expect((await admin.browser.post(at("approve"), { ...filled, confirmation: "yes" })).status).toBe(400);
     const stranger = await enter(person);
     expect((await stranger.post(at("approve"), filled)).status).toBe(403);
     expect((await (await enter(admin)).post(at("approve"), filled)).location).toMatch(/^\/mfa\?/);
@@ -45,7 +44,11 @@ describe("key approval in the console", () => {
     expect((await admin.browser.post(at("approve"), filled)).location).toBe(`/admin/workspaces?q=${id}&done=approve`);
     const late = await other.browser.post(at("approve"), filled);
     expect([late.status, late.words]).toEqual([409, expect.stringContaining(`${admin.email} changed it on`)]);
-    expect((await other.browser.post(at("withdraw"), filled)).location).toContain("done=withdraw");
+    for (const confirmation of ["", "yes"]) {
+      expect((await other.browser.post(at("withdraw"), { ...filled, confirmation })).status).toBe(400);
+    }
+    const withdrawn = await other.browser.post(at("withdraw"), { ...filled, confirmation: name });
+    expect(withdrawn.location).toContain("done=withdraw");
     expect(await query("select from ai.key_approvals where workspace_id = $1", [id])).toEqual([]);
     const before = { approved: true, approvedBy: admin.id };
     expect(await auditOf(`workspace ${id}`)).toMatchObject([
@@ -55,10 +58,10 @@ describe("key approval in the console", () => {
   });
 
   test("key approval for an admin's own personal workspace needs another admin", async () => {
-    const { id, name } = await personalWorkspace(admin);
+    const { id } = await personalWorkspace(admin);
     const at = `/admin/workspaces/${id}/approve`;
     expect((await admin.browser.get(at)).words).toContain("You can’t approve or decline your own personal workspace");
-    expect((await admin.browser.post(at, { reason, confirmation: name })).status).toBe(403);
+    expect((await admin.browser.post(at, { reason })).status).toBe(403);
   });
 });
 
@@ -66,13 +69,13 @@ describe("the registry of apps", () => {
   const name = `test-${crypto.randomUUID().slice(0, 8)}`;
   const base = `/admin/apps/${name}`;
   const app = { name, displayName: "Test app", kind: "external", origins: `https://${name}.example`, scopeAiUse: "on" };
-  const filled = { ...app, reason, confirmation: name };
+  const filled = { ...app, reason };
   afterAll(() => query("delete from private.apps where name = $1", [name]));
 
   const versionOf = async () =>
     /name="version" value="([^"]*)"/.exec((await admin.browser.get(`${base}/edit`)).text)?.[1] ?? "";
   const change = async (step: string, more: Record<string, string> = {}) =>
-    admin.browser.post(`${base}/${step}`, { reason, confirmation: name, version: await versionOf(), ...more });
+    admin.browser.post(`${base}/${step}`, { reason, version: await versionOf(), ...more });
   const hashes = async () =>
     (
       await query<{ hash: string; ends: boolean }>(
@@ -86,7 +89,6 @@ describe("the registry of apps", () => {
 
   test.each([
     ["without a reason", { reason: "" }, 400],
-    ["if the typed name differs", { confirmation: "another" }, 400],
     ["with a URL that is not an origin", { origins: "https://x.example/path" }, 400],
     ["as internal with a gateway scope", { kind: "internal" }, 400],
     ["with another app's origin", { origins: "https://taken.example" }, 409],
@@ -108,6 +110,13 @@ describe("the registry of apps", () => {
     expect(await hashes()).toEqual([{ hash: hashed(secretOn(made.text)), ends: false }]);
     expect((await admin.browser.get(base)).text).not.toContain(secretOn(made.text));
 
+    const unconfirmed = await change("rotate", { overlapSeconds: "0" });
+    expect([unconfirmed.status, unconfirmed.words]).toEqual([
+      400,
+      expect.stringContaining(`Type “${name}” to confirm`),
+    ]);
+    expect(unconfirmed.text).toContain(`value="${reason}"`);
+    expect(unconfirmed.text).toMatch(/<option value="0" selected/);
     const rotated = await change("rotate", { overlapSeconds: "3600" });
     expect(await hashes()).toEqual([
       { hash: hashed(secretOn(made.text)), ends: true },
@@ -120,9 +129,9 @@ describe("the registry of apps", () => {
     expect((await change("link", { workspace: crypto.randomUUID() })).status).toBe(400);
     expect((await change("link", { workspace })).status).toBe(303);
     expect((await change("unlink", { workspace })).status).toBe(303);
-    expect((await change("disable")).status).toBe(303);
+    expect((await change("disable", { confirmation: "another" })).status).toBe(400);
+    expect((await change("disable", { confirmation: name })).status).toBe(303);
     expect((await admin.browser.get(base)).words).toContain("This app is disabled");
-    expect((await change("enable", { confirmation: "another" })).status).toBe(400);
     expect((await change("enable")).status).toBe(303);
 
     const log = await auditOf(`app ${name}`);
@@ -164,18 +173,16 @@ describe("the registry of OpenID clients", () => {
     redirectUris: "https://charts.example/callback",
     scopeProfile: "on",
     reason,
-    confirmation: name,
   };
   afterAll(() => query("delete from private.apps where name like $1", [`${name}%`]));
   const change = async (step: string, more: Record<string, string> = {}) => {
     const { text } = await admin.browser.get(`${page}/edit`);
     const version = /name="version" value="([^"]*)"/.exec(text)?.[1] ?? "";
-    return admin.browser.post(`${page}/${step}`, { reason, confirmation: name, version, ...more });
+    return admin.browser.post(`${page}/${step}`, { reason, version, ...more });
   };
 
   test.each([
     ["without a reason", { reason: "" }],
-    ["with the wrong name typed", { confirmation: "another" }],
     ["with a wildcard", { redirectUris: "https://*.example/callback" }],
     ["with neither a redirect URI nor the device grant", { redirectUris: "" }],
     ["that is confidential but has a private-use scheme", { redirectUris: "com.example.app:/" }],
@@ -207,8 +214,10 @@ describe("the registry of OpenID clients", () => {
     expect((await change("edit", { ...edited, logoutUrl: "https://graphs.example/out" })).location).toBe(
       `${page}?done`,
     );
-    expect((await change("rotate", { overlapSeconds: "0" })).status).toBe(200);
-    expect((await change("disable")).status).toBe(303);
+    expect((await change("rotate", { overlapSeconds: "0" })).status).toBe(400);
+    expect((await change("rotate", { overlapSeconds: "0", confirmation: name })).status).toBe(200);
+    expect((await change("disable")).status).toBe(400);
+    expect((await change("disable", { confirmation: name })).status).toBe(303);
     expect((await admin.browser.get(page)).words).toContain("This client is disabled");
     expect((await change("enable")).status).toBe(303);
     const log = await auditOf(`app ${name}`);
@@ -232,7 +241,7 @@ describe("the registry of OpenID clients", () => {
     };
     const addresses = Array.from({ length: 20 }, (_, at) => address(at));
     const long = `${name}-l`;
-    const client = { ...filled, name: long, confirmation: long, redirectUris: addresses.join("\r\n") };
+    const client = { ...filled, name: long, redirectUris: addresses.join("\r\n") };
     const both = { ...client, postLogoutRedirectUris: client.redirectUris };
     const refuses = async (more: Record<string, string>, message: string) => {
       const { status, words } = await admin.browser.post("/admin/openid-clients/new", { ...both, ...more });
@@ -251,7 +260,7 @@ describe("the registry of OpenID clients", () => {
   });
 
   test("gives a public OpenID client no secret, and offers no rotation", async () => {
-    const client = { ...filled, name: `${name}-p`, confirmation: `${name}-p`, type: "public" };
+    const client = { ...filled, name: `${name}-p`, type: "public" };
     const made = await admin.browser.post("/admin/openid-clients/new", client);
     expect(made.location).toBe(`${page}-p?done`);
     expect((await admin.browser.get(`${page}-p`)).words).not.toContain("Rotate secret");

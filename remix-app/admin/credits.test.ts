@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { creditChangeSchema } from "./credits.ts";
 
-const form = { reason: "Paid", confirmation: "Acme", amount: "1", description: "", reference: "INV-1" };
+const form = { reason: "Paid", amount: "1", description: "", reference: "INV-1" };
 
 test.each(["INV-1", "Café 1", "請求書 1"])("accepts the credit reference %s", (reference) => {
   expect(creditChangeSchema.parse({ ...form, reference })).toMatchObject({ reference });

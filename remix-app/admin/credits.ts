@@ -4,7 +4,8 @@ import { buildPage, parseCursor } from "../http/list-page.ts";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { formatExactCredits } from "../ui/format-amount.ts";
-import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** An amount of credits as exact decimal text, which may be 0. */
@@ -87,7 +88,7 @@ export const creditChangeKinds = {
 export type CreditChangeKind = keyof typeof creditChangeKinds;
 
 /** The form of a grant or a withdrawal. */
-export const creditChangeSchema = confirmedChangeSchema.extend({
+export const creditChangeSchema = reasonedChangeSchema.extend({
   amount: creditAmount.refine((text) => !/^[0.]*$/.test(text), "Enter more than 0 credits"),
   reference: z
     .string()
@@ -115,7 +116,7 @@ export function changeCredits(
   {
     admin,
     ...change
-  }: Omit<z.output<typeof creditChangeSchema>, "confirmation"> & {
+  }: z.output<typeof creditChangeSchema> & {
     admin: InfrastructureAdmin;
     payer: CreditAccount["payer"];
     ownerId: string;

@@ -1,7 +1,8 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { takeForm } from "../session/saved-form.ts";
-import type { ConsoleRefusal } from "./console-change.ts";
+import type { Confirmation } from "./confirmation.ts";
+import { type ConsoleRefusal, isConfirmed, notConfirmed } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** A change that was not made: the message above the form, the errors at its fields, and the input to restore. */
@@ -29,16 +30,25 @@ export function failWithRefusal(
   return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
 }
 
+/** Returns what to correct in the form of a change that destroys something; undefined if the text was typed. */
+export function failUnconfirmed(form: FormData, destroys: Confirmation | null): FailedChange | undefined {
+  if (!destroys || isConfirmed(String(form.get("confirmation") ?? ""), destroys.text)) return undefined;
+  return failWithRefusal(
+    { ...notConfirmed, message: `Type “${destroys.text}” to confirm. Nothing was changed.` },
+    form,
+  );
+}
+
 /**
  * Restores the form that an admin sent after their step-up had expired, except for the confirmation. The admin sees the
- * effects of the change and types the confirmation again.
+ * effects of the change and confirms it again.
  */
 export function restoreChange(
   context: AppLoadContext,
   { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },
 ): FailedChange | undefined {
   const { confirmation, ...typed } = takeForm(context, { request, userId: admin.id });
-  return confirmation === undefined ? undefined : { message: null, fields: {}, typed };
+  return typed.reason === undefined ? undefined : { message: null, fields: {}, typed };
 }
 
 function textsOf(form: FormData): Record<string, string> {

@@ -76,11 +76,12 @@ export function getApprovalRestriction(
 
 /** Decisions on a workspace's keys, by the last segment of their URL. */
 export const approvalSteps = {
-  approve: { title: "Approve keys", done: "The workspace can now create and rotate keys." },
-  decline: { title: "Decline request", done: "The request is declined." },
+  approve: { title: "Approve keys", done: "The workspace can now create and rotate keys.", destroys: false },
+  decline: { title: "Decline request", done: "The request is declined.", destroys: false },
   withdraw: {
     title: "Withdraw approval",
     done: "The workspace can no longer create or rotate keys. Existing keys keep working.",
+    destroys: true,
   },
 } as const;
 export type ApprovalStep = keyof typeof approvalSteps;

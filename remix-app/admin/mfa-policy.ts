@@ -4,7 +4,7 @@ import { formatDateTime } from "../http/date-text.ts";
 import { problem } from "../http/problem.ts";
 import { removeFactors } from "../mfa/remove-factors.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
-import { type ConsoleChange, callConsole, isConfirmed, notConfirmed, unavailable } from "./console-change.ts";
+import { type ConsoleChange, callConsole, unavailable } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const policySchema = z.object({
@@ -29,8 +29,6 @@ export interface PolicyChange {
   /** The policy's generation when the admin read the policy. If the policy has changed since, the change is refused. */
   generation: number;
   reason: string;
-  /** The account's email, as typed. */
-  confirmation: string;
 }
 
 /**
@@ -67,7 +65,6 @@ export async function changePolicy(
   if (!account) return refusals.not_found;
   if (!context.env.REQUIRED_MFA_POLICY_ENABLED)
     return { outcome: "refused", status: 403, message: policyDisabledMessage };
-  if (!isConfirmed(change.confirmation, account.email ?? "")) return notConfirmed;
   const done = await submitStep(context, { ...change, admin, step });
   return done.outcome === "refused" ? done : { outcome: "changed" };
 }
@@ -83,7 +80,6 @@ export async function resetAuthenticators(
 ): Promise<ConsoleChange> {
   const account = await readAccountPolicy(context, { admin, subjectId: change.subjectId });
   if (!account) return refusals.not_found;
-  if (!isConfirmed(change.confirmation, account.email ?? "")) return notConfirmed;
   const reset = await submitStep(context, { ...change, admin, step: "begin_reset" });
   if (reset.outcome === "refused") return reset;
   if (!(await removeFactors(createServiceClient(context.env), account.id))) return refusals.factors_left;
@@ -116,7 +112,7 @@ async function submitStep(
     subjectId,
     generation,
     reason,
-  }: Omit<PolicyChange, "confirmation"> & {
+  }: PolicyChange & {
     admin: InfrastructureAdmin;
     step: "require" | "make_optional" | "begin_reset" | "finish_reset";
   },

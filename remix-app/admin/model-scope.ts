@@ -6,7 +6,7 @@ import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
 
 /** Initial values of the form for a new model. */
-const newModel: ConsoleModel = {
+export const newModel: ConsoleModel = {
   id: "",
   kind: "chat",
   displayName: "",

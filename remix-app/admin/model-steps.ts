@@ -1,6 +1,7 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { formatDateTime } from "../http/date-text.ts";
+import type { Confirmation } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import { formatPriceUsd } from "./labels.ts";
 import {
@@ -37,16 +38,21 @@ interface StepParts<Fields extends z.ZodType> {
   hidden?: (scope: StepScope) => Record<string, string | number>;
   /** Describes what the filled-in form changes. Omitted if `effects` already describes every change. */
   preview?: (scope: StepScope, fieldValues: z.output<Fields>) => string[];
+  /** Returns whether the change deletes something, or stops callers from using the model. */
+  destroys?: (scope: StepScope) => boolean;
   /** The database function and its arguments. */
   sql: string;
   change: (scope: StepScope, fieldValues: z.output<Fields>) => Record<string, unknown>;
 }
 
-function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, change, ...step }: StepParts<Fields>) {
+function defineStep<Fields extends z.ZodType>(parts: StepParts<Fields>) {
+  const { title, fields, preview, hidden, destroys, change, ...step } = parts;
   return {
     ...step,
     titleOf: (scope: StepScope) => (typeof title === "string" ? title : title(scope)),
     hiddenOf: (scope: StepScope) => hidden?.(scope) ?? {},
+    confirmationOf: (scope: StepScope): Confirmation | null =>
+      destroys?.(scope) ? { text: scope.model.id, what: "the model’s ID" } : null,
     hasPreview: preview !== undefined,
     /** Reads the fields of this step from the submitted form. */
     read(typed: Record<string, unknown>, scope: StepScope) {
@@ -62,6 +68,11 @@ function defineStep<Fields extends z.ZodType>({ title, fields, preview, hidden, 
 }
 
 const versionField = ({ model: { version } }: StepScope) => ({ version });
+
+function hasOtherEnabledRoute({ routes }: ConsoleModel, route: ConsoleRoute | null): boolean {
+  return routes.some(({ enabled, position }) => enabled && position !== route?.position);
+}
+
 const immutableNotice = "The ID and kind can’t be changed later.";
 
 export const modelSteps = {
@@ -119,6 +130,7 @@ export const modelSteps = {
         : []),
       "Its routes, prices, grants and runs stay.",
     ],
+    destroys: () => true,
     fields: z.object({}),
     sql: "set_model_enabled",
     change: ({ model: { id } }) => ({ model: id, enabled: false }),
@@ -128,6 +140,7 @@ export const modelSteps = {
     effects: ({ model }) => [
       `${model.displayName} was never enabled. It is deleted with its routes, prices and grants, and its ID can be used again.`,
     ],
+    destroys: () => true,
     fields: versionFields,
     hidden: versionField,
     sql: "delete_model",
@@ -158,11 +171,12 @@ export const modelSteps = {
     title: "Remove route",
     effects: ({ model, route }) => [
       `Once you confirm, requests to ${model.displayName} no longer go to ${route?.providerId} (${route?.providerModel}). Requests in progress finish.`,
-      ...(model.routes.some(({ enabled, position }) => enabled && position !== route?.position)
+      ...(hasOtherEnabledRoute(model, route)
         ? ["The other routes keep their order."]
         : ["No enabled route will be left, so requests to this model will get a 404 error."]),
       "The provider’s prices are kept, and apply again if you add a route to this provider.",
     ],
+    destroys: ({ model, route }) => route?.enabled === true && !hasOtherEnabledRoute(model, route),
     fields: versionFields,
     hidden: versionField,
     sql: "change_model_route",
@@ -188,6 +202,7 @@ export const modelSteps = {
     effects: ({ model, grantee: { name } }) => [
       `${name} will lose access to ${model.displayName}, unless another grant allows it. Requests in progress will finish.`,
     ],
+    destroys: () => true,
     fields: z.object({}),
     sql: "set_model_grant",
     change: ({ model: { id }, grantee: { plan, workspace } }) => ({ model: id, plan, workspace, granted: false }),

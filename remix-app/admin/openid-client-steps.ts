@@ -1,7 +1,8 @@
 import type { ClientStep, RegisteredClient } from "./openid-clients.ts";
+import { endsSecretsNow, type RegistryStepText } from "./registry-steps.ts";
 
 /** The title and effects of each change to an OpenID client. */
-export const clientSteps: Record<ClientStep, { title: string; effects: (client: RegisteredClient) => string[] }> = {
+export const clientSteps: Record<ClientStep, RegistryStepText<RegisteredClient>> = {
   edit: {
     title: "Edit client",
     effects: ({ displayName }) => [
@@ -18,6 +19,7 @@ export const clientSteps: Record<ClientStep, { title: string; effects: (client: 
   },
   disable: {
     title: "Disable client",
+    destroys: () => true,
     effects: ({ displayName }) => [
       `Once you confirm, people can’t sign in to ${displayName}. Its tokens are revoked for all its users.`,
       "Its registration and secrets stay, and you can enable it again.",
@@ -25,6 +27,7 @@ export const clientSteps: Record<ClientStep, { title: string; effects: (client: 
   },
   rotate: {
     title: "Rotate secret",
+    destroys: endsSecretsNow,
     effects: ({ displayName }) => [
       `${displayName} gets a new secret, shown once on the next page.`,
       "The current secret stops working as you choose below.",

@@ -4,19 +4,19 @@ import { problem } from "../http/problem.ts";
 import { clientNameFault } from "../openid/client-name.ts";
 import { maxUris, redirectUriFault } from "../openid/client-uris.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
 import {
   appName,
   changeRegistry,
   createAddressLinesSchema,
   displayName,
   logoutUrl,
-  overlapSeconds,
   type RegistryChange,
   type RegistryOutcome,
   type RegistryStep,
   versionedChangeSchema,
 } from "./registry.ts";
+import { overlapSeconds } from "./registry-steps.ts";
 
 export const clientSchema = z.object({
   name: z.string(),
@@ -49,7 +49,7 @@ export async function requireOpenidClient(
   throw problem("NOT_FOUND", { requestId: context.requestId, detail: "This OpenID client doesn’t exist." });
 }
 
-/** Changes to a client. Each needs a reason and the client's id, typed again. */
+/** Changes to a client. */
 export type ClientStep = Exclude<RegistryStep, "add" | "link" | "unlink">;
 
 /** What the fields of a client depend on. `platform` is the platform's name. */
@@ -82,7 +82,7 @@ function editFields({ isPublic, platform }: ClientFacts) {
 
 /** The form that registers a client. */
 export function newClientSchema(facts: ClientFacts) {
-  return confirmedChangeSchema
+  return reasonedChangeSchema
     .extend({ name: appName, ...editFields(facts) })
     .refine(({ redirectUris, allowsDeviceGrant }) => redirectUris.length > 0 || allowsDeviceGrant, {
       path: ["redirectUris"],

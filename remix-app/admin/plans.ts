@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import { creditAmount } from "./credits.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -46,7 +47,7 @@ export const createCountSchema = (max: number) =>
       return z.NEVER;
     });
 
-const planFields = confirmedChangeSchema.extend({
+const planFields = reasonedChangeSchema.extend({
   name: z.string().trim().min(1, "Enter a name").max(80, "Enter at most 80 characters"),
   payer: z.enum(["member", "workspace"]),
   markup: z
@@ -92,7 +93,7 @@ export function savePlan(
   {
     admin,
     ...change
-  }: Omit<z.output<typeof planFields>, "confirmation"> & {
+  }: z.output<typeof planFields> & {
     admin: InfrastructureAdmin;
     plan: string;
     seen: string | null;

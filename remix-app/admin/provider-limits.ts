@@ -2,7 +2,8 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import { createCountSchema } from "./plans.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -23,7 +24,7 @@ export type ProviderLimit = z.infer<typeof providerLimitSchema>;
 const maxTokens = 100_000_000_000;
 
 /** The form that changes a provider's limits. `seen` is the version that the admin saw. */
-export const providerLimitChangeSchema = confirmedChangeSchema.extend({
+export const providerLimitChangeSchema = reasonedChangeSchema.extend({
   seen: z.string().min(1),
   requestsPerMinute: createCountSchema(2_147_483_647),
   tokensPerMinute: createCountSchema(maxTokens),
@@ -44,7 +45,7 @@ export function saveProviderLimit(
   {
     admin,
     ...change
-  }: Omit<z.output<typeof providerLimitChangeSchema>, "confirmation"> & {
+  }: z.output<typeof providerLimitChangeSchema> & {
     admin: InfrastructureAdmin;
     provider: string;
   },

@@ -99,9 +99,7 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 {override.recoveryEmail ? (
                   <ButtonLink href={`/admin/recovery/${override.id}/send?${query}`}>Send recovery email</ButtonLink>
                 ) : null}
-                <ButtonLink href={`/admin/recovery/${override.id}/revoke?${query}`} variant="danger">
-                  Revoke override
-                </ButtonLink>
+                <ButtonLink href={`/admin/recovery/${override.id}/revoke?${query}`}>Revoke override</ButtonLink>
               </div>
             ) : null}
           </li>

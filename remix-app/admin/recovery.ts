@@ -26,10 +26,9 @@ const daySeconds = 24 * 60 * 60;
 export const defaultLifetimeDays = 7;
 const maxLifetimeDays = 30;
 
-/** The form that creates an override. An admin types the email a second time to confirm it. */
+/** The form that creates an override. */
 export const overrideSchema = z.object({
   email: emailSchema.transform((email) => email.toLowerCase()),
-  confirmation: z.string({ error: "Type the email to confirm" }).trim().toLowerCase(),
   reason: reasonSchema,
   normalLogin: z.boolean(),
   recoveryEmail: z.boolean(),
@@ -109,13 +108,10 @@ export async function findRecovery(context: AppLoadContext, email: string): Prom
  */
 export async function createOverride(
   context: AppLoadContext,
-  { admin, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
+  { admin, lifetimeDays, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
 ): Promise<ConsoleChange> {
-  const { email, confirmation, reason, normalLogin, recoveryEmail, lifetimeDays } = values;
-  if (confirmation !== email) return refusals.not_confirmed;
-  if (!normalLogin && !recoveryEmail) return refusals.nothing_on;
-  const lifetimeSeconds = lifetimeDays * daySeconds;
-  const request = { email, reason, normalLogin, recoveryEmail, lifetimeSeconds };
+  if (!values.normalLogin && !values.recoveryEmail) return refusals.nothing_on;
+  const request = { ...values, lifetimeSeconds: lifetimeDays * daySeconds };
   const { refusal } = await submitRequest(context, { name: "create_recovery_override", request, admin });
   return refusal ?? { outcome: "changed" };
 }
@@ -189,7 +185,6 @@ const refusals = {
   not_found: refuse(404, "This override doesn’t exist."),
   inactive: refuse(409, "This override is no longer active: it was revoked or has expired."),
   switched_off: refuse(409, "This override doesn’t allow recovery emails."),
-  not_confirmed: refuse(400, "That isn’t the override’s email. Nothing was changed."),
   nothing_on: refuse(400, "Allow password sign-in, the recovery email, or both."),
   mail: refuse(503, "We couldn’t send the email, so its link and code don’t work. Try again in a moment."),
   uncertain_mail: refuse(

@@ -102,11 +102,7 @@ export function SecretsCard({
     <Card
       title="Secrets"
       lead={`The ${what} authenticates with a secret. After a rotation, the old one can keep working for a while.`}
-      action={
-        <ButtonLink href={`${base}/rotate`} variant="danger">
-          Rotate secret
-        </ButtonLink>
-      }
+      action={<ButtonLink href={`${base}/rotate`}>Rotate secret</ButtonLink>}
     >
       <ul className="divide-y divide-line">
         {secrets.map(({ createdAt, expiresAt }) => (

@@ -4,8 +4,9 @@ import { appScopes } from "../apps/app-rights.ts";
 import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
-import { applyConsoleChange, type ConsoleRefusal, confirmedChangeSchema, isConfirmed } from "./console-change.ts";
-import { type FailedChange, failWithErrors, failWithRefusal } from "./failed-change.ts";
+import { type Confirmation, reasonedChangeSchema } from "./confirmation.ts";
+import { applyConsoleChange, type ConsoleRefusal } from "./console-change.ts";
+import { type FailedChange, failUnconfirmed, failWithErrors, failWithRefusal } from "./failed-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const appName = z
@@ -30,11 +31,8 @@ export const logoutUrl = z
     return text === "" ? null : text;
   });
 
-/** How many seconds the earlier secrets keep working after a rotation. */
-export const overlapSeconds = z.coerce.number().int().min(0).max(86_400);
-
 /** The form of every change. `version` is the version of the registration that the admin saw. */
-export const versionedChangeSchema = confirmedChangeSchema.extend({
+export const versionedChangeSchema = reasonedChangeSchema.extend({
   version: z
     .uuid()
     .or(z.literal("").transform(() => null))
@@ -116,7 +114,7 @@ export async function changeRegistry(
  * Handles a submitted registry form. Returns the error or the newly created secret. If there is neither, redirects to
  * the changed registration.
  * @param options.name the app or client to change. Omit it for a new one, whose name is in the form.
- * @param options.mismatch the message if the name typed to confirm is wrong
+ * @param options.destroys what the admin must type, if the change destroys something
  * @param options.pages the base path of the registrations' pages
  */
 export async function answerRegistryForm(
@@ -125,15 +123,15 @@ export async function answerRegistryForm(
     form,
     schema,
     name: existingName,
-    mismatch,
+    destroys = null,
     pages,
     change,
     ...act
   }: Pick<RegistryChange, "admin" | "step" | "isPublic"> & {
     form: FormData;
-    schema: z.ZodType<{ confirmation: string; name?: string }>;
+    schema: z.ZodType<{ reason: string; name?: string }>;
     name?: string;
-    mismatch: string;
+    destroys?: Confirmation | null;
     pages: string;
     change: (context: AppLoadContext, change: RegistryChange) => Promise<RegistryOutcome>;
   },
@@ -141,9 +139,9 @@ export async function answerRegistryForm(
   const fail = (status: number, failed: FailedChange) => data({ created: null, failed }, { status });
   const parsed = schema.safeParse(Object.fromEntries(form));
   if (!parsed.success) return fail(400, failWithErrors(parsed.error, form));
-  const { confirmation, name = existingName ?? "", ...fields } = parsed.data;
-  if (!isConfirmed(confirmation, name))
-    return fail(400, failWithRefusal({ message: mismatch, field: "confirmation" }, form));
+  const unconfirmed = failUnconfirmed(form, destroys);
+  if (unconfirmed) return fail(400, unconfirmed);
+  const { name = existingName ?? "", ...fields } = parsed.data;
   const scopes = act.step === "add" || act.step === "edit" ? { scopes: scopesOf(form) } : {};
   const result = await change(context, { ...fields, ...scopes, ...act, name });
   if (result.outcome === "refused") return fail(result.status, failWithRefusal(result, form));

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { problem } from "../http/problem.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { formatExactCredits } from "../ui/format-amount.ts";
-import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "./console-change.ts";
+import { reasonedChangeSchema } from "./confirmation.ts";
+import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
 import { type Plan, planSchema } from "./plans.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
@@ -46,7 +47,7 @@ export function getMoveRestriction({ id }: InfrastructureAdmin, { personalUserId
 }
 
 /** The form of a move. `seen` is the plan that the admin saw. */
-export const moveSchema = confirmedChangeSchema.extend({ plan: z.string(), seen: z.string() });
+export const moveSchema = reasonedChangeSchema.extend({ plan: z.string(), seen: z.string() });
 
 /** Moves a workspace from the plan that the admin saw to another plan. */
 export function moveWorkspaceToPlan(

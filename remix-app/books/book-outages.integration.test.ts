@@ -75,13 +75,13 @@ describe.each(["workspace", "platform"] as const)("while the database does not a
     const { text, status } = await browser.post(costImport, upload);
     expect(status).toBe(200);
     const { fields } = formOf(text, costImport);
-    return { ...fields, reason: "The bill of March", confirmation: fields.provider ?? "", step: "import" };
+    return { ...fields, reason: "The bill of March", step: "import" };
   }
 
   test("says that costs may be stored only if the import itself got no answer", async () => {
     const { browser, costImport } = books[name];
     const confirmed = await previewImport();
-    const edited = { ...confirmed, provider: `${provider}-b`, confirmation: `${provider}-b` };
+    const edited = { ...confirmed, provider: `${provider}-b` };
     for (const [unreachable, form] of [
       ["/rpc/read_review_draft", confirmed],
       ["/rpc/preview_cost_import", edited],
@@ -111,7 +111,7 @@ describe.each(["workspace", "platform"] as const)("while the database does not a
 
     await web.trouble({});
     const { fields } = formOf((await browser.post(newInvoice, { ...typed, reference: "O-1" })).text, newInvoice);
-    const confirmed = { ...fields, reason: "The bill of March", confirmation: "O-1", step: "record" };
+    const confirmed = { ...fields, reason: "The bill of March", step: "record" };
     await web.trouble({ unreachable: "_provider_invoice" });
     const unknown = await browser.post(newInvoice, confirmed);
     expect([unknown.status, unknown.words.includes(invoiceUnknown)]).toEqual([503, true]);
@@ -131,7 +131,7 @@ describe.each(["workspace", "platform"] as const)("while the database does not a
     const { browser, newInvoice, own } = books[name];
     const typed = { ...own, kind: "invoice", provider, netAmount: "1", issuedOn: "2026-03-31", reference: "O-2" };
     const { fields } = formOf((await browser.post(newInvoice, typed)).text, newInvoice);
-    const confirmed = { ...fields, reason: "The bill of March", confirmation: "O-2", step: "record" };
+    const confirmed = { ...fields, reason: "The bill of March", step: "record" };
     expect((await browser.post(newInvoice, confirmed)).status).toBe(303);
     await web.trouble({ unreachable: "/rpc/read_provider_invoice" });
     const { status, words } = await browser.post(newInvoice, { ...confirmed, netAmount: "2" });

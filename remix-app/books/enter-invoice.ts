@@ -1,5 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { confirmedChangeSchema, isConfirmed } from "../admin/console-change.ts";
+import { reasonedChangeSchema } from "../admin/confirmation.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../admin/failed-change.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
 import { attachDocument, readDocument } from "../studio/invoices/invoice-document.ts";
@@ -38,8 +38,8 @@ export function statusOfEntry(entry: Exclude<BookInvoiceEntry, { at: "receipt" }
 
 /**
  * Advances the entry of an invoice into a book by one step, like {@link enterInvoice}. Recording one in the platform's
- * book needs a reason and the invoice's reference typed again. Without them, the review is shown again and nothing is
- * recorded. An invoice of a workspace may be recorded with its document.
+ * book needs a reason. Without it, the review is shown again and nothing is recorded. An invoice of a workspace may be
+ * recorded with its document.
  * @throws Response 403 FORBIDDEN, 503 UNAVAILABLE
  */
 export async function enterBookInvoice(
@@ -49,7 +49,8 @@ export async function enterBookInvoice(
   if (!book.isPlatform) return enterWithDocument(context, { member, form });
   form.set("appId", platformBookId);
   const isRecording = form.has("reviewedAt") && form.get("step") !== "edit";
-  const failed = isRecording ? failedConfirmation(form) : undefined;
+  const { error } = reasonedChangeSchema.safeParse(Object.fromEntries(form));
+  const failed = isRecording && error ? failWithErrors(error, form) : undefined;
   // Without the time of its review, an invoice is reviewed and not recorded.
   if (failed) form.delete("reviewedAt");
   const entry = await enterInvoice(context, { member, form, change: auditedChange(context, form) });
@@ -74,13 +75,4 @@ async function enterWithDocument(
     throw error;
   });
   return { ...entry, isUnattached: attached !== null };
-}
-
-/** Returns what is wrong with the confirmation of an invoice, or undefined. */
-function failedConfirmation(form: FormData): FailedChange | undefined {
-  const confirmed = confirmedChangeSchema.safeParse(Object.fromEntries(form));
-  if (!confirmed.success) return failWithErrors(confirmed.error, form);
-  if (isConfirmed(confirmed.data.confirmation, String(form.get("reference") ?? ""))) return undefined;
-  const message = "That isn’t the invoice’s reference. Nothing was recorded.";
-  return failWithRefusal({ message, field: "confirmation" }, form);
 }

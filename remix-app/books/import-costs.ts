@@ -1,6 +1,5 @@
 import type { AppLoadContext } from "@remix-run/node";
-import { isConfirmed, reasonSchema } from "../admin/console-change.ts";
-import type { ImportErrors } from "../studio/costs/cost-import/import-choices.ts";
+import { reasonSchema } from "../admin/console-change.ts";
 import { type ImportEntry, takeImportStep } from "../studio/costs/cost-import/import-steps.ts";
 import { platformBookId } from "../studio/costs/platform-book.ts";
 import { listLinkedApps } from "../studio/invoices/invoice-entry.ts";
@@ -10,8 +9,7 @@ import type { Book } from "./book.ts";
 
 /**
  * Advances an import into a book by one step. An import into a workspace's book needs one of its linked apps. One into
- * the platform's book needs a reason and the provider's name typed again. Without them, the review is shown again and
- * nothing is stored.
+ * the platform's book needs a reason. Without it, the review is shown again and nothing is stored.
  * @throws Response 403 FORBIDDEN, 429 RATE_LIMITED, 503 UNAVAILABLE
  */
 export async function importCosts(
@@ -24,22 +22,11 @@ export async function importCosts(
     if (!app) return { at: "upload", errors: { appId: "Choose an app that is linked to this workspace" } };
     return takeImportStep(context, { member, appId: app.id, form });
   }
-  const errors = form.get("step") === "import" ? confirmationErrors(form) : {};
-  if (Object.keys(errors).length > 0) form.set("step", "preview");
+  const { error } = reasonSchema.safeParse(form.get("reason") ?? "");
+  const reason = form.get("step") === "import" ? error?.issues[0]?.message : undefined;
+  if (reason) form.set("step", "preview");
   const change = auditedChange(context, form);
   const entry = await takeImportStep(context, { member, appId: platformBookId, form, change });
-  if (entry.at !== "review") return entry;
-  return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, ...errors } } };
+  if (entry.at !== "review" || !reason) return entry;
+  return { at: "review", review: { ...entry.review, errors: { ...entry.review.errors, reason } } };
 }
-
-/** Returns what is wrong with the confirmation of an import. */
-function confirmationErrors(form: FormData): ImportErrors {
-  const readText = (name: string) => String(form.get(name) ?? "").trim();
-  const reason = reasonSchema.safeParse(readText("reason"));
-  return {
-    ...(reason.success ? {} : { reason: reason.error.issues[0]?.message ?? "" }),
-    ...(isConfirmed(readText("confirmation"), readText("provider")) ? {} : { confirmation: typeProvider }),
-  };
-}
-
-const typeProvider = "Type the provider’s name exactly as above. Nothing was stored.";

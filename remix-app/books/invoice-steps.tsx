@@ -51,7 +51,6 @@ export function InvoiceReviewCards({
                 ...(invoice.replaces === null ? [] : [`${invoice.replaces} will no longer be counted.`]),
                 "No workspace is charged, and no workspace’s own costs or invoices change.",
               ]}
-              confirm={{ text: draft.reference, what: `the ${kind}’s reference` }}
               failed={entry.failed}
               submit={`Record ${kind}`}
               cancelTo={book.invoices}

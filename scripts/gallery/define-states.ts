@@ -68,10 +68,9 @@ export async function refuse(page: Page, name: string): Promise<void> {
   await page.getByRole("alert").first().waitFor();
 }
 
-/** Fills in the reason for a console change and the confirmation text, and sends the form. */
-export async function confirm({ page }: Scene, { text, button }: { text: string; button: string }): Promise<void> {
+/** Fills in the reason for a console change, and sends the form. */
+export async function explain({ page }: Scene, button: string): Promise<void> {
   await page.getByLabel("Reason").fill("Called, and proved who they are");
-  await page.getByLabel(/to confirm$/).fill(text);
   await press(page, button);
 }
 

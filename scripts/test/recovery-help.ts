@@ -27,7 +27,7 @@ export async function createHelper(): Promise<Helper> {
     admin,
     async override(email, { normalLogin = true, recoveryEmail = true } = {}) {
       const context = await openContext(stack);
-      const form = { email, confirmation: email, reason, normalLogin, recoveryEmail, lifetimeDays: 7 };
+      const form = { email, reason, normalLogin, recoveryEmail, lifetimeDays: 7 };
       const made = await createOverride(context, { ...form, admin });
       if (made.outcome === "refused") throw new Error(made.message);
       const { overrides } = await findRecovery(context, email);

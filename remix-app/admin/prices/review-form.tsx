@@ -1,11 +1,11 @@
 import { AccountForm } from "../../ui/account-form.tsx";
 import { Button, ButtonLink } from "../../ui/button.tsx";
-import { ChangeErrors, ChangeField, ConfirmFields } from "../change-fields.tsx";
+import { ChangeErrors, ChangeField, ReasonField } from "../change-fields.tsx";
 import type { FailedChange } from "../failed-change.ts";
 import { formatPriceUsd } from "../labels.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
 import { compareWithSources, currentUsd, fallbackText, type ProposedPrice, stripTrailingZeros } from "./proposal.ts";
-import { confirmationPhrase, getPriceFieldName, getSourceFieldName, type ReviewedPrices } from "./review.ts";
+import { getPriceFieldName, getSourceFieldName, type ReviewedPrices } from "./review.ts";
 
 const cell = "border-line border-t py-2 pr-1 align-top last:pr-0 sm:pr-3";
 const numberClasses = "text-right tabular-nums";
@@ -44,7 +44,7 @@ export function ReviewForm({
           hint="Leave empty to start when you confirm. Requests that start at or after this time are charged at the chosen prices. Earlier requests keep their prices."
           failed={failed}
         />
-        <ConfirmFields label={`Type “${confirmationPhrase}” to confirm`} failed={failed} />
+        <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} />
         <div className="flex flex-wrap gap-3">
           <Button>Apply chosen prices</Button>
           <ButtonLink href="/admin/prices">Cancel</ButtonLink>

@@ -1,14 +1,12 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { utcTime } from "#shared/utc-time.ts";
-import { applyConsoleChange, type ConsoleChange, confirmedChangeSchema } from "../console-change.ts";
+import { reasonedChangeSchema } from "../confirmation.ts";
+import { applyConsoleChange, type ConsoleChange } from "../console-change.ts";
 import type { InfrastructureAdmin } from "../require-admin.ts";
 import { maxReviewed } from "./compare-files.ts";
 import { type PriceClass, priceClasses, priceLabels } from "./price-source.ts";
 import { currentUsd, type ProposedPrice, proposedPriceSchema, stripTrailingZeros } from "./proposal.ts";
-
-/** What an admin types to confirm. */
-export const confirmationPhrase = "apply prices";
 
 /** The sources and prices that the review page shows. A draft keeps them until the chosen prices are applied. */
 export const reviewedPricesSchema = z.object({
@@ -17,8 +15,7 @@ export const reviewedPricesSchema = z.object({
 });
 export type ReviewedPrices = z.output<typeof reviewedPricesSchema>;
 
-export const reviewSchema = confirmedChangeSchema.extend({
-  confirmation: z.string({ error: `Type ${confirmationPhrase}` }).trim(),
+export const reviewSchema = reasonedChangeSchema.extend({
   from: z
     .literal("")
     .transform(() => null)

@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { liftAddressBlock, requireAddressBlock } from "../../admin/address-blocks.ts";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema } from "../../admin/console-change.ts";
+import { reasonedChangeSchema } from "../../admin/confirmation.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { formatDateTime } from "../../http/date-text.ts";
@@ -30,8 +30,7 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   const block = await requireAddressBlock(context, params.blockId);
   return answerChange(context, {
     request,
-    schema: confirmedChangeSchema,
-    name: { of: block.address, mismatch: "That isn’t the blocked address. Nothing was changed." },
+    schema: reasonedChangeSchema,
     change: ({ reason }) => liftAddressBlock(context, { admin, block: block.id, reason }),
     to: () => `${list}?${new URLSearchParams({ q: block.address.replace(/\/64$/, ""), done: "lift" })}`,
   });
@@ -52,7 +51,6 @@ export default function ConsoleLiftBlockPage() {
               "If the address is blocked again, this block won’t make that one last longer.",
               `If you don’t lift the block, it expires on ${formatDateTime(blockedUntil)}.`,
             ]}
-            confirm={{ text: address, what: "the blocked address" }}
             failed={failed ?? restored}
             submit="Lift block"
             cancelTo={list}

@@ -33,19 +33,20 @@ export async function loader(args: LoaderFunctionArgs) {
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, app } = await requireStep(args);
   const form = await readForm(args.request, args.context);
-  const { name } = app;
-  const mismatch = "That isn’t the app’s name. Nothing was changed.";
-  const options = {
+  return answerRegistryForm(args.context, {
     form,
     admin,
     step,
-    name,
+    name: app.name,
     schema: appChangeSchema(step),
-    mismatch,
+    destroys: confirmationOf(step, { name: app.name, typed: Object.fromEntries(form) }),
     pages: appsPath,
     change: changeApp,
-  };
-  return answerRegistryForm(args.context, options);
+  });
+}
+
+function confirmationOf(step: AppStep, { name, typed }: { name: string; typed: Record<string, unknown> }) {
+  return appSteps[step].destroys?.(typed) ? { text: name, what: "the app’s technical name" } : null;
 }
 
 export default function ConsoleAppChangePage() {
@@ -60,15 +61,14 @@ export default function ConsoleAppChangePage() {
       created={answer?.created}
       pages={appsPath}
       effects={effects(app)}
-      confirm={{ text: app.name, what: "the app’s technical name" }}
+      destroys={confirmationOf(step, { name: app.name, typed: failed?.typed ?? {} })}
       failed={failed}
       submit={step === "edit" ? "Save changes" : title}
-      danger={step === "disable" || step === "rotate" || step === "unlink"}
       cancelTo={`${appsPath}/${app.name}`}
       hidden={{ version: app.version ?? "" }}
     >
       {step === "edit" ? <AppFields app={app} failed={failed} /> : null}
-      {step === "rotate" ? <OverlapField /> : null}
+      {step === "rotate" ? <OverlapField failed={failed} /> : null}
       {step === "link" || step === "unlink" ? (
         <ChangeField
           name="workspace"

@@ -57,7 +57,6 @@ export default function ConsoleAppPage() {
                 <ButtonLink
                   href={`${base}/unlink?${new URLSearchParams({ workspace: id })}`}
                   aria-label={`Unlink ${name}`}
-                  variant="danger"
                 >
                   Unlink
                 </ButtonLink>

@@ -22,9 +22,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const form = await readForm(request, context);
-  const mismatch = "The names don’t match. Nothing was registered.";
-  const options = { form, admin, step: "add", schema: newAppSchema, mismatch, pages, change: changeApp } as const;
-  return answerRegistryForm(context, options);
+  return answerRegistryForm(context, { form, admin, step: "add", schema: newAppSchema, pages, change: changeApp });
 }
 
 export default function ConsoleNewAppPage() {
@@ -41,7 +39,6 @@ export default function ConsoleNewAppPage() {
         "Once you confirm, people can sign in to the app with their accounts, only at its origins.",
         "It can do what its scopes and its users’ permissions allow. Its secret is shown once, on the next page.",
       ]}
-      confirm={{ label: "Type the technical name again to confirm" }}
       failed={failed}
       submit="Register app"
       cancelTo={pages}

@@ -48,11 +48,10 @@ export async function loader(args: LoaderFunctionArgs) {
 
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, owner } = await requireStep(args);
-  const { payer, id: ownerId, name } = owner;
+  const { payer, id: ownerId } = owner;
   return answerChange(args.context, {
     request: args.request,
     schema: creditChangeSchema,
-    name: { of: name, mismatch: "That isn’t the owner’s name. Nothing was changed." },
     change: (change) => changeCredits(args.context, { ...change, admin, payer, ownerId, step }),
     to: ({ repeated }) => `/admin/credits/${payer}/${ownerId}?done=${repeated ? "repeated" : step}`,
   });
@@ -69,13 +68,8 @@ export default function ConsoleCreditsChangePage() {
         ) : (
           <ChangeForm
             effects={effects}
-            confirm={{
-              text: owner.name,
-              what: owner.payer === "workspace" ? "the workspace’s name" : "the member’s email",
-            }}
             failed={failed}
             submit={creditChangeKinds[step].title}
-            danger={step === "withdraw"}
             cancelTo={`/admin/credits/${owner.payer}/${owner.id}`}
           >
             <ChangeField name="amount" label="Credits" inputMode="decimal" required failed={failed} />

@@ -79,9 +79,7 @@ export default function ConsoleCreditsPage() {
               <ButtonLink href={`${base}/grant`} variant="primary">
                 Grant credits
               </ButtonLink>
-              <ButtonLink href={`${base}/withdraw`} variant="danger">
-                Withdraw credits
-              </ButtonLink>
+              <ButtonLink href={`${base}/withdraw`}>Withdraw credits</ButtonLink>
             </div>
           )
         }

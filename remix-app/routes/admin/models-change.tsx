@@ -2,8 +2,8 @@ import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, isConfirmed } from "../../admin/console-change.ts";
-import { failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import { reasonedChangeSchema } from "../../admin/confirmation.ts";
+import { failUnconfirmed, failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
 import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.tsx";
 import { requireScope } from "../../admin/model-scope.ts";
 import { changeModel, type ModelStep, modelSteps, tierPrices } from "../../admin/model-steps.ts";
@@ -32,7 +32,7 @@ async function requireStep({ request, params, context }: LoaderFunctionArgs) {
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, scope } = await requireStep(args);
-  const { titleOf, hiddenOf, effects, hasPreview } = modelSteps[step];
+  const { titleOf, hiddenOf, confirmationOf, effects, hasPreview } = modelSteps[step];
   const newestFirst = tierPrices(scope.model, scope).toSorted((a, b) => b.id - a.id);
   return {
     step,
@@ -40,6 +40,7 @@ export async function loader(args: LoaderFunctionArgs) {
     scope: { ...scope, model: { ...scope.model, ...readProposedLimits(new URL(args.request.url).searchParams) } },
     title: titleOf(scope),
     effects: effects(scope),
+    destroys: confirmationOf(scope),
     hidden: hiddenOf(scope),
     hasPreview,
     template: newestFirst.find(({ serviceTier }) => serviceTier === "default"),
@@ -55,30 +56,26 @@ export async function action(args: ActionFunctionArgs) {
   if (typed.intent === "preview" && parsed.success) {
     return data({ preview: parsed.preview, failed: failWithRefusal({ message: "" }, form) });
   }
-  const confirmed = confirmedChangeSchema.safeParse(typed);
-  if (!(parsed.success && confirmed.success)) {
-    const missing = typed.intent === "preview" ? [] : (confirmed.error?.issues ?? []);
+  const reasoned = reasonedChangeSchema.safeParse(typed);
+  if (!(parsed.success && reasoned.success)) {
+    const missing = typed.intent === "preview" ? [] : (reasoned.error?.issues ?? []);
     const error = new z.ZodError([...(parsed.success ? [] : parsed.error.issues), ...missing]);
     return data({ preview: null, failed: failWithErrors(error, form) }, { status: 400 });
   }
-  const id = scope.model.id || String(typed.id).trim();
-  if (!isConfirmed(confirmed.data.confirmation, id)) {
-    const message = "That isn’t the model’s ID. Nothing was changed.";
-    return data({ preview: null, failed: failWithRefusal({ message, field: "confirmation" }, form) }, { status: 400 });
-  }
-  const change = { ...parsed.change, reason: confirmed.data.reason };
+  const unconfirmed = failUnconfirmed(form, modelSteps[step].confirmationOf(scope));
+  if (unconfirmed) return data({ preview: null, failed: unconfirmed }, { status: 400 });
+  const change = { ...parsed.change, reason: reasoned.data.reason };
   const done = await changeModel(args.context, { admin, step, change });
   if (done.outcome === "refused") {
     return data({ preview: null, failed: failWithRefusal(done, form) }, { status: done.status });
   }
-  const model: Record<string, string> = step === "delete" ? {} : { model: id };
+  const model: Record<string, string> = step === "delete" ? {} : { model: scope.model.id || String(typed.id).trim() };
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);
 }
 
-const destructiveSteps = new Set<ModelStep>(["disable", "delete", "remove-route", "withdraw", "cancel-price"]);
-
 export default function ConsoleModelChangePage() {
-  const { step, scope, title, effects, hidden, hasPreview, template, restored } = useLoaderData<typeof loader>();
+  const { step, scope, title, effects, destroys, hidden, hasPreview, template, restored } =
+    useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const failed = answer?.failed ?? restored;
   const { model, route, providerId } = scope;
@@ -88,14 +85,9 @@ export default function ConsoleModelChangePage() {
       <Panel>
         <ChangeForm
           effects={effects}
-          confirm={
-            model.id === ""
-              ? { label: "Type the model’s ID again to confirm" }
-              : { text: model.id, what: "the model’s ID" }
-          }
+          destroys={destroys}
           failed={failed}
           submit={title.startsWith("Edit ") ? "Save changes" : title}
-          danger={destructiveSteps.has(step)}
           cancelTo={back}
           {...(step === "cancel-price" ? { cancel: "Keep price" } : {})}
           hidden={hidden}

@@ -38,11 +38,20 @@ export async function loader(args: LoaderFunctionArgs) {
 export async function action(args: ActionFunctionArgs) {
   const { admin, step, client } = await requireStep(args);
   const form = await readForm(args.request, args.context, uriFormLimits);
-  const { name } = client;
-  const schema = clientChangeSchema(step, { ...client, platform: args.context.env.BRAND_NAME });
-  const mismatch = "That isn’t the client ID. Nothing was changed.";
-  const options = { form, admin, step, name, schema, mismatch, pages, change: changeOpenidClient };
-  return answerRegistryForm(args.context, options);
+  return answerRegistryForm(args.context, {
+    form,
+    admin,
+    step,
+    name: client.name,
+    schema: clientChangeSchema(step, { ...client, platform: args.context.env.BRAND_NAME }),
+    destroys: confirmationOf(step, { name: client.name, typed: Object.fromEntries(form) }),
+    pages,
+    change: changeOpenidClient,
+  });
+}
+
+function confirmationOf(step: ClientStep, { name, typed }: { name: string; typed: Record<string, unknown> }) {
+  return clientSteps[step].destroys?.(typed) ? { text: name, what: "the client ID" } : null;
 }
 
 export default function ConsoleOpenidClientChangePage() {
@@ -57,15 +66,14 @@ export default function ConsoleOpenidClientChangePage() {
       created={answer?.created}
       pages={pages}
       effects={effects(client)}
-      confirm={{ text: client.name, what: "the client ID" }}
+      destroys={confirmationOf(step, { name: client.name, typed: failed?.typed ?? {} })}
       failed={failed}
       submit={step === "edit" ? "Save changes" : title}
-      danger={step === "disable" || step === "rotate"}
       cancelTo={`${pages}/${client.name}`}
       hidden={{ version: client.version ?? "" }}
     >
       {step === "edit" ? <OpenidClientFields client={client} isPublic={client.isPublic} failed={failed} /> : null}
-      {step === "rotate" ? <OverlapField /> : null}
+      {step === "rotate" ? <OverlapField failed={failed} /> : null}
     </RegistryFormPage>
   );
 }

@@ -25,8 +25,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const form = await readForm(request, context, uriFormLimits);
   const isPublic = form.get("type") === "public";
   const schema = newClientSchema({ isPublic, platform: context.env.BRAND_NAME });
-  const mismatch = "The client IDs don’t match. Nothing was registered.";
-  const options = { form, admin, step: "add", isPublic, schema, mismatch, pages, change: changeOpenidClient } as const;
+  const options = { form, admin, step: "add", isPublic, schema, pages, change: changeOpenidClient } as const;
   return answerRegistryForm(context, options);
 }
 
@@ -56,7 +55,6 @@ export default function ConsoleNewOpenidClientPage() {
         "Once you confirm, people can sign in to the client with their accounts, after they agree to its scopes.",
         "A confidential client’s secret is shown once, on the next page. A public client has none.",
       ]}
-      confirm={{ label: "Type the client ID again to confirm" }}
       failed={failed}
       submit="Register client"
       cancelTo="/admin/apps"

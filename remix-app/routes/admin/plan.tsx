@@ -27,7 +27,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
       planId === undefined
         ? newPlanSchema.transform((change) => ({ ...change, seen: null as string | null }))
         : editedPlanSchema.transform((change) => ({ ...change, plan: planId })),
-    name: { of: ({ plan }) => plan, mismatch: "That isn’t the plan’s ID. Nothing was changed." },
     change: (change) => savePlan(context, { ...change, admin }),
     to: () => "/admin/plans?done",
   });
@@ -41,7 +40,6 @@ export default function ConsolePlanPage() {
       <Panel>
         <ChangeForm
           effects={planEffects(plan)}
-          confirm={plan ? { text: plan.id, what: "the plan’s ID" } : { label: "Type the plan’s ID again to confirm" }}
           failed={failed}
           submit={plan ? "Save changes" : "Add plan"}
           cancelTo="/admin/plans"

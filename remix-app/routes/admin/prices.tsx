@@ -1,13 +1,12 @@
 import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { isConfirmed } from "../../admin/console-change.ts";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../../admin/failed-change.ts";
 import { maxReviewed } from "../../admin/prices/compare-files.ts";
 import { downloadPrices } from "../../admin/prices/download.ts";
 import { Findings } from "../../admin/prices/findings.tsx";
 import { UnreadablePrices } from "../../admin/prices/price-source.ts";
 import { maxSourceBytes, maxSourceSizeText, type PriceFile } from "../../admin/prices/read-source.ts";
-import { addProposedPrices, confirmationPhrase, readSelection, reviewSchema } from "../../admin/prices/review.ts";
+import { addProposedPrices, readSelection, reviewSchema } from "../../admin/prices/review.ts";
 import { compareFiles, readReview, saveReview } from "../../admin/prices/review-draft.ts";
 import { ReviewForm } from "../../admin/prices/review-form.tsx";
 import { readNames } from "../../admin/prices/source-names.ts";
@@ -97,10 +96,6 @@ async function applyReviewedPrices(
   if (!parsed.success) return failed(failWithErrors(parsed.error, form), 400);
   const choices = readSelection(shown, new Map(form));
   if ("fault" in choices) return failed(failWithRefusal({ message: choices.fault }, form), 400);
-  if (!isConfirmed(parsed.data.confirmation, confirmationPhrase)) {
-    const message = `Type ${confirmationPhrase}. Nothing was changed.`;
-    return failed(failWithRefusal({ message, field: "confirmation" }, form), 400);
-  }
   const { from, reason } = parsed.data;
   const done = await addProposedPrices(context, { admin, prices: choices.chosen, from, reason });
   if (done.outcome === "refused") return failed(failWithRefusal(done, form), done.status);

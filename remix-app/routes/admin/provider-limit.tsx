@@ -26,7 +26,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   return answerChange(context, {
     request,
     schema: providerLimitChangeSchema,
-    name: { of: provider, mismatch: "That isn’t the provider’s ID. Nothing was changed." },
     change: (change) => saveProviderLimit(context, { ...change, provider, admin }),
     to: () => "/admin/providers?done#limits",
   });
@@ -58,7 +57,6 @@ export default function ConsoleProviderLimitPage() {
       <Panel>
         <ChangeForm
           effects={effects}
-          confirm={{ text: provider, what: "the provider’s ID" }}
           failed={failed}
           submit="Save limits"
           cancelTo="/admin/providers"

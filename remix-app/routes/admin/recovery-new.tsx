@@ -39,7 +39,7 @@ export async function action({ request, context }: ActionFunctionArgs) {
   return answerChange(context, {
     request,
     schema: formSchema.pipe(overrideSchema),
-    change: (change, confirmation) => createOverride(context, { ...change, confirmation, admin }),
+    change: (change) => createOverride(context, { ...change, admin }),
     to: () => `/admin/recovery?${new URLSearchParams({ email, done: "new" })}`,
   });
 }
@@ -59,7 +59,6 @@ export default function ConsoleNewOverridePage() {
               "MFA is still required, and blocked IP addresses stay blocked.",
               "The override expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
-            confirm={{ text: email, what: "the email that the override is for" }}
             failed={failed}
             submit="Create override"
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}

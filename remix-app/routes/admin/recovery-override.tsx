@@ -2,7 +2,7 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.ts";
+import { reasonedChangeSchema } from "../../admin/confirmation.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
 import {
   findRecovery,
@@ -45,8 +45,7 @@ export async function action(args: ActionFunctionArgs) {
   const act = step === "send" ? sendRecovery : revokeOverride;
   return answerChange(args.context, {
     request: args.request,
-    schema: confirmedChangeSchema,
-    name: { of: email, mismatch: notConfirmed.message },
+    schema: reasonedChangeSchema,
     change: ({ reason }) => act(args.context, { admin, overrideId: override.id, reason }),
     to: () => `/admin/recovery?${new URLSearchParams({ email, done: step })}`,
   });
@@ -77,10 +76,8 @@ export default function ConsoleOverridePage() {
         ) : (
           <ChangeForm
             effects={effects}
-            confirm={{ text: email, what: "the email that the override is for" }}
             failed={failed}
             submit={steps[step]}
-            danger={step === "revoke"}
             cancelTo={`/admin/recovery?${new URLSearchParams({ email })}`}
           />
         )}

@@ -1,5 +1,6 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { confirmAccount } from "../../admin/accounts.ts";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import {
@@ -22,19 +23,21 @@ export const meta = pageTitle<typeof loader>((data) => `${data ? mfaPolicyChange
 
 async function requirePolicyStep({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
-  const step = params.step ?? "";
-  if (!Object.hasOwn(mfaPolicyChanges, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
-  return { admin, step: step as PolicyStep };
+  const step = params.step as PolicyStep;
+  if (!Object.hasOwn(mfaPolicyChanges, step ?? "")) throw problem("NOT_FOUND", { requestId: context.requestId });
+  const subject = await requireSubject(context, { admin, subjectId: params.userId });
+  return { admin, step, subject, destroys: mfaPolicyChanges[step].destroys ? confirmAccount(subject.account) : null };
 }
 
 export async function loader(args: LoaderFunctionArgs) {
-  const { admin, step } = await requirePolicyStep(args);
-  const { account, policy } = await requireSubject(args.context, { admin, subjectId: args.params.userId });
+  const { admin, step, subject, destroys } = await requirePolicyStep(args);
+  const { account, policy } = subject;
   return {
     step,
-    subject: { id: account.id, email: account.email },
+    subject: { id: account.id, name: account.email ?? account.id },
+    destroys,
     generation: policy.generation,
-    effects: describePolicyEffects(step, { account, policy }),
+    effects: describePolicyEffects(step, subject),
     lock: step === "reset" ? policy.locks.reset : policy.locks.policy,
     open: listAvailableSteps(policy).includes(step),
     restored: restoreChange(args.context, { request: args.request, admin }),
@@ -42,33 +45,31 @@ export async function loader(args: LoaderFunctionArgs) {
 }
 
 export async function action(args: ActionFunctionArgs) {
-  const { admin, step } = await requirePolicyStep(args);
-  const { request, params, context } = args;
-  const subjectId = params.userId ?? "";
-  await requireSubject(context, { admin, subjectId });
-  return answerChange(context, {
-    request,
+  const { admin, step, subject, destroys } = await requirePolicyStep(args);
+  const subjectId = subject.account.id;
+  return answerChange(args.context, {
+    request: args.request,
     schema: policyChangeSchema,
-    change: (change, confirmation) => applyPolicyStep(context, { ...change, confirmation, admin, step, subjectId }),
+    destroys,
+    change: (change) => applyPolicyStep(args.context, { ...change, admin, step, subjectId }),
     to: () => `/admin/users/${subjectId}?done=${step}`,
   });
 }
 
 export default function ConsolePolicyPage() {
-  const { step, subject, generation, effects, lock, open, restored } = useLoaderData<typeof loader>();
+  const { step, subject, destroys, generation, effects, lock, open, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${subject.id}`;
   const { title } = mfaPolicyChanges[step];
   return (
-    <Page title={title} lead={subject.email ?? subject.id}>
+    <Page title={title} lead={subject.name}>
       <Panel>
         {failed || open ? (
           <ChangeForm
             effects={effects}
-            confirm={{ text: subject.email ?? "", what: "the account’s email" }}
+            destroys={destroys}
             failed={failed ?? restored}
             submit={title}
-            danger={step === "reset"}
             cancelTo={base}
             hidden={{ generation }}
           />

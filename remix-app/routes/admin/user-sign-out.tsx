@@ -1,10 +1,10 @@
 import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { ownSignOutMessage, signAccountOut } from "../../admin/accounts.ts";
+import { confirmAccount, ownSignOutMessage, signAccountOut } from "../../admin/accounts.ts";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { requireSubject } from "../../admin/change-policy.ts";
-import { confirmedChangeSchema, notConfirmed } from "../../admin/console-change.ts";
+import { reasonedChangeSchema } from "../../admin/confirmation.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { formatQuantity } from "../../admin/labels.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
@@ -19,15 +19,14 @@ export const meta = pageTitle("Sign out everywhere · Console");
 async function requireTarget({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { account } = await requireSubject(context, { admin, subjectId: params.userId });
-  // The admin confirms with the account's email, or with its id if it has no email.
-  return { admin, account, name: account.email ?? account.id };
+  return { admin, account };
 }
 
 export async function loader(args: LoaderFunctionArgs) {
-  const { admin, account, name } = await requireTarget(args);
+  const { admin, account } = await requireTarget(args);
   return {
     id: account.id,
-    name,
+    destroys: confirmAccount(account),
     sessions: account.sessionCount,
     oneself: account.id === admin.id,
     restored: restoreChange(args.context, { request: args.request, admin }),
@@ -35,22 +34,22 @@ export async function loader(args: LoaderFunctionArgs) {
 }
 
 export async function action(args: ActionFunctionArgs) {
-  const { admin, account, name } = await requireTarget(args);
+  const { admin, account } = await requireTarget(args);
   return answerChange(args.context, {
     request: args.request,
-    schema: confirmedChangeSchema,
-    name: { of: name, mismatch: notConfirmed.message },
+    schema: reasonedChangeSchema,
+    destroys: confirmAccount(account),
     change: ({ reason }) => signAccountOut(args.context, { admin, subject: account.id, reason }),
     to: () => `/admin/users/${account.id}?done=sign-out`,
   });
 }
 
 export default function ConsoleSignOutPage() {
-  const { id, name, sessions, oneself, restored } = useLoaderData<typeof loader>();
+  const { id, destroys, sessions, oneself, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const base = `/admin/users/${id}`;
   return (
-    <Page title="Sign out everywhere" lead={name}>
+    <Page title="Sign out everywhere" lead={destroys.text}>
       <Panel>
         {oneself ? (
           <div className="space-y-4">
@@ -60,15 +59,14 @@ export default function ConsoleSignOutPage() {
         ) : (
           <ChangeForm
             effects={[
-              `${name} is signed out of every browser and device (${formatQuantity(sessions, "session")} now) immediately.`,
+              `${destroys.text} is signed out of every browser and device (${formatQuantity(sessions, "session")} now) immediately.`,
               "App sessions, gateway tokens and sign-ins in progress also end.",
               "Workspace API keys keep working. The person can sign in again as before.",
               "If any session ends, the owner gets an email.",
             ]}
-            confirm={{ text: name, what: name === id ? "the account’s ID" : "the account’s email" }}
+            destroys={destroys}
             failed={failed ?? restored}
             submit="Sign out everywhere"
-            danger
             cancelTo={base}
           />
         )}

@@ -51,7 +51,6 @@ export async function action({ request, params, context }: ActionFunctionArgs) {
   return answerChange(context, {
     request,
     schema: moveSchema,
-    name: { of: workspace.name, mismatch: "That isn’t the workspace’s name. Nothing was changed." },
     change: (change) => moveWorkspaceToPlan(context, { ...change, admin, workspace: workspace.id }),
     to: () => `/admin/workspaces/${workspace.id}?done`,
   });
@@ -98,7 +97,6 @@ export default function ConsoleWorkspacePlanPage() {
       <Panel>
         <ChangeForm
           effects={effects}
-          confirm={{ text: workspace.name, what: "the workspace’s name" }}
           failed={failed}
           submit={`Move to ${to.name}`}
           cancelTo={page}

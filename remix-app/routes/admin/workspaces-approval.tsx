@@ -3,7 +3,7 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { answerChange } from "../../admin/answer-change.ts";
 import { ChangeForm } from "../../admin/change-form.tsx";
-import { confirmedChangeSchema } from "../../admin/console-change.ts";
+import { reasonedChangeSchema } from "../../admin/confirmation.ts";
 import { restoreChange } from "../../admin/failed-change.ts";
 import {
   type ApprovableWorkspace,
@@ -26,7 +26,7 @@ import { Page } from "../../ui/page.tsx";
 export const meta = pageTitle<typeof loader>((data) => `${data?.title ?? "Key approval"} · Console`);
 
 /** The time of the request that the admin saw; empty if there was none. */
-const decisionSchema = confirmedChangeSchema.extend({
+const decisionSchema = reasonedChangeSchema.extend({
   requestedAt: z.union([z.iso.datetime({ offset: true }), z.literal("").transform(() => null)]).default(null),
 });
 
@@ -35,28 +35,30 @@ async function requireApprovalStep({ request, params, context }: LoaderFunctionA
   const step = params.step ?? "";
   if (!Object.hasOwn(approvalSteps, step)) throw problem("NOT_FOUND", { requestId: context.requestId });
   const workspace = await requireApprovable(context, params.workspaceId);
-  return { admin, step: step as ApprovalStep, workspace };
+  const { destroys } = approvalSteps[step as ApprovalStep];
+  const confirmation = destroys ? { text: workspace.name, what: "the workspace’s name" } : null;
+  return { admin, step: step as ApprovalStep, workspace, destroys: confirmation };
 }
 
 export async function loader(args: LoaderFunctionArgs) {
-  const { admin, step, workspace } = await requireApprovalStep(args);
+  const { admin, step, workspace, destroys } = await requireApprovalStep(args);
   const restored = restoreChange(args.context, { request: args.request, admin });
   return {
-    step,
     title: approvalSteps[step].title,
     workspace,
     effects: effectsOf(step, workspace),
+    destroys,
     lock: findStepObstacle(step, workspace) ?? getApprovalRestriction(admin, workspace),
     restored,
   };
 }
 
 export async function action(args: ActionFunctionArgs) {
-  const { admin, step, workspace } = await requireApprovalStep(args);
+  const { admin, step, workspace, destroys } = await requireApprovalStep(args);
   return answerChange(args.context, {
     request: args.request,
     schema: decisionSchema,
-    name: { of: workspace.name, mismatch: "That isn’t the workspace’s name. Nothing was changed." },
+    destroys,
     change: ({ requestedAt, reason }) => decideApproval(args.context, { admin, step, workspace, requestedAt, reason }),
     to: (_, { requestedAt }) =>
       requestedAt === null
@@ -110,7 +112,7 @@ function effectsOf(step: ApprovalStep, workspace: ApprovableWorkspace): string[]
 }
 
 export default function ConsoleApprovalPage() {
-  const { step, title, workspace, effects, lock, restored } = useLoaderData<typeof loader>();
+  const { title, workspace, effects, destroys, lock, restored } = useLoaderData<typeof loader>();
   const failed = useActionData<typeof action>();
   const { id, name, request } = workspace;
   const back = request ? "/admin/approvals" : `/admin/workspaces?${new URLSearchParams({ q: id })}`;
@@ -125,10 +127,9 @@ export default function ConsoleApprovalPage() {
         ) : (
           <ChangeForm
             effects={effects}
-            confirm={{ text: name, what: "the workspace’s name" }}
+            destroys={destroys}
             failed={failed ?? restored}
             submit={title}
-            danger={step === "withdraw"}
             cancelTo={back}
             hidden={{ requestedAt: request?.requestedAt ?? "" }}
           />

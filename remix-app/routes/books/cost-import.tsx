@@ -1,6 +1,6 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { ConfirmationField, ReasonField } from "../../admin/change-fields.tsx";
+import { ReasonField } from "../../admin/change-fields.tsx";
 import { importCosts } from "../../books/import-costs.ts";
 import { requireBook } from "../../books/require-book.ts";
 import { ClosedMonths } from "../../books/statements/closed-months.tsx";
@@ -65,11 +65,10 @@ export default function ImportCostsPage() {
           {book.isPlatform ? (
             <>
               <ReasonField defaultValue={entry.typed.reason} error={entry.review.errors.reason} />
-              <ConfirmationField
-                label={`Type “${entry.review.choices.provider}” to confirm`}
-                hint="This is the provider’s name. You entered an authenticator code to get here. Import within 10 minutes of that, or you’ll have to upload the file again."
-                error={entry.review.errors.confirmation}
-              />
+              <p className="text-muted">
+                You entered an authenticator code to get here. Import within 10 minutes of that, or you’ll have to
+                upload the file again.
+              </p>
             </>
           ) : null}
         </ImportReviewForm>

@@ -103,12 +103,11 @@ export default function StatementPage() {
           <Card
             title={`Reopen ${name}`}
             lead="This statement stays as it is and is marked as reopened. People can then enter invoices and import files again, and close the month with a new version."
-            danger
           >
             <AccountForm noValidate className="max-w-120 space-y-4">
               <ErrorSummary id="reopen-error" fields={{ reason: failed?.error }} />
               <ReasonField defaultValue={failed?.typed ?? typedReason} error={failed?.error} />
-              <Button variant="danger">Reopen {name}</Button>
+              <Button>Reopen {name}</Button>
             </AccountForm>
           </Card>
         </div>

@@ -1,4 +1,4 @@
-import { confirm, refuse, type Scene, statesOf } from "../define-states.ts";
+import { explain, refuse, type Scene, statesOf } from "../define-states.ts";
 
 /** Returns the address of a page about an OpenID client. */
 const ofClient =
@@ -35,6 +35,18 @@ export const consoleAppStates = statesOf("Console", [
   ["Edit an app", "admin/app-change", "admin", "/admin/apps/partner/edit"],
   ["Rotate a secret", "admin/app-change", "admin", "/admin/apps/partner/rotate"],
   [
+    "Rotate a secret, not confirmed",
+    "admin/app-change",
+    "admin",
+    "/admin/apps/partner/rotate",
+    async (scene) => {
+      await scene.page.getByLabel("Current secret").selectOption("Stops working immediately");
+      await explain(scene, "Rotate secret");
+      await scene.page.getByRole("alert").first().waitFor();
+    },
+  ],
+  ["Disable an app", "admin/app-change", "admin", "/admin/apps/partner/disable"],
+  [
     "Rotate a secret, shown once",
     "admin/app-change",
     "admin",
@@ -43,7 +55,7 @@ export const consoleAppStates = statesOf("Console", [
       return `/admin/apps/${name}/rotate`;
     },
     async (scene) => {
-      await confirm(scene, { text: scene.page.url().split("/").at(-2) ?? "", button: "Rotate secret" });
+      await explain(scene, "Rotate secret");
       await scene.page.getByText("The new secret").waitFor();
     },
   ],

@@ -1,4 +1,4 @@
-import { confirm, press, refuse, type Scene, statesOf } from "../define-states.ts";
+import { explain, press, refuse, type Scene, statesOf } from "../define-states.ts";
 import { comparePrices } from "./compare-prices.ts";
 
 /** Returns an address after a provider's requests were limited. */
@@ -65,10 +65,7 @@ export const consoleStates = statesOf("Console", [
     "admin/user-mfa",
     "admin",
     ofMember("/mfa/require"),
-    (scene) =>
-      confirm(scene, { text: "yes", button: "Require MFA" }).then(() =>
-        scene.page.getByRole("alert").first().waitFor(),
-      ),
+    (scene) => explain(scene, "Require MFA").then(() => scene.page.getByRole("alert").first().waitFor()),
   ],
   [
     "An account, MFA required now",
@@ -80,7 +77,8 @@ export const consoleStates = statesOf("Console", [
     },
     async (scene) => {
       const label = await scene.page.getByText(/^Type .* to confirm$/).textContent();
-      await confirm(scene, { text: label?.match(/“(.*)”/)?.[1] ?? "", button: "Require MFA" });
+      await scene.page.getByLabel(/to confirm$/).fill(label?.match(/“(.*)”/)?.[1] ?? "");
+      await explain(scene, "Require MFA");
       await scene.page.getByText("MFA is now required for this account.").waitFor();
     },
   ],
@@ -154,10 +152,8 @@ export const consoleStates = statesOf("Console", [
     "admin",
     ({ world }) => `/admin/credits/workspace/${world.busy}/withdraw`,
     async (scene) => {
-      const sql = "select name from public.workspaces where id = $1";
-      const [workspace] = await scene.world.query<{ name: string }>(sql, [scene.world.busy]);
       await scene.page.getByLabel("Credits", { exact: true }).fill("999999999999");
-      await confirm(scene, { text: workspace?.name ?? "", button: "Withdraw credits" });
+      await explain(scene, "Withdraw credits");
       await scene.page
         .getByText(/^This is more than the available balance/)
         .first()
@@ -215,7 +211,7 @@ export const consoleStates = statesOf("Console", [
       // Picks a random minute, because two prices cannot start in the same minute.
       const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
       await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
-      await confirm(scene, { text: "demo-chat", button: "Add price" });
+      await explain(scene, "Add price");
       await page
         .getByRole("link", { name: /^Cancel the price/ })
         .first()
@@ -234,7 +230,7 @@ export const consoleStates = statesOf("Console", [
       await page.getByLabel("ID", { exact: true }).fill(id);
       await page.getByLabel("Name", { exact: true }).fill("Harbour large");
       await page.getByLabel("Owned by").fill("harbour");
-      await confirm(scene, { text: id, button: "Add model" });
+      await explain(scene, "Add model");
       await page.getByText("Callers get 404 until you fix this:").waitFor();
     },
   ],
@@ -242,7 +238,7 @@ export const consoleStates = statesOf("Console", [
   ["Price proposals, no file", "admin/prices", "admin", "/admin/prices", ({ page }) => refuse(page, "Compare prices")],
   ["Price proposals, compared", "admin/prices", "admin", "/admin/prices", comparePrices],
   [
-    "Price proposals, not confirmed",
+    "Price proposals, without a reason",
     "admin/prices",
     "admin",
     "/admin/prices",

@@ -9,7 +9,8 @@ import { DotSeparated } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
-import { actionLabel, actorLabel, formatQuantity, policyLabels } from "./labels.ts";
+import { actionLabel, actorLabel } from "./audit-actions.ts";
+import { formatQuantity, policyLabels } from "./labels.ts";
 import type { AccountPolicy } from "./mfa-policy.ts";
 import { listAvailableSteps, mfaPolicyChanges } from "./policy-step.ts";
 

@@ -1,64 +1,89 @@
+import { formatExactDateTime } from "../http/date-text.ts";
 import { EmailAddress } from "../ui/address.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
-import type { AuditLine } from "./audit-log.ts";
-import { actionLabel, actorLabel } from "./labels.ts";
+import { actionLabel, actorLabel } from "./audit-actions.ts";
+import type { FieldChange } from "./audit-change.ts";
+import type { AuditEntry } from "./audit-log.ts";
 
 /**
- * Shows lines of the audit log: the action, its target, its admin and the reason. When unfolded, a line shows the state
- * before and after.
+ * Shows entries of the audit log: the action, its target, a summary of the change, its admin and the reason. When
+ * unfolded, an entry shows the fields that changed.
  */
-export function AuditLines({ lines }: { lines: readonly AuditLine[] }) {
+export function AuditLines({ entries }: { entries: readonly AuditEntry[] }) {
   return (
-    <ol className="divide-y divide-line">
-      {lines.map(
-        ({ id, actorEmail, action, targetUserId, target, reason, before, after, requestId, ip, createdAt }) => (
-          <li key={id} className="space-y-1 py-3 first:pt-0 last:pb-0">
-            <div className="flex flex-wrap justify-between gap-x-6 gap-y-0.5">
-              <p className="min-w-0 font-medium">
-                {actionLabel(action)}:{" "}
-                {targetUserId ? (
-                  <a className="link" href={`/admin/users/${targetUserId}`}>
-                    <EmailAddress>{target ?? targetUserId}</EmailAddress>
-                  </a>
-                ) : (
-                  <span className="wrap-anywhere">{target}</span>
-                )}
-              </p>
-              <p className="text-muted">
-                <RelativeTime at={createdAt} />
-              </p>
-            </div>
-            <p className="text-muted">
-              {actorLabel({ actorEmail, action, requestId })}: {reason}
+    <ol className="audit-log">
+      {entries.map((entry) => (
+        <li key={entry.id}>
+          <div>
+            <p>
+              {`${actionLabel(entry.action)}: `}
+              <Target entry={entry} />
             </p>
-            <details>
-              <summary className="min-h-6 w-fit cursor-pointer rounded-button text-muted text-small hover:text-ink">
-                Details
-              </summary>
-              <dl className="mt-2 space-y-1.5 text-small">
-                <Detail label="Action" value={action} />
-                <Detail label="Before" value={before} />
-                <Detail label="After" value={after} />
-                <Detail label="IP address" value={ip} />
-                <Detail label="Request ID" value={requestId} />
-                <Detail label="Time" value={createdAt} />
-              </dl>
-            </details>
-          </li>
-        ),
-      )}
+            <RelativeTime at={entry.createdAt} />
+          </div>
+          {entry.summary ? <p>{entry.summary}</p> : null}
+          <p className="text-muted">{`${actorLabel(entry)}: ${entry.reason}`}</p>
+          <details>
+            <summary>Details</summary>
+            {entry.changes.length > 0 ? <ChangeTable changes={entry.changes} /> : null}
+            <dl>
+              <Detail label="Action" value={entry.action} />
+              <Detail label="Target" value={entry.target === nameOf(entry) ? null : entry.target} />
+              <Detail label="IP address" value={entry.ip} />
+              <Detail label="Request ID" value={entry.requestId} />
+              <Detail label="Time" value={formatExactDateTime(entry.createdAt)} />
+            </dl>
+          </details>
+        </li>
+      ))}
     </ol>
   );
 }
 
-function Detail({ label, value }: { label: string; value: unknown }) {
-  if (value === null || value === undefined) return null;
+function nameOf({ targetName, target, targetUserId }: AuditEntry): string {
+  return targetName ?? target ?? targetUserId ?? "unknown";
+}
+
+function Target({ entry }: { entry: AuditEntry }) {
+  const text = nameOf(entry);
+  const name = text.includes("@") ? <EmailAddress>{text}</EmailAddress> : text;
+  if (entry.targetPath === null) return name;
   return (
-    <div>
-      <dt className="text-muted">{label}</dt>
-      <dd className="whitespace-pre-wrap break-all font-mono">
-        {typeof value === "string" ? value : JSON.stringify(value, null, 2)}
-      </dd>
-    </div>
+    <a className="link" href={entry.targetPath}>
+      {name}
+    </a>
+  );
+}
+
+function ChangeTable({ changes }: { changes: readonly FieldChange[] }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Field</th>
+          <th>Before</th>
+          <th>After</th>
+        </tr>
+      </thead>
+      <tbody>
+        {changes.map(({ field, label, from, to }) => (
+          <tr key={field}>
+            <th>{label}</th>
+            <td>{from ?? "–"}</td>
+            <td>{to ?? "–"}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Detail({ label, value }: { label: string; value: string | null }) {
+  if (value === null) return null;
+  return (
+    <>
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </>
   );
 }

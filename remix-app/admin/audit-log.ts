@@ -6,6 +6,10 @@ import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-pa
 import { problem } from "../http/problem.ts";
 import { buildDatabaseClaims } from "../session/approval-proof.ts";
 import { callFunction } from "../supabase/data-api.ts";
+import { actionLabel } from "./audit-actions.ts";
+import { type FieldChange, listChanges, withoutSecrets } from "./audit-change.ts";
+import { summarizeChange } from "./audit-summary.ts";
+import { getTargetPath } from "./audit-target.ts";
 
 const lineSchema = z.array(
   z.object({
@@ -14,6 +18,11 @@ const lineSchema = z.array(
     action: z.string(),
     targetUserId: z.uuid().nullable(),
     target: z.string().nullable(),
+    /** The name at the time of the change, or the current one if none was recorded. */
+    targetName: z.string().nullable(),
+    /** The kind of page that the target has, with its id; null if it has none. */
+    targetKind: z.string().nullable(),
+    targetId: z.string().nullable(),
     reason: z.string(),
     before: z.unknown(),
     after: z.unknown(),
@@ -99,7 +108,7 @@ function dayAfter(day: string): string {
   return new Date(Date.parse(`${day}T00:00:00Z`) + 24 * 60 * 60 * 1000).toISOString();
 }
 
-/** Columns of the log's CSV file. */
+/** Columns of the log's CSV file. New ones are added at the end, because its readers may rely on the order. */
 export const auditColumns: readonly CsvColumn<AuditLine>[] = [
   { name: "time", value: (line) => line.createdAt },
   { name: "actor", value: (line) => line.actorEmail },
@@ -110,8 +119,28 @@ export const auditColumns: readonly CsvColumn<AuditLine>[] = [
   { name: "after", value: (line) => jsonText(line.after) },
   { name: "ip", value: (line) => line.ip },
   { name: "request_id", value: (line) => line.requestId },
+  { name: "action_label", value: (line) => actionLabel(line.action) },
+  { name: "target_name", value: (line) => line.targetName },
+  { name: "summary", value: summarizeChange },
 ];
 
 function jsonText(value: unknown): string | null {
-  return value === null || value === undefined ? null : JSON.stringify(value);
+  return value === null || value === undefined ? null : JSON.stringify(value, withoutSecrets);
+}
+
+/** An entry as the page shows it: without the states, which may be large. */
+export interface AuditEntry extends Omit<AuditLine, "before" | "after" | "targetKind" | "targetId"> {
+  targetPath: string | null;
+  summary: string | null;
+  changes: FieldChange[];
+}
+
+/** Prepares a line of the log for the page. */
+export function describeEntry({ before, after, targetKind, targetId, ...line }: AuditLine): AuditEntry {
+  return {
+    ...line,
+    targetPath: getTargetPath({ targetUserId: line.targetUserId, targetKind, targetId }),
+    summary: summarizeChange({ action: line.action, before, after }),
+    changes: listChanges({ before, after }),
+  };
 }

@@ -126,6 +126,48 @@ describe("the audit log", () => {
     expect((await admin.browser.get("/admin/audit?cursor=nothing")).status).toBe(400);
   });
 
+  test("shows what a change was about, and appends its label, the target's name and a summary to the CSV", async () => {
+    const [id, name] = [crypto.randomUUID(), `Harbour ${crypto.randomUUID()}`];
+    await query(
+      `insert into private.admin_audit_log (action, target, target_name, reason, before, after)
+       values ('credits.grant', $1, $2, 'paid', $3, $4)`,
+      [
+        `workspace ${id}`,
+        name,
+        { balance: "10000" },
+        { balance: "60000", credits: "50000", reference: "INV-7", secret_hash: "never-shown" },
+      ],
+    );
+    const filters = new URLSearchParams({ target: name, action: "credits.grant" });
+    const page = await admin.browser.get(`/admin/audit?${filters}`);
+    const summary = "50,000 credits, balance 10,000 → 60,000, reference INV-7";
+    expect(page.words).toContain(`Granted credits: ${name}`);
+    expect(page.words).toContain(summary);
+    expect(page.text).toMatch(/<option value="credits.grant" selected(="")?>/);
+    const { text } = await admin.browser.get(`/admin/audit.csv?${filters}`);
+    const [head, line] = text.trimEnd().split("\r\n");
+    expect(head).toBe("time,actor,action,target,reason,before,after,ip,request_id,action_label,target_name,summary");
+    expect(line).toContain(`,credits.grant,workspace ${id},paid,`);
+    expect(line).toMatch(new RegExp(`,Granted credits,${name},"${summary}"$`));
+    for (const shown of [page.text, text]) expect(shown).not.toContain("never-shown");
+  });
+
+  test("shows 50 entries with large states in less than 100 kB, and all of each state in the CSV", async () => {
+    const target = `test ${crypto.randomUUID()}`;
+    await query(
+      `insert into private.admin_audit_log (action, target, reason, before, after, request_id, ip)
+       select 'plan.edit', $1, repeat('r', 60), s.state, s.state || jsonb_build_object('field_1', repeat('y', 5000)), $1, '192.0.2.1'
+       from generate_series(1, 50) n,
+         (select jsonb_object_agg('field_' || f, repeat('x', 2000)) as state from generate_series(1, 20) f) s`,
+      [target],
+    );
+    const filters = new URLSearchParams({ target });
+    const { text } = await admin.browser.get(`/admin/audit?${filters}`);
+    expect(text.match(/<details>/g)).toHaveLength(50);
+    expect(Buffer.byteLength(text)).toBeLessThan(100_000);
+    expect((await admin.browser.get(`/admin/audit.csv?${filters}`)).text).toContain("y".repeat(5000));
+  });
+
   test("aborts the download of the audit log once the reader is no longer an admin", async () => {
     const target = `test ${crypto.randomUUID()}`;
     // Enough pages to exceed the buffers between this test and the database, so that the server reads most pages after

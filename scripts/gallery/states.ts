@@ -4,6 +4,7 @@ import { bookDayStates } from "./scenes/book-days.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
+import { consoleAuditStates } from "./scenes/console-audit.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { openidStates } from "./scenes/openid.ts";
@@ -31,6 +32,7 @@ export const states: readonly State[] = [
   ...playgroundStates,
   ...consoleStates,
   ...consoleAppStates,
+  ...consoleAuditStates,
   ...bookStates,
   ...bookDayStates,
   ...satelliteStates,

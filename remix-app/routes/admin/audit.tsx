@@ -1,7 +1,8 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
+import { auditActions, isAuditAction } from "../../admin/audit-actions.ts";
 import { AuditLines } from "../../admin/audit-lines.tsx";
-import { readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
+import { describeEntry, readAuditFilters, readAuditLog, writeAuditFilters } from "../../admin/audit-log.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button, ButtonLink } from "../../ui/button.tsx";
@@ -11,31 +12,18 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle("Audit log · Console");
 
-const kinds = [
-  { value: "", label: "All actions" },
-  { value: "required_mfa.", label: "Required MFA" },
-  { value: "recovery.", label: "Recovery" },
-  { value: "app.", label: "Apps" },
-  { value: "ai_keys.", label: "Key approvals" },
-  { value: "model.", label: "Models and prices" },
-  { value: "costs.", label: "Imported costs" },
-  { value: "books.", label: "Invoices" },
-  { value: "admin.", label: "Admins" },
-  { value: "account.", label: "Deleted accounts" },
-] as const;
-
 export async function loader({ request, context }: LoaderFunctionArgs) {
   await requireInfrastructureAdmin(context, request);
   const url = new URL(request.url);
   const filters = readAuditFilters(url);
   const cursor = url.searchParams.get("cursor");
-  const page = await readAuditLog(context, { filters, cursor });
+  const { lines, nextCursor } = await readAuditLog(context, { filters, cursor });
   const address = writeAuditFilters(filters).toString();
-  return { filters, address, ...page, first: cursor === null };
+  return { filters, address, entries: lines.map(describeEntry), nextCursor, first: cursor === null };
 }
 
 export default function ConsoleAuditPage() {
-  const { filters, address, lines, nextCursor, first } = useLoaderData<typeof loader>();
+  const { filters, address, entries, nextCursor, first } = useLoaderData<typeof loader>();
   const text = { autoComplete: "off", autoCapitalize: "none", spellCheck: false, errors: undefined } as const;
   return (
     <Page
@@ -46,12 +34,20 @@ export default function ConsoleAuditPage() {
         <search>
           <form method="get" className="grid grid-cols-1 gap-4 sm:grid-cols-2 lg:grid-cols-3">
             <Field name="actor" label="Admin" defaultValue={filters.actor} {...text} />
-            <Field name="target" label="Account, app or other target" defaultValue={filters.target} {...text} />
+            <Field name="target" label="Name, email, ID or other target" defaultValue={filters.target} {...text} />
             <Select name="action" label="Action" defaultValue={filters.action}>
-              {kinds.map(({ value, label }) => (
-                <option key={value} value={value}>
-                  {label}
-                </option>
+              <option value="">All actions</option>
+              {filters.action === "" || isAuditAction(filters.action) ? null : (
+                <option value={filters.action}>Actions “{filters.action}”</option>
+              )}
+              {Object.entries(auditActions).map(([area, actions]) => (
+                <optgroup key={area} label={area}>
+                  {Object.entries(actions).map(([action, label]) => (
+                    <option key={action} value={action}>
+                      {label}
+                    </option>
+                  ))}
+                </optgroup>
               ))}
             </Select>
             <Field name="from" type="date" label="From (UTC)" defaultValue={filters.from} {...text} />
@@ -64,8 +60,8 @@ export default function ConsoleAuditPage() {
         </search>
       </Card>
       <Card title={first ? "Entries" : "Earlier entries"}>
-        {lines.length > 0 ? (
-          <AuditLines lines={lines} />
+        {entries.length > 0 ? (
+          <AuditLines entries={entries} />
         ) : (
           <p className="text-muted">{address || !first ? "No entries match these filters." : "No entries yet."}</p>
         )}

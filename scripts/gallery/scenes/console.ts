@@ -254,6 +254,4 @@ export const consoleStates = statesOf("Console", [
   ["Providers, no run found", "admin/providers", "admin", "/admin/providers?q=req-unknown"],
   ["A run of any workspace", "admin/run", "admin", ({ world }) => `/admin/runs/${world.retriedRunId}`],
   ["A run that no provider answered", "admin/run", "admin", ({ world }) => `/admin/runs/${world.failedRunId}`],
-  ["Audit log", "admin/audit", "admin", "/admin/audit"],
-  ["Audit log, filtered to none", "admin/audit", "admin", "/admin/audit?target=unknown@nowhere.example"],
 ]);

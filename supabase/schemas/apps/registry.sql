@@ -213,7 +213,9 @@ create or replace function private.record_app_change(app private.apps, action te
 as $$
   select private.record_admin_action(
     jsonb_build_object('actor', actor, 'reason', reason),
-    jsonb_build_object('action', action, 'target', 'app ' || (app).name, 'after', to_jsonb(app))
+    jsonb_build_object(
+      'action', action, 'target', 'app ' || (app).name, 'targetName', (app).display_name, 'after', to_jsonb(app)
+    )
   )
 $$;
 

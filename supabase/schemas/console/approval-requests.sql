@@ -22,6 +22,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'ai_keys.decline',
     'target', 'workspace ' || workspace.id,
+    'targetName', case when workspace.personal_user_id is null then workspace.name end,
     'before', jsonb_build_object(
       'state', 'open', 'requestedAt', approval_request.requested_at, 'requestedBy', approval_request.requested_by, 'note', approval_request.note
     ),

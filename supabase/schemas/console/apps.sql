@@ -32,7 +32,8 @@ begin
   end;
   insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'app.register', 'target', 'app ' || app.name, 'after', private.describe_app(app.id)
+    'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
+    'after', private.describe_app(app.id)
   ));
   return '{}';
 end
@@ -120,6 +121,7 @@ begin
     'action', case step when 'link' then 'app.link_workspace' when 'unlink' then 'app.unlink_workspace'
       when 'rotate' then 'app.rotate_secret' else 'app.' || step end,
     'target', 'app ' || app.name,
+    'targetName', app.display_name,
     'before', old_app - 'version' || case step when 'unlink' then jsonb_build_object('unlinked', linked) else '{}' end,
     'after', coalesce(private.describe_openid_client(app.id), private.describe_app(app.id)) || case step when 'link' then jsonb_build_object('linked', linked) else '{}' end
   ));

@@ -119,6 +119,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when approve then 'ai_keys.approve' else 'ai_keys.withdraw' end,
     'target', target,
+    'targetName', case when workspace.personal_user_id is null then workspace.name end,
     'before', jsonb_build_object(
       'approved', not approve, 'approvedAt', old_approval.approved_at, 'approvedBy', old_approval.approved_by
     ),

@@ -55,6 +55,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when grants then 'model.grant' else 'model.withdraw' end,
     'target', 'model ' || model.id,
+    'targetName', model.display_name,
     'before', grantee || jsonb_build_object('granted', not grants),
     'after', grantee || jsonb_build_object('granted', grants)
   ));

@@ -78,6 +78,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when before is null then 'model.add_route' when fields is null then 'model.remove_route' else 'model.edit_route' end,
     'target', 'model ' || model.id,
+    'targetName', model.display_name,
     'before', before,
     'after', (
       select to_jsonb(r)

@@ -208,6 +208,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when model.id is null then 'model.add' else 'model.edit' end,
     'target', 'model ' || saved_model.id,
+    'targetName', saved_model.display_name,
     'before', case when model.id is not null then to_jsonb(model) end,
     'after', to_jsonb(saved_model)
   ));
@@ -215,6 +216,7 @@ begin
     perform private.record_admin_action(change, jsonb_build_object(
       'action', 'model.edit',
       'target', 'model ' || old_default.id,
+      'targetName', old_default.display_name,
       'before', jsonb_build_object('is_default', true),
       'after', jsonb_build_object('is_default', false)
     ));
@@ -247,6 +249,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when enable then 'model.enable' else 'model.disable' end,
     'target', 'model ' || model.id,
+    'targetName', model.display_name,
     'before', jsonb_build_object('enabled', model.enabled),
     'after', jsonb_build_object('enabled', enable)
   ));
@@ -279,7 +282,7 @@ begin
   delete from ai.model_prices p where p.model_id = model.id;
   delete from ai.models m where m.id = model.id;
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'model.delete', 'target', 'model ' || model.id, 'before', to_jsonb(model)
+    'action', 'model.delete', 'target', 'model ' || model.id, 'targetName', model.display_name, 'before', to_jsonb(model)
   ));
   return '{}';
 end

@@ -69,6 +69,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when change ->> 'seen' is null then 'plan.add' else 'plan.edit' end,
     'target', 'plan ' || plan_id,
+    'targetName', saved.name,
     'before', case when change ->> 'seen' is not null then to_jsonb(old_plan) end,
     'after', to_jsonb(saved)
   ));
@@ -178,6 +179,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'plan.move_workspace',
     'target', target,
+    'targetName', case when workspace.personal_user_id is null then workspace.name end,
     'before', jsonb_build_object('plan', workspace.plan_id),
     'after', jsonb_build_object('plan', change ->> 'plan')
   ));

@@ -145,6 +145,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'model.add_price',
     'target', 'model ' || model.id,
+    'targetName', model.display_name,
     'before', case when old.id is not null then to_jsonb(old) end,
     'after', to_jsonb(new_price)
   ));
@@ -191,6 +192,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', 'model.cancel_price',
     'target', 'model ' || model.id,
+    'targetName', model.display_name,
     'before', to_jsonb(price),
     'after', (select to_jsonb(p) from ai.model_prices p where p.id = old.id)
   ));

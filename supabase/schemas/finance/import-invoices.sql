@@ -286,6 +286,7 @@ begin
     perform private.record_admin_action(change, jsonb_build_object(
       'action', 'books.record_invoice',
       'target', 'platform invoice ' || (record ->> 'id'),
+      'targetName', concat_ws(' ', name, record ->> 'reference'),
       'after', jsonb_strip_nulls(record - 'id') || jsonb_build_object('provider', name)
     ));
     return;

@@ -62,6 +62,7 @@ begin
     perform private.record_admin_action(change, jsonb_build_object(
       'action', 'books.attach_document',
       'target', 'document of platform invoice ' || (invoice).id,
+      'targetName', concat_ws(' ', (invoice).provider, (invoice).reference),
       'after', document || jsonb_build_object('provider', (invoice).provider, 'reference', (invoice).reference)
     ));
     return;

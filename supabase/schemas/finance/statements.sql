@@ -100,6 +100,7 @@ begin
     jsonb_build_object(
       'action', 'books.close_month',
       'target', 'platform month ' || of_month,
+      'targetName', to_char(lower(days), 'FMMonth YYYY'),
       'after', jsonb_build_object('statement', closed, 'sha256', state, 'exceptions', exceptions)
     )
   );
@@ -135,6 +136,7 @@ begin
     jsonb_build_object(
       'action', 'books.reopen_month',
       'target', 'platform month ' || to_char(reopened.month, 'YYYY-MM'),
+      'targetName', to_char(reopened.month, 'FMMonth YYYY'),
       'before', jsonb_build_object('statement', reopened.id, 'sha256', encode(reopened.sha256, 'hex'))
     )
   );

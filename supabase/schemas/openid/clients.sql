@@ -110,7 +110,8 @@ begin
     insert into private.app_secrets (app_id, secret_hash) values (app.id, (change ->> 'secretHash')::bytea);
   end if;
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'app.register', 'target', 'app ' || app.name, 'after', private.describe_openid_client(app.id)
+    'action', 'app.register', 'target', 'app ' || app.name, 'targetName', app.display_name,
+    'after', private.describe_openid_client(app.id)
   ));
   return '{}';
 end
@@ -172,7 +173,7 @@ begin
       return jsonb_build_object('refused', 'invalid');
   end;
   perform private.record_admin_action(change, jsonb_build_object(
-    'action', 'app.edit', 'target', 'app ' || app.name, 'before', old_client,
+    'action', 'app.edit', 'target', 'app ' || app.name, 'targetName', app.display_name, 'before', old_client,
     'after', private.describe_openid_client(app.id)
   ));
   return '{}';

@@ -17,16 +17,20 @@ as $$
 $$;
 
 -- Adds one line to the audit log in the transaction of the change. Arguments: change { actor or serviceAccount, reason,
--- requestId, ip } and act { action, targetUserId, target, before, after }. The line keeps the service account's name.
+-- requestId, ip } and act { action, targetUserId, target, targetName, before, after }. targetName is kept after the
+-- target is deleted, so it must not name a personal workspace. The service account's name is kept as well.
 create or replace function private.record_admin_action(change jsonb, act jsonb) returns void
   language sql volatile security invoker set search_path = ''
 as $$
   insert into private.admin_audit_log (
-    actor_id, service_account_id, service_account_name, action, target_user_id, target, reason, before, after, request_id, ip
+    actor_id, service_account_id, service_account_name, action, target_user_id, target, target_name, reason, before, after,
+    request_id, ip
   )
   values (
     (change ->> 'actor')::uuid, (change ->> 'serviceAccount')::uuid,
-    (select s.name from private.service_accounts s where s.id = (change ->> 'serviceAccount')::uuid), act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', change ->> 'reason',
-    nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId', (change ->> 'ip')::inet
+    (select s.name from private.service_accounts s where s.id = (change ->> 'serviceAccount')::uuid),
+    act ->> 'action', (act ->> 'targetUserId')::uuid, act ->> 'target', left(act ->> 'targetName', 320),
+    change ->> 'reason', nullif(act -> 'before', 'null'), nullif(act -> 'after', 'null'), change ->> 'requestId',
+    (change ->> 'ip')::inet
   )
 $$;

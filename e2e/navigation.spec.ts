@@ -199,6 +199,8 @@ test("admins see a link to the console in the header, and the console's pages ar
   await expect(heading(page, "Accounts")).toBeVisible();
   const people = page.getByRole("navigation", { name: "Console" }).getByRole("list", { name: "People" });
   await expect(people.getByRole("link")).toHaveText(["Accounts", "Recovery", "Blocked IP addresses"]);
+  const money = page.getByRole("navigation", { name: "Console" }).getByRole("list", { name: "Money" });
+  await expect(money.getByRole("link")).toHaveText(["Spending", "Books"]);
 
   await page.setViewportSize(phone);
   await page.getByRole("button", { name: "Account menu" }).press("Enter");

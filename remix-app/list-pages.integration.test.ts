@@ -46,6 +46,14 @@ beforeAll(async () => {
   );
   workspaceId = made?.id ?? "";
   await query(
+    `insert into ai.runs (id, created_at, workspace_id, credential_source, execution_mode, feature, request_id, model_id, routes,
+       route, markup, status, usage_source, cost_usd, billed_credits, reserved_usd, reserved_credits, account_id, settled_at)
+     select ai.run_id(now()), now(), id, 'key', 'interactive', 'chat', $2, 'm',
+       jsonb_build_array(jsonb_build_object('position', 1, 'provider', $2::text)), 1, 1, 'succeeded', 'provider', 123456.789012345678, 1234567890.12345678, 0, 0, id, now()
+     from public.workspaces where created_by = $1 and name like 'Space%'`,
+    [person.id, mark],
+  );
+  await query(
     `insert into public.workspace_roles (workspace_id, name, permissions)
      ${first(90, "$1, rpad('Role ' || n || ' ', 40, 'x'), '{use_ai_studio,manage_ai_keys,manage_ai_policy}'::public.workspace_permission[]")}`,
     [workspaceId],
@@ -101,6 +109,7 @@ afterAll(async () => {
   }
   await query("delete from ai.models where id like $1 || '%'", [mark]);
   await query("delete from private.apps where name = $1", [mark]);
+  await query("delete from ai.runs where created_at > now() - interval '1 hour' and request_id = $1", [mark]);
   await query("delete from auth.users where email like 'list-%-' || $1 || '@example.com'", [person.id]);
   await deletePerson(person);
 });
@@ -204,6 +213,8 @@ test("splits the console's lists into pages under 100 KB", async () => {
     expect(new Set(routes.join("").match(new RegExp(`model=${mark}\\d+`, "g"))).size).toBe(130);
     const linked = await walkAsAdmin(`/admin/apps/${mark}`, nextOf("Pages of workspaces"));
     expect(new Set(linked.join("").match(/Space \d{4}/g)).size).toBe(120);
+    const spending = await walkAsAdmin("/admin/spending", nextOf("Pages of workspaces"));
+    expect(new Set(spending.join("").match(/Space \d{4}/g)).size).toBe(120);
     const user = await walkAsAdmin(`/admin/users/${person.id}`, /never/);
     expect(user[0]).toContain("121");
   } finally {

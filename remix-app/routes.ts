@@ -85,6 +85,7 @@ export default [
     route("admin/providers", "routes/admin/providers.tsx"),
     route("admin/providers/:providerId", "routes/admin/provider-limit.tsx"),
     route("admin/runs/:runId", "routes/admin/run.tsx"),
+    route("admin/spending", "routes/admin/spending.tsx"),
     route("admin/books", "routes/books/reconciliation.tsx", { id: "platform-reconciliation" }),
     route("admin/books/import", "routes/books/cost-import.tsx", { id: "platform-cost-import" }),
     route("admin/books/imports/:importId", "routes/books/cost-receipt.tsx", { id: "platform-cost-receipt" }),
@@ -172,6 +173,7 @@ export default [
   route("workspaces/:workspaceId/ai/reconciliation.focus.csv", "routes/books/focus-csv.ts"),
   route("invitation", "routes/workspaces/invitation.tsx"),
 
+  route("admin/spending.csv", "routes/admin/spending-csv.ts"),
   route("admin/providers.csv", "routes/admin/providers-csv.ts"),
   route("admin/books/automatic-imports", "routes/books/automatic-imports.ts"),
   route("admin/books.csv", "routes/books/reconciliation-csv.ts", { id: "platform-reconciliation-csv" }),

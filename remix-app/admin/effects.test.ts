@@ -32,6 +32,7 @@ const workspace: ConsoleWorkspace = {
   account,
   approvedAt: null,
   approvedBy: null,
+  thisMonth: { requests: 0, failed: 0, costUsd: "0", billedCredits: "0" },
   liveKeys: 0,
 };
 

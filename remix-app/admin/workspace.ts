@@ -20,6 +20,13 @@ const workspaceSchema = z.object({
   owners: z.array(z.object({ id: z.uuid(), email: z.string().nullable() })),
   /** The credit account of the workspace itself, not of its members. Null until the account is opened. */
   account: z.object({ balance: z.string(), reserved: z.string(), available: z.string() }).nullable(),
+  /** The usage since the month began in UTC, with amounts as exact text. */
+  thisMonth: z.object({
+    requests: z.number(),
+    failed: z.number(),
+    costUsd: z.string(),
+    billedCredits: z.string(),
+  }),
   approvedAt: z.string().nullable(),
   approvedBy: z.string().nullable(),
   liveKeys: z.number(),

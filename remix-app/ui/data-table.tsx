@@ -13,6 +13,8 @@ export interface DataColumn<Row> {
    * default, is below the name with the column's label. `hidden` omits the column.
    */
   small?: "aside" | "below" | "hidden";
+  /** Makes the heading a link that sorts the table by this column, highest value first. */
+  sort?: { href: string; isSorted: boolean };
 }
 
 export interface DataTableProps<Row> {
@@ -54,8 +56,14 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
       <thead className={head}>
         <tr className={headRow}>
           {columns.map((column, index) => (
-            <th key={getColumnKey(column)} scope="col" className={classes[index]} title={column.fullLabel}>
-              {renderHead(column)}
+            <th
+              key={getColumnKey(column)}
+              scope="col"
+              className={classes[index]}
+              title={column.fullLabel}
+              aria-sort={column.sort?.isSorted ? "descending" : undefined}
+            >
+              {renderSortLink(column)}
             </th>
           ))}
         </tr>
@@ -90,6 +98,20 @@ export function DataTable<Row>({ caption, columns, rows, rowKey, empty, from = "
 
 function getColumnKey(column: Pick<DataColumn<never>, "label" | "fullLabel"> | undefined): string | undefined {
   return column?.fullLabel ?? column?.label;
+}
+
+/** The link is for the table only: where rows are shown as cards, it would be focused but not seen. */
+function renderSortLink(column: Pick<DataColumn<never>, "label" | "fullLabel" | "sort">): ReactNode {
+  const head = renderHead(column);
+  if (!column.sort) return head;
+  return (
+    <>
+      <a href={column.sort.href} className="sort-link">
+        {head}
+      </a>
+      <span className="sort-label">{head}</span>
+    </>
+  );
 }
 
 function renderHead({ label, fullLabel }: Pick<DataColumn<never>, "label" | "fullLabel">): ReactNode {

@@ -5,6 +5,7 @@ import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
+import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
 import { openidStates } from "./scenes/openid.ts";
@@ -33,6 +34,7 @@ export const states: readonly State[] = [
   ...consoleStates,
   ...consoleAppStates,
   ...consoleAuditStates,
+  ...consoleSpendingStates,
   ...bookStates,
   ...bookDayStates,
   ...satelliteStates,

@@ -518,6 +518,7 @@ grant execute on function
   ai.reconcile_costs(uuid, uuid, timestamptz, timestamptz, text[], integer, bytea),
   ai.compare_costs(uuid, uuid, timestamptz, timestamptz, text, text, integer),
   private.explain_platform_month(date, text),
+  private.list_spending(text, date, date, text, boolean, jsonb, integer),
   private.store_usage_hours(text, date, jsonb, jsonb),
   private.mark_gateway_key(text, text, boolean, jsonb),
   private.compare_usage_hours(uuid, text, date, timestamptz, text, integer, integer),

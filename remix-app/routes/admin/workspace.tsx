@@ -8,8 +8,9 @@ import { EmailAddress } from "../../ui/address.tsx";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
+import { countOf, formatCount } from "../../ui/format-amount.ts";
 import { RelativeTime } from "../../ui/moment.tsx";
-import { Credits } from "../../ui/money.tsx";
+import { Credits, Usd } from "../../ui/money.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
@@ -25,6 +26,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 export default function ConsoleWorkspacePage() {
   const { workspace, lock, done } = useLoaderData<typeof loader>();
   const { id, name, createdAt, plan, planId, members, owners, account, approvedAt, approvedBy, liveKeys } = workspace;
+  const { thisMonth } = workspace;
   return (
     <Page title={name} lead="A workspace: its plan, credits and keys.">
       {done ? <Notice tone="good">The workspace’s plan is now {plan?.name ?? planId}.</Notice> : null}
@@ -48,6 +50,15 @@ export default function ConsoleWorkspacePage() {
           </li>
         </ul>
         <p className="mt-4 break-all font-mono text-muted text-small">{id}</p>
+      </Card>
+      <Card
+        title="This month"
+        lead={`${countOf(thisMonth.requests, "run")}, ${formatCount(thisMonth.failed)} failed`}
+        action={<ButtonLink href="/admin/spending">Compare workspaces</ButtonLink>}
+      >
+        <p>
+          Cost <Usd amount={thisMonth.costUsd} />, credits <Credits amount={thisMonth.billedCredits} />
+        </p>
       </Card>
       <Card
         title="Plan"

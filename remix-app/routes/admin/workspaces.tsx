@@ -6,6 +6,7 @@ import { SearchCard } from "../../admin/search-card.tsx";
 import { KeyRequestNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
+import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
@@ -24,7 +25,11 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export default function ConsoleWorkspacesPage() {
   const { term, workspaces, more, waiting, done } = useLoaderData<typeof loader>();
   return (
-    <Page title="Workspaces" lead="Plans, credits, and which workspaces may create keys.">
+    <Page
+      title="Workspaces"
+      lead="Plans, credits, and which workspaces may create keys."
+      actions={<ButtonLink href="/admin/spending">By cost</ButtonLink>}
+    >
       {done ? <Notice tone="good">{done}</Notice> : null}
       <KeyRequestNotice waiting={waiting} />
       <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />

@@ -23,7 +23,13 @@ const groups: readonly SectionGroup[] = [
       { to: "/admin/providers", label: "Providers", also: "/admin/runs" },
     ],
   },
-  { label: "Money", sections: [{ to: "/admin/books", label: "Books" }] },
+  {
+    label: "Money",
+    sections: [
+      { to: "/admin/spending", label: "Spending" },
+      { to: "/admin/books", label: "Books" },
+    ],
+  },
   {
     label: "Platform",
     sections: [

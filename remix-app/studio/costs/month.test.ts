@@ -9,6 +9,16 @@ test("reads the month from the URL, and defaults to the last full month", () => 
   expect(read("?month=", "2026-01-01T00:00:00Z")).toEqual({ month: "2025-12", current: "2026-01", fault: null });
 });
 
+test("a page can default to the current month", () => {
+  const options = { now: new Date("2026-11-30T23:59:59Z"), byDefault: "current" } as const;
+  expect(readMonth(new URL("https://x.example/"), options).month).toBe("2026-11");
+  expect(readMonth(new URL("https://x.example/?month=2026-01"), options).month).toBe("2026-01");
+  expect(readMonth(new URL("https://x.example/?month=x"), options)).toMatchObject({
+    month: "2026-11",
+    fault: expect.stringContaining("YYYY-MM"),
+  });
+});
+
 test("an invalid month in the URL shows an error on pages, and returns 400 for files", () => {
   for (const wrong of ["2026-13", "2026-00", "1999-12", "3000-01", "2026-1", "2026-01-01", "last"]) {
     expect(read(`?month=${wrong}`, "2026-11-28T00:00:00Z")).toMatchObject({

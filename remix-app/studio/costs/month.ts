@@ -5,19 +5,25 @@ export interface MonthChoice {
   month: string;
   /** The current month. */
   current: string;
-  /** What is wrong with the month in the URL, or null. If it is invalid, the page shows the last full month. */
+  /** What is wrong with the month in the URL, or null. If it is invalid, the page shows its default month. */
   fault: string | null;
 }
 
 export const monthPattern = /^2\d{3}-(0[1-9]|1[0-2])$/;
 
-/** Reads `?month=YYYY-MM`. Returns the last full month if it is missing or invalid. */
-export function readMonth(url: URL, { now }: { now: Date }): MonthChoice {
+/**
+ * Reads `?month=YYYY-MM`. If it is missing or invalid, returns the last full month, or the current month for pages whose
+ * default it is.
+ */
+export function readMonth(
+  url: URL,
+  { now, byDefault = "last" }: { now: Date; byDefault?: "last" | "current" },
+): MonthChoice {
   const current = now.toISOString().slice(0, 7);
   const month = url.searchParams.get("month") ?? "";
   if (monthPattern.test(month)) return { month, current, fault: null };
   const fault = month === "" ? null : "The month in the URL isn’t valid. Use YYYY-MM, from 2000-01 to 2999-12.";
-  return { month: shiftMonth(current, -1), current, fault };
+  return { month: byDefault === "current" ? current : shiftMonth(current, -1), current, fault };
 }
 
 /** Reads the month in a file's URL. @throws Response like {@link requireValidRange} */

@@ -255,6 +255,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: "constant",
     },
     {
+      what: "console: spending by workspace",
+      sql: `select private.list_spending('workspace', current_date - 30, current_date, 'cost', false, null, 51)`,
+      values: [],
+      bound: { linear: "sums the workspaces with runs in the month" },
+    },
+    {
       what: "console: run by request id",
       sql: "select private.find_runs($1)",
       values: [absent],

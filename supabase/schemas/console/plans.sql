@@ -98,8 +98,8 @@ as $$
   end
 $$;
 
--- Returns a workspace for the console, with its name, plan, owners, members, balance, keys and key approval. Returns
--- null for an unknown workspace.
+-- Returns a workspace for the console, with its name, plan, owners, members, balance, this month's usage (UTC), keys and
+-- key approval. Returns null for an unknown workspace.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.read_console_workspace(workspace uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -128,6 +128,16 @@ as $$
       )
       from ai.credit_accounts a
       where a.workspace_id = w.id
+    ),
+    'thisMonth', (
+      select jsonb_build_object(
+        'requests', coalesce(sum(u.requests), 0),
+        'failed', coalesce(sum(u.failed), 0),
+        'costUsd', trim_scale(coalesce(sum(u.cost_usd), 0))::text,
+        'billedCredits', trim_scale(coalesce(sum(u.billed_credits), 0))::text
+      )
+      -- Ends tomorrow, so that runs that begin now count.
+      from ai.usage_between(w.id, date_trunc('month', now(), 'UTC'), now() + interval '24 hours') u
     ),
     'approvedAt', k.approved_at,
     'approvedBy', (select u.email from auth.users u where u.id = k.approved_by),

@@ -1,93 +1,80 @@
 import { attemptResult } from "../studio/runs/run-facts.ts";
 import { DataTable } from "../ui/data-table.tsx";
 import { countOf, formatCount } from "../ui/format-amount.ts";
-import { RelativeTime } from "../ui/moment.tsx";
+import { ExactTime, RelativeTime } from "../ui/moment.tsx";
 import { Usd } from "../ui/money.tsx";
-import type { ProviderHealth, ProviderUsage, SkippedRoute } from "./provider-usage.ts";
+import { describeRouteState, noRecentCalls, stateTones } from "./provider-trouble.ts";
+import type { ProviderUsage } from "./provider-usage.ts";
+import type { RouteState, RouteStates } from "./providers.ts";
 
-/** Lists each provider's recent answers, and failures by class. */
-export function HealthTable({ health }: { health: readonly ProviderHealth[] }) {
+/** Lists the routes with their states, those in trouble first. Only counts those without recent calls. */
+export function RouteStateTable({ states: { routes, count } }: { states: RouteStates }) {
+  const called = routes.filter((route) => !isIdle(route));
+  const others = count - called.length;
+  // Idle routes are last in the order, so there are no others after the first of them.
+  const areIdle = called.length < routes.length;
   return (
-    <DataTable
-      caption="Health of providers"
-      rows={health}
-      rowKey={({ provider }) => provider}
-      empty="No provider has an enabled route or a recent request. Add a route on the Models page."
-      from="lg"
-      columns={[
-        {
-          label: "Provider",
-          cell: ({ provider, routes }) => (
-            <>
-              <span className="font-medium">{provider}</span>
-              <span className="block text-muted text-small">{countOf(routes, "enabled route")}</span>
-            </>
-          ),
-        },
-        { label: "State", small: "aside", cell: (row) => <State health={row} /> },
-        {
-          label: "Answered in the last hour",
-          numeric: true,
-          cell: ({ answeredLastHour }) => formatCount(answeredLastHour),
-        },
-        { label: "Failed in the last hour", numeric: true, cell: ({ failedLastHour }) => formatCount(failedLastHour) },
-        { label: "Failures in 24 hours", cell: ({ failures }) => <Failures failures={failures} /> },
-      ]}
-    />
+    <>
+      <DataTable
+        caption="States of routes"
+        rows={called}
+        rowKey={({ provider, providerModel, endpoint }) => `${provider} ${providerModel} ${endpoint ?? ""}`}
+        empty={
+          count === 0 ? "No enabled model has an enabled route. Add a route on the Models page." : "No recent calls."
+        }
+        from="lg"
+        columns={[
+          {
+            label: "Route",
+            cell: ({ provider, providerModel, models, endpoint }) => (
+              <>
+                <span className="wrap-anywhere font-medium">
+                  {provider}, {providerModel}
+                </span>
+                <span className="wrap-anywhere block text-muted text-small">
+                  {models.join(", ")}
+                  {endpoint === null ? "" : ` · ${endpoint}`}
+                </span>
+              </>
+            ),
+          },
+          {
+            label: "State",
+            cell: (route) => <span className={stateTones[route.state]}>{describeRouteState(route)}</span>,
+          },
+          { label: "Last answer", cell: ({ answeredAt }) => <LastTime at={answeredAt} /> },
+          { label: "Last failure", cell: (route) => <LastFailure route={route} /> },
+        ]}
+      />
+      {others > 0 ? (
+        <p className="mt-3 text-muted text-small">
+          {areIdle
+            ? `No recent calls on ${countOf(others, called.length > 0 ? "other route" : "route")}.`
+            : `Shows ${formatCount(called.length)} of ${formatCount(count)} routes, those in trouble first.`}
+        </p>
+      ) : null}
+    </>
   );
 }
 
-function State({ health: { answeredLastHour, lastAnswerAt, failedLastHour, failures } }: { health: ProviderHealth }) {
-  const unpaidAt = failures.find(({ failure }) => failure === "payment_required")?.lastAt;
-  if (unpaidAt && (lastAnswerAt === null || lastAnswerAt < unpaidAt)) {
-    return <span className="text-bad">Payment required: top up its account or raise its spend limit</span>;
-  }
-  if (failedLastHour === 0)
-    return answeredLastHour > 0 ? "Working" : <span className="text-muted">No recent requests</span>;
-  if (answeredLastHour === 0) return <span className="text-bad">Failing</span>;
-  return <span className="text-warn">Some failures</span>;
+const isIdle = (route: RouteState) => describeRouteState(route) === noRecentCalls;
+
+function LastTime({ at }: { at: string | null }) {
+  return at === null ? <span className="text-muted">None</span> : <RelativeTime at={at} />;
 }
 
-function Failures({ failures }: { failures: ProviderHealth["failures"] }) {
-  if (failures.length === 0) return <span className="text-muted">None</span>;
+function LastFailure({ route: { failure, status, failedAt } }: { route: RouteState }) {
+  if (failure === null || failedAt === null) return <span className="text-muted">None</span>;
   return (
-    <ul className="text-small">
-      {failures.map(({ failure, failed, lastAt }) => (
-        <li key={failure}>
-          {attemptResult({ status: null, failure })}: {formatCount(failed)},{" "}
-          <span className="text-muted">
-            last <RelativeTime at={lastAt} />
-          </span>
-        </li>
-      ))}
-    </ul>
-  );
-}
-
-/** Lists the routes that recent runs skipped. */
-export function SkippedTable({ routes }: { routes: readonly SkippedRoute[] }) {
-  return (
-    <DataTable
-      caption="Skipped routes"
-      rows={routes}
-      rowKey={({ model, provider, providerModel }) => `${model} ${provider} ${providerModel}`}
-      empty="No run of the last 15 minutes skipped a route."
-      columns={[
-        {
-          label: "Route",
-          cell: ({ model, displayName, provider, providerModel }) => (
-            <>
-              <span className="font-medium">{displayName ?? model}</span>
-              <span className="block break-all text-muted text-small">
-                {provider}, {providerModel}
-              </span>
-            </>
-          ),
-        },
-        { label: "Runs that skipped it", numeric: true, cell: ({ skipped }) => formatCount(skipped) },
-        { label: "Last run", small: "aside", cell: ({ lastAt }) => <RelativeTime at={lastAt} /> },
-      ]}
-    />
+    <>
+      <span>{attemptResult({ status, failure })}</span>
+      <span className="block text-muted text-small">
+        <RelativeTime at={failedAt} />, <ExactTime at={failedAt} />
+      </span>
+      {failure === "payment_required" ? (
+        <span className="block text-small">Top up its account or raise its spend limit.</span>
+      ) : null}
+    </>
   );
 }
 

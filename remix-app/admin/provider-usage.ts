@@ -2,39 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import type { CsvColumn } from "../http/csv.ts";
 import { rangeDays } from "../studio/range.ts";
-import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
-
-export const health = z.array(
-  z.object({
-    provider: z.string(),
-    /** Enabled routes of enabled models. */
-    routes: z.number(),
-    /** Counts runs. */
-    answeredLastHour: z.number(),
-    lastAnswerAt: z.string().nullable(),
-    /** Counts failed attempts, so one run may count several times. */
-    failedLastHour: z.number(),
-    /** Failures of the last 24 hours by class, latest first. */
-    failures: z.array(runAttempt.pick({ failure: true }).extend({ failed: z.number(), lastAt: z.string() })),
-  }),
-);
-/** A provider's recent answers and failures. */
-export type ProviderHealth = z.infer<typeof health>[number];
-
-export const skipped = z.array(
-  z.object({
-    model: z.string(),
-    /** Null if the model was deleted. */
-    displayName: z.string().nullable(),
-    provider: z.string(),
-    providerModel: z.string(),
-    skipped: z.number(),
-    lastAt: z.string(),
-  }),
-);
-/** A route that was skipped in some runs because it was cooling down or its provider's limits had no room. */
-export type SkippedRoute = z.infer<typeof skipped>[number];
 
 export const usageSchema = z.array(
   z.object({

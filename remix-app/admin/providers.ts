@@ -6,7 +6,8 @@ import { runAttempt } from "../studio/runs/run-schema.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import { parseModelCursor } from "./models.ts";
 import { providerLimitSchema } from "./provider-limits.ts";
-import { health, skipped, usageSchema } from "./provider-usage.ts";
+import { routeState, troubledRoute } from "./provider-trouble.ts";
+import { usageSchema } from "./provider-usage.ts";
 
 const failure = runAttempt.pick({ failure: true, status: true, upstreamRequestId: true }).extend({
   at: z.string(),
@@ -32,20 +33,42 @@ export type ModelRoute = z.infer<typeof route>;
 
 const modelsPerPage = 40;
 
-const failingModelsSchema = z.array(z.object({ displayName: z.string(), failed: z.number() }));
+const routeStates = z.object({
+  routes: z.array(
+    troubledRoute.omit({ model: true }).extend({
+      provider: z.string(),
+      /** The provider's name of the model. */
+      providerModel: z.string(),
+      /** The display names of the models that the route serves, at most three. */
+      models: z.array(z.string()),
+      /** Null if the gateway hasn't reported the route. */
+      endpoint: z.string().nullable(),
+      state: routeState,
+      since: z.string().nullable(),
+      failedAt: z.string().nullable(),
+      answeredAt: z.string().nullable(),
+      /** Counts of ended runs and their failed attempts. Null unless the route is quiet. */
+      answeredLastHour: z.number().nullable(),
+      failedLastHour: z.number().nullable(),
+    }),
+  ),
+  /** How many routes there are. */
+  count: z.number(),
+});
+/** The states of the routes of enabled models, those in trouble first. */
+export type RouteStates = z.infer<typeof routeStates>;
+export type RouteState = RouteStates["routes"][number];
+
 const providersPage = z.object({
   models: routedModelsSchema,
-  failing: failingModelsSchema,
-  health,
-  skipped,
+  states: routeStates,
   limits: z.array(providerLimitSchema),
   usage: usageSchema,
 });
 
 /**
- * Returns a page of the enabled models with their routes, the models with the most failed requests in the last hour,
- * each provider's recent answers and failures, the routes that runs of the last 15 minutes skipped, the providers'
- * limits, and each provider's usage in a range of whole UTC days, highest cost first.
+ * Returns a page of the enabled models with their routes, the states of all routes, the providers' limits, and each
+ * provider's usage in a range of whole UTC days, highest cost first.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE
  */
 export async function readProviders(
@@ -54,7 +77,7 @@ export async function readProviders(
 ) {
   const { first: first_day, last: last_day } = rangeDays(range);
   const args = { after: parseModelCursor(cursor, context), page_size: modelsPerPage + 1, first_day, last_day };
-  const found = await callFunction(context, { name: "private.read_providers_page", args, schema: providersPage });
+  const found = await callFunction(context, { name: "private.read_providers_state", args, schema: providersPage });
   const cursorOf = ({ sortsAs }: RoutedModel) => writeKeyCursor(sortsAs);
   const { records, nextCursor } = buildPage(found.models, { limit: modelsPerPage, cursorOf });
   return { ...found, models: records, nextCursor };

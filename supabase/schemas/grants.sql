@@ -86,7 +86,8 @@ grant execute on function
   ai.record_refused_calls(jsonb),
   ai.read_envelopes(jsonb),
   ai.read_own_envelope(jsonb),
-  ai.take_provider_calls(jsonb)
+  ai.take_provider_calls(jsonb),
+  ai.report_routes(jsonb)
 to gateway;
 
 -- Functions of studio/.
@@ -157,6 +158,8 @@ revoke insert, update, delete on
   ai.output_histories,
   ai.refused_calls,
   ai.refused_daily,
+  ai.route_health,
+  ai.provider_outages,
   ai.budget_alerts,
   ai.credit_references,
   ai.credit_alerts
@@ -564,6 +567,8 @@ grant execute on function
   private.provider_limit_version(ai.provider_limits),
   private.save_provider_limit(jsonb),
   private.read_providers_page(text[], integer, date, date),
+  private.read_providers_state(text[], integer, date, date),
+  private.list_route_states(integer),
   private.read_accounts_page(text, jsonb, integer),
   private.read_workspaces_page(text, integer),
   private.read_approvals_page(jsonb, integer),
@@ -574,6 +579,8 @@ grant execute on function
   private.list_provider_health(),
   private.list_skipped_routes(integer),
   private.list_provider_usage(date, date),
+  private.count_provider_trouble(),
+  private.read_provider_trouble(),
   private.list_catalogue_models(text, text, text[], integer),
   private.read_model(text),
   private.model_version(text),

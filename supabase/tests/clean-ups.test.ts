@@ -53,6 +53,12 @@ const cleanUps = [
     table: "ai.rate_windows",
     row: `(scope, subject_id, window_start, requests, tokens) select 'key', gen_random_uuid(), '2000-01-01', 0, 0`,
   },
+  {
+    call: "ai.delete_expired",
+    table: "ai.route_health",
+    row: `(provider_id, provider_model, endpoint, reported_at)
+      select 'unused', gen_random_uuid()::text, 'chat', '2000-01-01'`,
+  },
 ] as const;
 
 async function count(db: Database, table: string): Promise<number> {

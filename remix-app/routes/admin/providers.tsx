@@ -1,7 +1,7 @@
 import { type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { ProviderLimitTable } from "../../admin/provider-limit-table.tsx";
-import { HealthTable, ProviderUsageTable, SkippedTable } from "../../admin/provider-tables.tsx";
+import { ProviderUsageTable, RouteStateTable } from "../../admin/provider-tables.tsx";
 import { readProviders } from "../../admin/providers.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { FoundRuns, RouteTable } from "../../admin/route-table.tsx";
@@ -56,9 +56,7 @@ type Loaded = ReturnType<typeof useLoaderData<typeof loader>>;
 function ProvidersState({
   models,
   nextCursor,
-  failing,
-  health,
-  skipped,
+  states,
   limits,
   usage,
   range,
@@ -66,18 +64,12 @@ function ProvidersState({
   const days = rangeDays(range);
   return (
     <>
-      {failing.length > 0 ? (
-        <Notice tone="warn">
-          Failed requests in the last hour:{" "}
-          {failing.map(({ displayName, failed }) => `${displayName} (${failed})`).join(", ")}. Run{" "}
-          <code className="whitespace-nowrap font-mono">npm run doctor</code> to find out what to correct.
-        </Notice>
-      ) : null}
       <Card
+        id="health"
         title="Health"
-        lead="For each provider: runs it answered and requests it failed, even if another route then answered them."
+        lead="What the gateway last reported about each route. A route that keeps failing is skipped for up to five minutes."
       >
-        <HealthTable health={health} />
+        <RouteStateTable states={states} />
       </Card>
       <Card
         id="limits"
@@ -85,12 +77,6 @@ function ProvidersState({
         lead="What each provider gets from all workspaces together. The gateway stays within the limits in any 60 seconds. Open a provider to change them."
       >
         <ProviderLimitTable limits={limits} />
-      </Card>
-      <Card
-        title="Skipped routes"
-        lead="A route is skipped for up to five minutes if it keeps failing, and while its provider’s limit has no room. This lists the routes that runs skipped in the last 15 minutes. Runs in progress aren’t included."
-      >
-        <SkippedTable routes={skipped} />
       </Card>
       <Card
         id="usage"

@@ -12,6 +12,32 @@ const limited =
     return at;
   };
 
+/** Returns the address of the providers after the gateway reported a route in each state. */
+async function reported({ world }: Scene) {
+  await world.query(
+    `insert into ai.route_health (
+       provider_id, provider_model, endpoint, failing_since, failures_in_row, failure, status, failed_at, answered_at,
+       skipped_until
+     )
+     select distinct on (s.place) r.provider_id, r.provider_model, 'chat', now() - s.failing, s.failures,
+       s.failure, s.status, now() - s.failed, now() - s.answered, now() + s.skipped
+     from (
+       select row_number() over (order by o.provider_id, o.provider_model) as place, o.provider_id, o.provider_model
+       from (
+         select distinct x.provider_id, x.provider_model
+         from ai.model_routes x join ai.models m on m.id = x.model_id and m.enabled where x.enabled
+       ) as o
+     ) as r
+     join (values
+       (1, interval '6 minutes', 9, 'timeout', null::smallint, interval '20 seconds', interval '7 minutes', interval '95 seconds'),
+       (2, '2 minutes', 4, 'server_error', 503, '5 seconds', '3 minutes', null),
+       (3, null, 0, 'rate_limited', 429, '40 minutes', '2 seconds', null)
+     ) as s (place, failing, failures, failure, status, failed, answered, skipped) using (place)
+     on conflict do nothing`,
+  );
+  return "/admin/providers";
+}
+
 const ofMember = (path: string) => (scene: Scene) => {
   const { id } = scene.world.people.member;
   return `/admin/users/${id}${path}`;
@@ -249,6 +275,7 @@ export const consoleStates = statesOf("Console", [
     },
   ],
   ["Providers", "admin/providers", "admin", limited("/admin/providers")],
+  ["Providers, routes skipped and failing", "admin/providers", "admin", reported],
   ["Limits of a provider", "admin/provider-limit", "admin", limited("/admin/providers/openai")],
   ["Providers, runs found", "admin/providers", "admin", "/admin/providers?q=req-9b41"],
   ["Providers, no run found", "admin/providers", "admin", "/admin/providers?q=req-unknown"],

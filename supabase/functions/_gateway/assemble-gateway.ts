@@ -12,6 +12,7 @@ import { createBodyReader } from "./http/body.ts";
 import { getBodyMemory, getWaitingBytes } from "./http/body-memory.ts";
 import { linkErrors } from "./http/errors.ts";
 import { createCooldowns } from "./providers/cooldowns.ts";
+import { createRouteReports } from "./providers/route-reports.ts";
 import { createOpenRuns } from "./runs/open-runs.ts";
 import { createSettlements } from "./runs/settlements.ts";
 import type { GatewayMetrics } from "./telemetry/gateway-metrics.ts";
@@ -58,7 +59,9 @@ export function assembleGateway(
     epochMs: performance.timeOrigin,
     metrics,
   });
-  const cooldowns = createCooldowns({ now: () => performance.now() });
+  const now = () => performance.now();
+  const routeReports = createRouteReports({ record: database.reportRoutes, now, waitUntil, report });
+  const cooldowns = createCooldowns({ now, note: routeReports.note });
   metrics?.watchCooldowns(cooldowns.countCooling);
   return {
     database,
@@ -77,10 +80,10 @@ export function assembleGateway(
     addressOf: ({ headers }) => readCallerAddress(headers, { trustedHops, secretKeys }),
     settlements,
     openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
-    now: () => performance.now(),
+    now,
     waitUntil,
     report,
     telemetry,
-    flush: () => Promise.all([settlements.flush(), refusedCalls.flush(), telemetry.flush()]),
+    flush: () => Promise.all([settlements.flush(), refusedCalls.flush(), routeReports.flush(), telemetry.flush()]),
   };
 }

@@ -1,7 +1,22 @@
 -- What pages of the console always read together.
 
--- Returns { models, failing, health, skipped, limits, usage } for the page about providers. models is the page after the given
--- model, and usage covers the days.
+-- Returns { models, states, limits, usage } for the page about providers. models is the page after the given model,
+-- states are those of the routes, and usage covers the days.
+create or replace function private.read_providers_state(
+  after text[], page_size integer, first_day date, last_day date
+)
+  returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'models', private.list_provider_routes(after, page_size),
+    'states', private.list_route_states(),
+    'limits', private.list_provider_limits(),
+    'usage', private.list_provider_usage(first_day, last_day)
+  )
+$$;
+
+-- Until 0.6.0, for servers of 0.4.0: returns what their page about providers reads.
 create or replace function private.read_providers_page(after text[], page_size integer, first_day date, last_day date)
   returns jsonb
   language sql stable security invoker set search_path = ''

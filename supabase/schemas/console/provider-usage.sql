@@ -1,8 +1,8 @@
 -- Lists each provider's calls, failures and costs across all workspaces.
 
--- Returns the providers that have enabled routes or recent calls: [{ provider, routes, answeredLastHour (runs),
--- lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of failure in the last 24
--- hours, latest first: [{ failure, failed, lastAt }].
+-- Until 0.6.0, for servers of 0.4.0: returns the providers that have enabled routes or recent calls: [{ provider, routes,
+-- answeredLastHour (runs), lastAnswerAt, failedLastHour (attempts), failures }]. failures has one row for each class of
+-- failure in the last 24 hours, latest first: [{ failure, failed, lastAt }].
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.list_provider_health() returns jsonb
   language sql stable security definer set search_path = ''
@@ -48,9 +48,9 @@ as $$
   where p.id is not null
 $$;
 
--- Returns the routes that runs of the last 15 minutes skipped during a cooldown or without room in the provider's
--- limits, latest first: [{ model, displayName, provider, providerModel, skipped (number of times), lastAt }]. Derived
--- from runs, because only the memory of the gateway's functions holds the cooldowns.
+-- Until 0.6.0, for servers of 0.4.0: returns the routes that runs of the last 15 minutes skipped during a cooldown or
+-- without room in the provider's limits, latest first: [{ model, displayName, provider, providerModel, skipped (number of
+-- times), lastAt }].
 create or replace function private.list_skipped_routes(max_rows integer default 50) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$

@@ -55,7 +55,8 @@ as $$
   ) m
 $$;
 
--- Returns the enabled models with the most failed attempts on their routes in the last hour: [{ displayName, failed }].
+-- Until 0.6.0, for servers of 0.4.0: returns the enabled models with the most failed attempts on their routes in the
+-- last hour: [{ displayName, failed }].
 create or replace function private.list_failing_models(max_rows integer default 20) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$

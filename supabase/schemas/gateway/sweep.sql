@@ -215,7 +215,8 @@ end
 $$;
 
 -- Deletes expired idempotency keys, rate windows older than an hour, failed attempts and refused calls older than
--- seven days, and envelopes 90 days after their end, up to at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
+-- seven days, the health of routes that were not reported for 30 days, and envelopes 90 days after their end, up to
+-- at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -226,6 +227,7 @@ declare
   attempts integer;
   histories integer;
   refused integer;
+  routes integer;
   envelopes integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
@@ -247,6 +249,7 @@ begin
   attempts := private.delete_expired_rows('ai.failed_attempts', 'at', '7 days', at_most);
   histories := private.delete_expired_rows('ai.output_histories', 'updated_at', '30 days', at_most);
   refused := private.delete_expired_rows('ai.refused_calls_default', 'created_at', '7 days', at_most);
+  routes := private.delete_expired_rows('ai.route_health', 'reported_at', '30 days', at_most);
   with old as (
     select e.id, e.workspace_id
     from ai.envelopes e
@@ -265,6 +268,6 @@ begin
   get diagnostics envelopes = row_count;
   -- Last, because this locks ai.refused_calls until the transaction ends.
   perform ai.rotate_refused_call_partitions();
-  return keys + windows + attempts + histories + refused + envelopes;
+  return keys + windows + attempts + histories + refused + routes + envelopes;
 end
 $$;

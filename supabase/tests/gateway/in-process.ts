@@ -85,6 +85,7 @@ export async function openGateway(
     settled,
     async close() {
       line.mend();
+      await assembled.flush();
       await settled();
       await gateway.database.close();
       line.close();

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { AiCredentialKind } from "../../_shared/ai-key.ts";
+import type { AttemptFailure } from "../../_shared/attempt.ts";
 import type { Claims } from "../../_shared/claims.ts";
 import type { Tariff } from "../../_shared/money.ts";
 import type { SizeFields } from "../../_shared/refusal-message.ts";
@@ -197,6 +198,23 @@ type RefusedCalls = Pick<Caller, "credential" | "workspace"> & {
   counts: RefusedCount[];
 };
 
+/** The health of a route in this process, as passed to `ai.report_routes`. */
+export type RouteReport = {
+  provider: string;
+  model: string;
+  endpoint: string;
+  answered_ms_ago?: number | undefined;
+  /** The age of the first failure since the last answer. */
+  failing_ms_ago?: number | undefined;
+  failed_ms_ago?: number | undefined;
+  /** The failures since the last answer that were not reported before. */
+  failures: number;
+  failure?: AttemptFailure | undefined;
+  status?: number | undefined;
+  /** What is left of a cooldown or, if the last call was answered, would be left of one that the answer ended. */
+  cooldown_ms?: number | undefined;
+};
+
 /** The gateway's database functions. Each method is one statement and one round trip. */
 export type GatewayDatabase = ReturnType<typeof createDatabase>;
 
@@ -297,6 +315,9 @@ export function createDatabase(options: { url: string; connections?: number; wai
     /** Records refused calls. @returns whether they were recorded; false while another process records its own */
     async recordRefusedCalls(callers: readonly RefusedCalls[]): Promise<boolean> {
       return (await call("ai.record_refused_calls", { callers })) === "true";
+    },
+    async reportRoutes(reports: readonly RouteReport[]): Promise<void> {
+      await call("ai.report_routes", reports);
     },
     /**
      * Checks a credential.

@@ -1,4 +1,5 @@
 import type { AttemptFailure } from "../../_shared/attempt.ts";
+import type { RouteEvent } from "./route-reports.ts";
 
 /**
  * Number of consecutive failures after which a route is set aside. One failure is enough if the route states when to
@@ -42,6 +43,8 @@ type Health = {
 /** The result of a failed or abandoned call to a route. */
 export type RouteResult = {
   failure: AttemptFailure;
+  /** The HTTP status of the answer, if there was one. */
+  status?: number | undefined;
   startedAt: number;
   retryAfterSeconds?: number;
   /**
@@ -59,8 +62,15 @@ export type Cooldowns = ReturnType<typeof createCooldowns>;
  * Creates a circuit breaker for each route, in this process. A route that keeps failing is set aside for 30 s. Then one
  * call probes the route. If the probe fails, the next cooldown is twice as long, up to 5 minutes. A route's key consists
  * of a provider, a model and an endpoint, so a missing endpoint does not affect other endpoints.
+ * @param options.note receives each answer, and each failure that counts against its route
  */
-export function createCooldowns({ now }: { now: () => number }) {
+export function createCooldowns({
+  now,
+  note = () => {},
+}: {
+  now: () => number;
+  note?: (key: string, event: RouteEvent) => void;
+}) {
   const routes = new Map<string, Health>();
 
   function healthOf(key: string): Health {
@@ -91,6 +101,7 @@ export function createCooldowns({ now }: { now: () => number }) {
         hanging: false,
         probingSince: undefined,
       });
+      note(key, "answered");
     },
     /**
      * Records a failed or abandoned call.
@@ -98,7 +109,7 @@ export function createCooldowns({ now }: { now: () => number }) {
      */
     noteFailure(
       key: string,
-      { failure, startedAt, retryAfterSeconds, undecided, waitedLong = false }: RouteResult,
+      { failure, status, startedAt, retryAfterSeconds, undecided, waitedLong = false }: RouteResult,
     ): number {
       const health = healthOf(key);
       const probed = health.probingSince !== undefined && startedAt >= health.probingSince;
@@ -111,13 +122,18 @@ export function createCooldowns({ now }: { now: () => number }) {
       const isOver = health.until <= now();
       const opens = retryAfterSeconds !== undefined || health.failures >= failuresBeforeCooldown;
       // Calls already running when the cooldown began do not extend it.
-      if (!opens || !(isOver || retryAfterSeconds)) return 0;
-      const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);
-      const cooldownMs = retryAfterSeconds === undefined ? usual : retryAfterSeconds * 1_000;
-      health.cooldownMs = Math.min(cooldownMs, maxCooldownMs);
-      health.until = now() + health.cooldownMs;
-      health.hanging = waited;
-      return health.cooldownMs;
+      const begins = opens && (isOver || Boolean(retryAfterSeconds));
+      if (begins) {
+        const usual = Math.max(firstCooldownMs, (probed ? 2 : 1) * health.cooldownMs);
+        const cooldownMs = retryAfterSeconds === undefined ? usual : retryAfterSeconds * 1_000;
+        health.cooldownMs = Math.min(cooldownMs, maxCooldownMs);
+        health.until = now() + health.cooldownMs;
+        health.hanging = waited;
+      }
+      const cooldownMs = begins ? health.cooldownMs : 0;
+      // Of clients that left after a long wait, operators need to know the wait.
+      note(key, { failure: waited ? "timeout" : failure, status, cooldownMs });
+      return cooldownMs;
     },
     /** Returns the number of routes that are set aside now, by provider: the first word of their keys. */
     countCooling(): Map<string, number> {

@@ -109,8 +109,10 @@ export async function callProvider<Accepted>(
         retryAfterSeconds,
         mayBeRequest,
       } = failure ?? {};
+      const attempt = request.attempt(reason, failure?.mayHaveCharged);
       cooldowns.noteFailure(keyOf(call, request.route), {
         failure: reason,
+        status: attempt.status,
         startedAt,
         retryAfterSeconds,
         undecided: undecided || mayBeRequest === true,
@@ -119,7 +121,6 @@ export async function callProvider<Accepted>(
       const movesOn = failure?.retryable && now() < call.deadline;
       turn = movesOn ? routes.next() : { done: true, value: undefined };
       const status = hasLeft ? "aborted" : "failed";
-      const attempt = request.attempt(reason, failure?.mayHaveCharged);
       call.open.addStep({ type: turn.done ? "model" : "retry", name: call.name, status }, startedAt, attempt);
       if (!failure) throw error;
       reported = chooseMoreUseful(reported, failure);

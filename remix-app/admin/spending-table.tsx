@@ -31,16 +31,18 @@ export function SpendingTable(props: { spenders: readonly Spender[]; by: Spendin
   return (
     <>
       {/* Rows that are cards have no headings to sort by. */}
-      <nav aria-label="Sort by" className="mb-3 flex flex-wrap items-center gap-2 @[58rem]:hidden print:hidden">
-        <span aria-hidden="true" className="text-muted">
-          Sort by
-        </span>
-        {orders.map(({ value, label }) => (
-          <a key={value} href={hrefOf(value)} aria-current={value === sort ? "true" : undefined} className="choice">
-            {label}
-          </a>
-        ))}
-      </nav>
+      {spenders.length > 0 ? (
+        <nav aria-label="Sort by" className="mb-3 flex flex-wrap items-center gap-2 @[58rem]:hidden print:hidden">
+          <span aria-hidden="true" className="text-muted">
+            Sort by
+          </span>
+          {orders.map(({ value, label }) => (
+            <a key={value} href={hrefOf(value)} aria-current={value === sort ? "true" : undefined} className="choice">
+              {label}
+            </a>
+          ))}
+        </nav>
+      ) : null}
       <DataTable
         caption={by === "account" ? "Accounts by spending" : "Workspaces by spending"}
         rows={spenders}
@@ -86,7 +88,7 @@ export function SpendingTable(props: { spenders: readonly Spender[]; by: Spendin
 
 function SpenderName({ spender, by }: { spender: Spender; by: SpendingOwner }) {
   const { id, name, email, plan, isDeleted, lastDay } = spender;
-  const facts = [plan ? `${plan} plan` : "", lastDay ? `last run on ${formatDay(lastDay)}` : "no runs this month"];
+  const runs = lastDay ? `Last run on ${formatDay(lastDay)}` : "No runs this month";
   return (
     <>
       <span className="font-medium">
@@ -98,7 +100,7 @@ function SpenderName({ spender, by }: { spender: Spender; by: SpendingOwner }) {
         </span>
       ) : null}
       {isDeleted ? <span className="block break-all font-mono text-muted text-small">{id}</span> : null}
-      <span className="block text-muted text-small">{facts.filter(Boolean).join(", ")}</span>
+      <span className="block text-muted text-small">{plan ? `${plan} plan · ${runs}` : runs}</span>
     </>
   );
 }

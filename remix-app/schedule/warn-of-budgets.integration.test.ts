@@ -14,8 +14,8 @@ import { join } from "../../supabase/tests/database.ts";
 import { begin, chatCall, createTenant, type Tenant } from "../../supabase/tests/gateway/fixtures.ts";
 import { openPool } from "../../supabase/tests/pools.ts";
 import { callAtOnce } from "../testing/at-once.ts";
+import { warnOfBudgets } from "./alert-task.ts";
 import { sendDueMails } from "./send-due-mails.ts";
-import { warnOfBudgets } from "./upkeep.ts";
 
 const { db, close } = openPool(2);
 let tenant: Tenant;

@@ -97,7 +97,7 @@ const works = {
   vaultMisses: 0,
   rows: "ok",
 } as const;
-const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|claim_due_mails)$/;
+const scheduled = /\/rpc\/(sweep_\w+|delete_expired\w*|roll_up_usage|record_provider_outages|claim_due_mails)$/;
 const ofVault =
   /\/rpc\/(open_account_device|store_account_session|discard_account_session|sign_in_account|sign_out_device)$/;
 const ofState = /\/rpc\/((device|workspace)_)?session_state$/;

@@ -123,6 +123,7 @@ revoke update, delete on
   private.recovery_events
 from service_role;
 revoke insert, update, delete on
+  private.console_notices,
   -- Only definer functions may write keys.
   ai.keys,
   -- The server reads balances. Only definer functions may change them.
@@ -154,6 +155,7 @@ revoke insert, update, delete on
   ai.usage_changes,
   ai.usage_progress,
   ai.totals,
+  ai.hourly_totals,
   ai.envelopes,
   ai.output_histories,
   ai.refused_calls,
@@ -193,7 +195,8 @@ to service_role;
 
 -- Functions of usage/.
 grant execute on function
-  ai.roll_up_usage(integer)
+  ai.roll_up_usage(integer),
+  private.read_usual_day(timestamptz)
 to service_role;
 
 -- Functions of abuse/.
@@ -581,6 +584,11 @@ grant execute on function
   private.list_provider_usage(date, date),
   private.count_provider_trouble(),
   private.read_provider_trouble(),
+  ai.record_provider_outages(),
+  ai.sweep_outage_mails(integer),
+  ai.queue_outage_mails(jsonb, text, text),
+  private.is_emailed_about_outages(uuid),
+  private.set_outage_mails(jsonb),
   private.list_catalogue_models(text, text, text[], integer),
   private.read_model(text),
   private.model_version(text),

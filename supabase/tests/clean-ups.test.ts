@@ -55,6 +55,11 @@ const cleanUps = [
   },
   {
     call: "ai.delete_expired",
+    table: "ai.provider_outages",
+    row: `(provider_id, began_at, ended_at) select 'openai', '2000-01-01', '2000-01-01'`,
+  },
+  {
+    call: "ai.delete_expired",
     table: "ai.route_health",
     row: `(provider_id, provider_model, endpoint, reported_at)
       select 'unused', gen_random_uuid()::text, 'chat', '2000-01-01'`,

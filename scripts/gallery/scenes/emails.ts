@@ -7,6 +7,7 @@ import { agentRequestMail } from "../../../remix-app/studio/agents/agent-mail.ts
 import { type BudgetAlert, budgetAlertMail } from "../../../remix-app/studio/budgets/budget-alert-mail.ts";
 import { type CreditAlert, creditAlertMail } from "../../../remix-app/studio/credits/credit-alert-mail.ts";
 import { approvalAnswerMail, approvalRequestMail } from "../../../remix-app/studio/keys/approval-mail.ts";
+import { outageMail } from "../../../remix-app/studio/providers/outage-mail.ts";
 import { invitationMail } from "../../../remix-app/workspaces/invitation-mail.ts";
 import { backendEmails } from "../../operator/email-templates/backend-emails.ts";
 import type { State } from "../define-states.ts";
@@ -61,6 +62,18 @@ const credits: CreditAlert = {
   available: "87.00000001",
   threshold: "100",
 };
+const outage = {
+  id: credits.accountId,
+  provider: "openai",
+  beganAt: "2026-11-30T09:12:04.000Z",
+  failure: "server_error",
+  status: 503,
+  routes: [
+    { model: "gpt-5.2", endpoint: "chat" },
+    { model: "text-embedding-3-large", endpoint: "embeddings" },
+  ],
+} as const;
+const callers = { calls: 15, answeredElsewhere: 12, failed: [{ status: 502, code: "provider_error", calls: 3 }] };
 const answer = { workspaceId: budget.workspaceId, workspaceName: "Orbit", declineReason: null };
 
 const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" | "text">, sender?: typeof site][] = [
@@ -107,6 +120,12 @@ const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" |
     ),
   ],
   ["Credits low", "studio/credits/credit-alert-mail.ts", creditAlertMail(credits, site)],
+  ["Provider fails", "studio/providers/outage-mail.ts", outageMail({ ...outage, kind: "began", callers }, site)],
+  [
+    "Provider works again",
+    "studio/providers/outage-mail.ts",
+    outageMail({ ...outage, kind: "ended", endedAt: "2026-11-30T09:44:34.000Z", ending: "answered" }, site),
+  ],
   [
     "Approval requested",
     "studio/keys/approval-mail.ts",

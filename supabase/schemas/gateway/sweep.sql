@@ -215,8 +215,9 @@ end
 $$;
 
 -- Deletes expired idempotency keys, rate windows older than an hour, failed attempts and refused calls older than
--- seven days, the health of routes that were not reported for 30 days, and envelopes 90 days after their end, up to
--- at_most of each. Returns the total number of deleted rows; 0 while another deletion is running.
+-- seven days, the health of routes that were not reported for 30 days, and outages of providers and envelopes 90
+-- days after their end, up to at_most of each. Returns the total number of deleted rows; 0 while another deletion is
+-- running.
 -- Definer: the server's service role has no grant to write these tables.
 create or replace function ai.delete_expired(at_most integer default 1000) returns integer
   language plpgsql volatile security definer set search_path = ''
@@ -228,6 +229,7 @@ declare
   histories integer;
   refused integer;
   routes integer;
+  outages integer;
   envelopes integer;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('ai.delete_expired', 0)) then
@@ -250,6 +252,7 @@ begin
   histories := private.delete_expired_rows('ai.output_histories', 'updated_at', '30 days', at_most);
   refused := private.delete_expired_rows('ai.refused_calls_default', 'created_at', '7 days', at_most);
   routes := private.delete_expired_rows('ai.route_health', 'reported_at', '30 days', at_most);
+  outages := private.delete_expired_rows('ai.provider_outages', 'ended_at', '90 days', at_most);
   with old as (
     select e.id, e.workspace_id
     from ai.envelopes e
@@ -268,6 +271,6 @@ begin
   get diagnostics envelopes = row_count;
   -- Last, because this locks ai.refused_calls until the transaction ends.
   perform ai.rotate_refused_call_partitions();
-  return keys + windows + attempts + histories + refused + routes + envelopes;
+  return keys + windows + attempts + histories + refused + routes + outages + envelopes;
 end
 $$;

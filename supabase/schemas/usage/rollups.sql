@@ -30,6 +30,7 @@ begin
       return greatest(completed, 1);
     end if;
     mark := ai.sum_usage_until(whole_until);
+    perform ai.record_hour();
     if mark = date_trunc('day', mark, 'UTC') then
       perform ai.seal_usage_day((mark at time zone 'UTC')::date - 1);
       completed := completed + 1;

@@ -11,7 +11,7 @@ const heading = (page: Page, name: string) => page.getByRole("heading", { name, 
 const press = (page: Page, name: string) => page.getByRole("button", { name, exact: true }).click();
 
 async function findAccount(page: Page, { email }: Person): Promise<void> {
-  await page.goto("/admin");
+  await page.goto("/admin/accounts");
   await page.getByLabel("Email, name or ID").fill(email);
   await press(page, "Search");
   await page.getByRole("link", { name: email }).click();
@@ -58,7 +58,7 @@ test("every page of the console is accessible and fits small screens", async ({ 
   const recovery = new URLSearchParams({ email: member.email });
   for (const path of [
     "/admin",
-    `/admin?q=${admin.id}`,
+    `/admin/accounts?q=${admin.id}`,
     "/admin/address-blocks",
     "/admin/approvals",
     `/admin/recovery?${recovery}`,

@@ -53,7 +53,8 @@ export default [
     ]),
   ]),
   layout("routes/frames/console.tsx", [
-    route("admin", "routes/admin/accounts.tsx"),
+    route("admin", "routes/admin/overview.tsx"),
+    route("admin/accounts", "routes/admin/accounts.tsx"),
     route("admin/users/:userId", "routes/admin/user.tsx"),
     route("admin/users/:userId/mfa/:step", "routes/admin/user-mfa.tsx"),
     route("admin/users/:userId/sign-out", "routes/admin/user-sign-out.tsx"),

@@ -110,12 +110,6 @@ export type TimelineEntry = z.infer<typeof timelineSchema>[number];
 
 const accountsPerPage = 50;
 
-const accountsPage = z.object({
-  accounts: foundSchema,
-  /** How many workspaces wait for approval, up to 1,001. */
-  waiting: z.number(),
-});
-
 /**
  * Finds accounts by id or full email; if no account matches, by part of an email or name. Without a term, returns a page
  * of all accounts, newest first, including deleted ones.
@@ -124,21 +118,18 @@ const accountsPage = z.object({
 export async function readAccounts(
   context: AppLoadContext,
   { term, cursor }: { term: string; cursor: string | null },
-): Promise<{ accounts: FoundAccount[]; waiting: number; more: boolean; nextCursor: string | null }> {
+): Promise<{ accounts: FoundAccount[]; more: boolean; nextCursor: string | null }> {
   const before = parseCursor(cursor, { read: readCursor, requestId: context.requestId });
-  const args = { term, before, page_size: accountsPerPage + 1 };
-  const found = await callFunction(context, { name: "private.read_accounts_page", args, schema: accountsPage });
-  const { records: accounts, nextCursor } = buildPage(found.accounts, {
-    limit: accountsPerPage,
-    cursorOf: writeCursor,
-  });
   const isSearch = term !== "";
-  return {
-    accounts,
-    waiting: found.waiting,
-    more: isSearch && nextCursor !== null,
-    nextCursor: isSearch ? null : nextCursor,
-  };
+  const page_size = accountsPerPage + 1;
+  const found = await callFunction(context, {
+    ...(isSearch
+      ? { name: "private.search_accounts", args: { term, page_size } }
+      : { name: "private.list_accounts", args: { before, page_size } }),
+    schema: foundSchema,
+  });
+  const { records: accounts, nextCursor } = buildPage(found, { limit: accountsPerPage, cursorOf: writeCursor });
+  return { accounts, more: isSearch && nextCursor !== null, nextCursor: isSearch ? null : nextCursor };
 }
 
 /** Signs an account out of every device and app, and notifies its owner. */

@@ -41,7 +41,9 @@ describe("a workspace's key approval", () => {
     await ask("Nightly summaries");
     const queue = await admin.browser.get("/admin/approvals");
     for (const shown of ["Nightly summaries", person.email]) expect(queue.words).toContain(shown);
-    expect((await admin.browser.get("/admin")).words).toMatch(/workspaces? (is|are) waiting for approval/);
+    const overview = await admin.browser.get("/admin");
+    expect(overview.words).toMatch(/workspaces? waits? for approval to create keys/);
+    expect(overview.text).toMatch(/>Approvals<[^,]*, [\d,]+\+? needs? attention</);
     const decline = `/admin/workspaces/${workspace.id}/decline`;
     const form = { reason };
     const stale = await admin.browser.post(decline, { ...form, requestedAt: withdraw.requestedAt });
@@ -89,13 +91,13 @@ describe("the console's accounts", () => {
     try {
       await query("update auth.users set email_confirmed_at = null where id = $1", [newest.id]);
       await query("update public.profiles set created_at = now() + interval '1 minute' where id = $1", [newest.id]);
-      const { text, words } = await admin.browser.get("/admin");
+      const { text, words } = await admin.browser.get("/admin/accounts");
       expect(/href="\/admin\/users\/([^"]*)"/.exec(text)?.[1]).toBe(newest.id);
       expect(words).toContain("Email not confirmed");
     } finally {
       await deletePerson(newest);
     }
-    expect((await admin.browser.get("/admin?cursor=nonsense")).status).toBe(400);
+    expect((await admin.browser.get("/admin/accounts?cursor=nonsense")).status).toBe(400);
   });
 
   test("an admin can sign any account out everywhere, except their own", async () => {

@@ -35,18 +35,18 @@ describe("the console's search", () => {
   test("finds an account by part of its email and by its id, and links to its page", async () => {
     const part = person.email.slice(0, 7).toUpperCase();
     for (const term of [part, person.id]) {
-      const { status, words, text } = await admin.browser.get(`/admin?q=${encodeURIComponent(term)}`);
+      const { status, words, text } = await admin.browser.get(`/admin/accounts?q=${encodeURIComponent(term)}`);
       expect([status, words]).toEqual([200, expect.stringContaining(person.email)]);
       expect(text).toContain(page());
     }
-    expect((await admin.browser.get("/admin?q=no%25such%25user")).words).toContain("No account matches");
+    expect((await admin.browser.get("/admin/accounts?q=no%25such%25user")).words).toContain("No account matches");
   });
 
   test("finds both accounts with the same email, and marks the one that uses single sign-on", async () => {
     const twin = await createPerson();
     try {
       await query("update auth.users set is_sso_user = true, email = $2 where id = $1", [twin.id, person.email]);
-      const { text, words } = await admin.browser.get(`/admin?q=${encodeURIComponent(person.email)}`);
+      const { text, words } = await admin.browser.get(`/admin/accounts?q=${encodeURIComponent(person.email)}`);
       for (const { id } of [person, twin]) expect(text).toContain(`/admin/users/${id}`);
       expect(words.match(/Single sign-on/g)).toHaveLength(1);
       expect((await admin.browser.get(`/admin/users/${twin.id}`)).words).toContain("single sign-on");
@@ -58,7 +58,8 @@ describe("the console's search", () => {
 
   test("only admins with a second factor of their own can use the console's search", async () => {
     const stranger = await enter(person);
-    for (const path of ["/admin", page(), step("require")]) expect((await stranger.get(path)).status).toBe(403);
+    for (const path of ["/admin", "/admin/accounts", page(), step("require")])
+      expect((await stranger.get(path)).status).toBe(403);
     expect((await stranger.post(step("require"), filled())).status).toBe(403);
     const oneFactor = await enter(admin);
     expect((await oneFactor.get("/admin")).location).toBe("/mfa?returnUrl=%2Fadmin");

@@ -30,26 +30,18 @@ export type ApprovableWorkspace = z.infer<typeof workspacesSchema>[number];
 
 const workspacesPerPage = 50;
 
-/** How many workspaces wait for approval, up to 1,001. */
-const waitingCount = z.number();
-const workspacesPage = z.object({ workspaces: workspacesSchema, waiting: waitingCount });
-
 /**
- * Finds workspaces by part of their name, by id, or by a member's email, and counts those that wait for approval. For
- * empty text, finds the workspaces that may create keys.
+ * Finds workspaces by part of their name, by id, or by a member's email. For empty text, finds the workspaces that may
+ * create keys.
  * @throws Response 503 UNAVAILABLE
  */
 export async function readWorkspaces(
   context: AppLoadContext,
   term: string,
-): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean; waiting: number }> {
+): Promise<{ workspaces: ApprovableWorkspace[]; more: boolean }> {
   const args = { term, page_size: workspacesPerPage + 1 };
-  const found = await callFunction(context, { name: "private.read_workspaces_page", args, schema: workspacesPage });
-  return {
-    workspaces: found.workspaces.slice(0, workspacesPerPage),
-    more: found.workspaces.length > workspacesPerPage,
-    waiting: found.waiting,
-  };
+  const found = await callFunction(context, { name: "private.search_workspaces", args, schema: workspacesSchema });
+  return { workspaces: found.slice(0, workspacesPerPage), more: found.length > workspacesPerPage };
 }
 
 /** @throws Response 404 for an unknown workspace */
@@ -134,7 +126,7 @@ const refusals = {
   },
 } as const;
 
-const requestsSchema = z.array(
+export const requestsSchema = z.array(
   z.object({
     /** The workspace's id. */
     id: z.uuid(),
@@ -148,7 +140,11 @@ const requestsSchema = z.array(
 );
 export type KeyRequest = z.infer<typeof requestsSchema>[number];
 
-const approvalsPage = z.object({ requests: requestsSchema, count: waitingCount });
+const approvalsPage = z.object({
+  requests: requestsSchema,
+  /** How many workspaces wait for approval, up to 1,001. */
+  count: z.number(),
+});
 
 /**
  * Returns a page of the workspaces that wait for approval, oldest request first, and how many wait.

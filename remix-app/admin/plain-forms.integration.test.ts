@@ -28,7 +28,7 @@ test("without JavaScript, an admin requires MFA, completes an interrupted reset 
     await tab.press(button);
   };
 
-  await search("/admin", "Email, name or ID");
+  await search("/admin/accounts", "Email, name or ID");
   await tab.follow(member.email);
   expect(tab.heading()).toBe(member.email);
   await tab.follow("Require MFA");

@@ -1,21 +1,7 @@
 import { ButtonLink } from "../ui/button.tsx";
 import { DataTable } from "../ui/data-table.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
-import { Notice } from "../ui/notice.tsx";
 import type { ApprovableWorkspace, KeyRequest } from "./key-approvals.ts";
-import { formatQuantity } from "./labels.ts";
-
-/** Links to the approval queue if any workspace is waiting. */
-export function KeyRequestNotice({ waiting }: { waiting: number }) {
-  if (waiting === 0) return null;
-  return (
-    <Notice>
-      <a className="link" href="/admin/approvals">
-        {formatQuantity(waiting, "workspace")} {waiting === 1 ? "is" : "are"} waiting for approval
-      </a>
-    </Notice>
-  );
-}
 
 /** Lists the workspaces that wait for approval, with links to decide. */
 export function KeyRequestTable({ waiting }: { waiting: readonly KeyRequest[] }) {

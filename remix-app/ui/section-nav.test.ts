@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { currentSection } from "./section-nav.tsx";
+import { currentSection, shortCount } from "./section-nav.tsx";
 
 const sections = [
   { to: "/workspaces/1", label: "Overview" },
@@ -20,4 +20,13 @@ test.each([
   ["/", undefined],
 ])("the path %s belongs to the section %s", (pathname, label) => {
   expect(currentSection(sections, pathname)?.label).toBe(label);
+});
+
+test.each([
+  [1, "1"],
+  [99, "99"],
+  [100, "99+"],
+  [1_001, "99+"],
+])("the menu shows a section's count of %i as %s", (count, shown) => {
+  expect(shortCount(count)).toBe(shown);
 });

@@ -1,12 +1,15 @@
 import { useLocation } from "@remix-run/react";
 import { Menu, X } from "lucide-react";
 import type { ReactNode } from "react";
+import { countText } from "./count-text.ts";
 
 export interface Section {
   to: string;
   label: string;
   /** Another path whose pages belong to the section. */
   also?: string;
+  /** How much in the section needs the visitor, counted up to 1,001. Nothing is shown for 0. */
+  count?: number;
 }
 
 export interface SectionGroup {
@@ -77,6 +80,7 @@ function Group({ label, sections, current }: SectionGroup & { current: Section |
     <li key={section.to}>
       <a href={section.to} aria-current={section === current ? "page" : undefined}>
         {section.label}
+        {section.count ? <SectionCount count={section.count} /> : null}
       </a>
     </li>
   ));
@@ -88,6 +92,23 @@ function Group({ label, sections, current }: SectionGroup & { current: Section |
       <ul aria-labelledby={id}>{links}</ul>
     </div>
   );
+}
+
+/** Shows a section's count at the end of its line, and says to assistive technology what it counts. */
+function SectionCount({ count }: { count: number }) {
+  return (
+    <>
+      <span aria-hidden="true" className="section-count">
+        {shortCount(count)}
+      </span>
+      <span className="sr-only">{`, ${countText(count)} ${count === 1 ? "needs" : "need"} attention`}</span>
+    </>
+  );
+}
+
+/** Formats a section's count for the menu's width: "99", then "99+". */
+export function shortCount(count: number): string {
+  return count > 99 ? "99+" : String(count);
 }
 
 /**

@@ -5,6 +5,7 @@ import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
+import { consoleOverviewStates } from "./scenes/console-overview.ts";
 import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
@@ -31,6 +32,7 @@ export const states: readonly State[] = [
   ...studioStates,
   ...costStates,
   ...playgroundStates,
+  ...consoleOverviewStates,
   ...consoleStates,
   ...consoleAppStates,
   ...consoleAuditStates,

@@ -559,6 +559,8 @@ grant execute on function
   private.decline_key_approval(jsonb),
   private.list_approval_requests(jsonb, integer),
   private.count_approval_requests(integer),
+  private.read_attention(text[], boolean),
+  private.read_overview(text[]),
   private.add_app(jsonb),
   private.change_app(jsonb),
   private.read_app(text, text[], integer),

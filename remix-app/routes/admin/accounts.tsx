@@ -2,9 +2,8 @@ import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { readAccounts } from "../../admin/accounts.ts";
 import { FoundAccounts } from "../../admin/found-accounts.tsx";
-import { redirectToBooks, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
-import { KeyRequestNotice } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
@@ -14,7 +13,6 @@ import { PageNav } from "../../ui/page-nav.tsx";
 export const meta = pageTitle("Accounts · Console");
 
 export async function loader({ request, context }: LoaderFunctionArgs) {
-  await redirectToBooks(context);
   await requireInfrastructureAdmin(context, request);
   const term = searchTerm(request);
   const cursor = new URL(request.url).searchParams.get("cursor");
@@ -22,10 +20,9 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleUsersPage() {
-  const { term, waiting, accounts, more, nextCursor } = useLoaderData<typeof loader>();
+  const { term, accounts, more, nextCursor } = useLoaderData<typeof loader>();
   return (
     <Page title="Accounts" lead="Everyone with an account.">
-      <KeyRequestNotice waiting={waiting} />
       <SearchCard title="Find an account" label="Email, name or ID" term={term} />
       <Card
         title={term ? `Accounts that match “${term}”` : "All accounts"}

@@ -3,7 +3,7 @@ import { useLoaderData } from "@remix-run/react";
 import { approvalSteps, readWorkspaces } from "../../admin/key-approvals.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { SearchCard } from "../../admin/search-card.tsx";
-import { KeyRequestNotice, WorkspaceTable } from "../../admin/workspace-table.tsx";
+import { WorkspaceTable } from "../../admin/workspace-table.tsx";
 import { searchTerm } from "../../http/search-params.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { ButtonLink } from "../../ui/button.tsx";
@@ -23,7 +23,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 }
 
 export default function ConsoleWorkspacesPage() {
-  const { term, workspaces, more, waiting, done } = useLoaderData<typeof loader>();
+  const { term, workspaces, more, done } = useLoaderData<typeof loader>();
   return (
     <Page
       title="Workspaces"
@@ -31,7 +31,6 @@ export default function ConsoleWorkspacesPage() {
       actions={<ButtonLink href="/admin/spending">By cost</ButtonLink>}
     >
       {done ? <Notice tone="good">{done}</Notice> : null}
-      <KeyRequestNotice waiting={waiting} />
       <SearchCard title="Find a workspace" label="Name, ID, or a member’s email" term={term} />
       <Card
         title={term ? `Workspaces that match “${term}”` : "Workspaces that can create keys"}

@@ -1,13 +1,17 @@
-import { Outlet } from "@remix-run/react";
+import type { LoaderFunctionArgs } from "@remix-run/node";
+import { Outlet, useLoaderData } from "@remix-run/react";
+import { readMenuCounts } from "../../admin/overview.ts";
+import { costSources } from "../../books/importer/cost-sources.ts";
 import { AppFrame } from "../../ui/app-frame.tsx";
 import { type SectionGroup, SectionNav } from "../../ui/section-nav.tsx";
 import { consoleLink, useSite } from "../../ui/site.ts";
 
 const groups: readonly SectionGroup[] = [
+  { sections: [{ to: "/admin", label: "Overview" }] },
   {
     label: "People",
     sections: [
-      { to: "/admin", label: "Accounts" },
+      { to: "/admin/accounts", label: "Accounts", also: "/admin/users" },
       { to: "/admin/recovery", label: "Recovery" },
       { to: "/admin/address-blocks", label: "Blocked IP addresses" },
     ],
@@ -42,11 +46,20 @@ const groups: readonly SectionGroup[] = [
 /** The sections of the role finance. */
 const financeGroups = groups.filter(({ label }) => label === "Money");
 
+export async function loader({ context }: LoaderFunctionArgs) {
+  const costProviders = costSources(context.env).map(({ provider }) => provider.id);
+  return { counts: await readMenuCounts(context, { costProviders }) };
+}
+
 /** Renders the frame of the console's pages. Their loaders check what the visitor's role may open. */
 export default function ConsoleFrame() {
   const user = useSite()?.user;
   const name = consoleLink(user)?.label ?? "Admin console";
-  const shown = user?.consoleRole === "finance" ? financeGroups : groups;
+  const { counts } = useLoaderData<typeof loader>();
+  const shown = (user?.consoleRole === "finance" ? financeGroups : groups).map((group) => ({
+    ...group,
+    sections: group.sections.map((section) => ({ ...section, count: counts[section.to] ?? 0 })),
+  }));
   return (
     <AppFrame nav={<SectionNav label="Console" name={name} groups={shown} />}>
       <Outlet />

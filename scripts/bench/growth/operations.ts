@@ -267,6 +267,18 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: "constant",
     },
     {
+      what: "console: overview",
+      sql: "select private.read_overview('{openai}')",
+      values: [],
+      bound: sums,
+    },
+    {
+      what: "console: counts of the menu",
+      sql: "select private.read_attention('{openai}', in_menu => true)",
+      values: [],
+      bound: sums,
+    },
+    {
       what: "metrics of the deployment",
       sql: "select private.measure_deployment()",
       values: [],

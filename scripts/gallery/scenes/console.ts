@@ -80,9 +80,9 @@ const ofBlock =
 
 /** The console's pages for infrastructure admins. */
 export const consoleStates = statesOf("Console", [
-  ["Accounts", "admin/accounts", "admin", "/admin"],
-  ["Users, found", "admin/accounts", "admin", "/admin?q=northern-lights.example"],
-  ["Users, none found", "admin/accounts", "admin", "/admin?q=no-such-user"],
+  ["Accounts", "admin/accounts", "admin", "/admin/accounts"],
+  ["Users, found", "admin/accounts", "admin", "/admin/accounts?q=northern-lights.example"],
+  ["Users, none found", "admin/accounts", "admin", "/admin/accounts?q=no-such-user"],
   ["An account", "admin/user", "admin", ofMember("")],
   ["An account, the admin's own", "admin/user", "admin", ({ world }) => `/admin/users/${world.people.admin.id}`],
   ["Require MFA", "admin/user-mfa", "admin", ofMember("/mfa/require")],

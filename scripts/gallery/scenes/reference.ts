@@ -34,7 +34,7 @@ export const referenceStates = statesOf("API reference", [
 export const refusalStates = statesOf("Refusals", [
   ["Not found", "not-found", "anonymous", "/nowhere", 404],
   ["Not allowed", "studio/keys", "member", ({ world }) => `/workspaces/${world.busy}/ai/keys`, 403],
-  ["Not allowed, the console", "admin/accounts", "user", "/admin", 403],
+  ["Not allowed, the console", "admin/overview", "user", "/admin", 403],
   ["Another's workspace", "workspaces/workspace", "guest", ({ world }) => `/workspaces/${world.busy}`, 404],
   [
     "From another site",

@@ -178,7 +178,7 @@ $$;
 
 -- Signs an account out of every device and app and notifies the account's owner. Takes { actor or serviceAccount,
 -- subject, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found | oneself | protected (a service
--- account changes nobody with a role in the console) }. Idempotent.
+-- account changes no account with a role in the console) }. Idempotent.
 -- Definer: the service role cannot write Supabase Auth's sessions or the gateway's app tokens.
 create or replace function private.sign_account_out(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''

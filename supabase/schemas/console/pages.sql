@@ -32,7 +32,8 @@ as $$
 $$;
 
 -- Returns { accounts, waiting } for the console's first page: the accounts that match the term, or the page of all
--- accounts before the given one if the term is empty, and how many workspaces wait for approval.
+-- accounts before the given one if the term is empty, and how many workspaces wait for approval. Until 0.6.0: only
+-- servers of release 0.4.0 call it.
 create or replace function private.read_accounts_page(term text, before jsonb, page_size integer) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -45,7 +46,8 @@ as $$
   )
 $$;
 
--- Returns { workspaces, waiting }: the workspaces that match the term, and how many wait for approval.
+-- Returns { workspaces, waiting }: the workspaces that match the term, and how many wait for approval. Until 0.6.0: only
+-- servers of release 0.4.0 call it.
 create or replace function private.read_workspaces_page(term text, page_size integer) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$

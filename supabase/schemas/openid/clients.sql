@@ -276,8 +276,8 @@ begin
 end
 $$;
 
--- Returns whether a change of apps may be made: by whoever may change them in the console, or by the command line, whose
--- changes name nobody.
+-- Returns whether a change of apps may be made. A change that names neither an actor nor a service account comes from the
+-- command line. All others must be allowed in the console.
 create or replace function private.may_change_apps(change jsonb) returns boolean
   language sql stable security invoker set search_path = ''
 as $$

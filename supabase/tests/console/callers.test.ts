@@ -94,7 +94,7 @@ describe("who may change the console", () => {
     const { workspaceId } = await createTenant(db);
     const serviceAccount = await createServiceAccount(db);
     const wrong: Record<string, object> = {
-      nobody: {},
+      "the command line": {},
       stranger: { actor: stranger },
       both: { actor: admin.id, serviceAccount },
       "a stranger with a service account": { actor: stranger, serviceAccount },
@@ -111,8 +111,8 @@ describe("who may change the console", () => {
         "without the scope": { serviceAccount: await createServiceAccount(db, { scopes: without }) },
       };
       for (const [who, change] of Object.entries(all)) {
-        // A change of OpenID clients that names nobody comes from the command line.
-        if (who === "nobody" && name.endsWith("openid_client")) continue;
+        // The command line may change OpenID clients.
+        if (who === "the command line" && name.endsWith("openid_client")) continue;
         expect(await ask(db, { name, change }), `${name} by ${who}`).toEqual({ refused: "forbidden" });
       }
       const right = await createServiceAccount(db, { scopes: [scopes[name]] });
@@ -155,7 +155,7 @@ describe("who may change the console", () => {
       expect(await ask(db, { name, change: { ...change, serviceAccount } }), name).toEqual({ refused: "oneself" });
   });
 
-  test("a service account signs out nobody with a role in the console", async ({ db }) => {
+  test("a service account can't sign out people with a role in the console", async ({ db }) => {
     const serviceAccount = await createServiceAccount(db);
     const admin = await createAdmin(db);
     const { id: finance } = await createUser(db);

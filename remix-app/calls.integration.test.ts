@@ -123,7 +123,7 @@ const expected: Readonly<Record<string, Count>> = {
   "workspaces/:workspaceId/ai/reconciliation": [2, 2],
   "workspaces/:workspaceId/ai/models": [1, 1],
   "workspaces/:workspaceId/ai/playground": [2, 2],
-  admin: [4, 2],
+  admin: [3, 2],
   "admin/accounts": [3, 2],
   "admin/users/:userId": [3, 2],
   "admin/users/:userId/mfa/:step": [3, 2],

@@ -65,10 +65,10 @@ test("without JavaScript, an admin requires MFA, completes an interrupted reset 
   expect(tab.words()).toContain("Override revoked.");
 
   await tab.follow("Audit log");
-  tab.fill("Account, app or other target", member.email);
-  tab.fill("Action", "Recovery");
+  tab.fill("Name, email, ID or other target", member.email);
+  tab.fill("Action", "Revoked a recovery override");
   await tab.press("Filter");
-  expect(tab.texts("main li")).toHaveLength(3);
+  expect(tab.texts("main li").filter((text) => text.includes(member.email))).toHaveLength(1);
   await deletePerson(member);
   await deletePerson(admin);
 });

@@ -105,23 +105,23 @@ describe("access to the console", () => {
 
 describe("the role finance", () => {
   const consoleRoutes = everyRoute.filter(({ route }) => /^admin($|[/.])/.test(route));
-  const isOfBooks = ({ route }: { route: string }) => /^admin\/books($|[/.])/.test(route);
+  const isOfMoney = ({ route }: { route: string }) => /^admin\/(books|spending)($|[/.])/.test(route);
 
-  test("opens the pages and files of the platform's books, and no other route of the console", async () => {
+  test("opens the pages and files of the platform's money, and no other route of the console", async () => {
     const finance = await createConsoleAdmin({ role: "finance" });
     const { browser } = finance;
-    const others = consoleRoutes.filter((route) => !isOfBooks(route) && route.route !== "admin");
+    const others = consoleRoutes.filter((route) => !isOfMoney(route) && route.route !== "admin");
     expect(others.length).toBeGreaterThan(30);
     for (const { route, path } of others) {
       expect([route, (await browser.get(path)).status]).toEqual([route, 403]);
       // A route without an action answers 405.
       expect([route, [403, 405]]).toEqual([route, expect.arrayContaining([(await browser.post(path, {})).status])]);
     }
-    for (const { route, path } of consoleRoutes.filter(isOfBooks)) {
+    for (const { route, path } of consoleRoutes.filter(isOfMoney)) {
       const { status, location } = await browser.get(path);
       // Records with random ids do not exist. Some routes redirect to another page of the books.
       if (location === null) expect([route, [200, 404]]).toEqual([route, expect.arrayContaining([status])]);
-      else expect([route, location]).toEqual([route, expect.stringMatching(/^\/admin\/books[/?#]/)]);
+      else expect([route, location]).toEqual([route, expect.stringMatching(/^\/admin\/(books|spending)[/?#]/)]);
     }
     const first = await browser.get("/admin");
     expect([first.status, first.location]).toEqual([302, "/admin/books"]);
@@ -138,7 +138,7 @@ describe("the role finance", () => {
     const { text } = await browser.get("/admin/books");
     const links = [...text.matchAll(/href="(\/admin[^"?]*)/g)].map(([, path]) => path);
     expect(links).toContain("/admin/books");
-    expect(links.filter((path) => !path?.startsWith("/admin/books"))).toEqual([]);
+    expect(links.filter((path) => !/^\/admin\/(books|spending)/.test(path ?? ""))).toEqual([]);
     expect(await knock(browser)).toBe(403);
     await command("revoke", person.email);
     expect(await visit("/admin/books")).toBe(403);

@@ -432,6 +432,7 @@ const outsideExports: Record<string, string> = {
   "private.finance_people.user_id": "an office of the operator, kept in the operator's own log",
   "private.console_notices.user_id": "a choice that belongs to the operator's office",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",
+  "private.service_accounts.created_by": "an act of the operator's office",
   "private.app_workspaces.linked_by": "an act of the operator's office",
   "private.admin_audit_log.actor_id": "an act of the operator's office",
   "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",

@@ -81,6 +81,8 @@ describe("the roles of the console", () => {
       /private\.(infrastructure_admins|finance_people)\b/.test(body),
     );
     expect(readers.map(({ signature }) => signature)).toEqual([
+      // Emails the people of the console.
+      "ai.queue_outage_mails(jsonb,text,text)",
       // Emails the admins.
       "ai.request_key_approval(uuid,uuid,text,jsonb)",
       "private.console_role(uuid)",

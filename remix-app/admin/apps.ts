@@ -147,5 +147,6 @@ const refusals = {
     message: "Gateway scopes are only for external apps, and origins must use https.",
   },
   no_workspace: { status: 400, message: "This workspace doesn’t exist, or the app isn’t external." },
+  oneself: { status: 403, message: "You can’t link an app to your own personal workspace." },
   local: { status: 400, message: "Localhost origins can only be registered in development." },
 } as const;

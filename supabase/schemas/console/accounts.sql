@@ -239,14 +239,14 @@ begin
       'device', t.device,
       'ip', host(t.ip),
       'reason', t.reason,
-      'actorEmail', (select a.email from auth.users a where a.id = t.actor_id),
+      'actorEmail', coalesce((select a.email from auth.users a where a.id = t.actor_id), t.service_account_name),
       'requestId', t.request_id,
       'createdAt', t.created_at
     ) order by t.created_at desc, t.id desc), '[]')
     from (
       (
         select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id,
-          null as request_id, e.created_at
+          null as service_account_name, null as request_id, e.created_at
         from public.security_events e
         where e.user_id = subject_id and (e.created_at, e.id) < (last_at, last_id)
         order by e.created_at desc, e.id desc
@@ -254,7 +254,8 @@ begin
       )
       union all
       (
-        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.request_id, l.created_at
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.service_account_name, l.request_id,
+          l.created_at
         from private.admin_audit_log l
         where l.target_user_id = subject_id and (l.created_at, l.id) < (last_at, last_id)
         order by l.created_at desc, l.id desc

@@ -43,7 +43,8 @@ $$;
 -- edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has secretHash (the
 -- text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client allows only enable,
 -- disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (the version is outdated; last is
--- private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace }.
+-- private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace | oneself (the link of
+-- the actor's personal workspace) }.
 create or replace function private.change_app(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -97,6 +98,12 @@ begin
       select from public.workspaces w where w.id = linked and w.deleted_at is null
     ) then
       return jsonb_build_object('refused', 'no_workspace');
+    end if;
+    -- What a linked app uses costs the workspace no credits.
+    if exists (
+      select from public.workspaces w where w.id = linked and w.personal_user_id = private.responsible_person(change)
+    ) then
+      return jsonb_build_object('refused', 'oneself');
     end if;
     insert into private.app_workspaces (app_id, workspace_id, linked_by)
     values (app.id, linked, (change ->> 'actor')::uuid)

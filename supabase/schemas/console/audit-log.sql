@@ -35,7 +35,7 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', l.id,
-      'actorEmail', l.actor_email,
+      'actorEmail', coalesce(l.actor_email, l.service_account_name),
       'action', l.action,
       'targetUserId', l.target_user_id,
       'target', l.target,
@@ -57,7 +57,7 @@ begin
         and a.created_at < ends_at
         and (a.created_at, a.id) < (last_at, last_id)
         and (of_action is null or a.action = of_action or of_action like '%.' and starts_with(a.action, of_action))
-        and (of_actor is null or position(of_actor in lower(u.email)) > 0)
+        and (of_actor is null or position(of_actor in lower(coalesce(u.email, a.service_account_name))) > 0)
         and (
           of_target is null
           or position(of_target in lower(concat_ws(' ', a.target, a.target_name))) > 0

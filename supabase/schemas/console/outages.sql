@@ -140,9 +140,7 @@ as $$
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select u.email, queue_outage_mails.subject, queue_outage_mails.body, now()
     from marked
-    cross join (
-      select a.user_id from private.infrastructure_admins a union select f.user_id from private.finance_people f
-    ) as p
+    cross join private.infrastructure_admins p
     join auth.users u on u.id = p.user_id
     where private.is_emailed_about_outages(p.user_id) and ai.can_be_emailed(u)
     returning id
@@ -150,24 +148,23 @@ as $$
   select count(*)::integer from queued
 $$;
 
--- Returns whether a person of the console gets emails about outages. Admins do unless they turned them off, so that a
--- new deployment is not silent. Finance people do only if they turned them on.
+-- Returns whether a person gets emails about outages: an admin who has not turned them off, so that a new deployment is
+-- not silent.
 create or replace function private.is_emailed_about_outages(account_id uuid) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select r.role is not null and coalesce(n.outages, r.role = 'admin')
-  from (select private.console_role(account_id) as role) as r
-  left join private.console_notices n on n.user_id = account_id
+  select private.is_infrastructure_admin(account_id)
+    and not exists (select from private.console_notices n where n.user_id = account_id and not n.outages)
 $$;
 
--- Turns emails about outages on or off for the person who asks: { actor, outages }. Returns {} or { refused: forbidden }.
+-- Turns emails about outages on or off for the admin who asks: { actor, outages }. Returns {} or { refused: forbidden }.
 -- Not in the console's log: like the settings of an account, it changes nothing for anybody else.
 -- Definer: the service role cannot write the choices.
 create or replace function private.set_outage_mails(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
-  if private.console_role((change ->> 'actor')::uuid) is null then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   insert into private.console_notices (user_id, outages)

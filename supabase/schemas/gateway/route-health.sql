@@ -4,7 +4,8 @@
 -- failure, status, cooldown_ms }]. A report has at most one entry for a route. failures counts those since the process's
 -- last answer that it has not reported before, the first of which was failing_ms_ago. cooldown_ms is what is left of a
 -- cooldown or, without failing_ms_ago, would be left of one that an answer ended. The members are ages and durations,
--- because clocks differ.
+-- because clocks differ; an age may be that of a route without calls for months. Entries that no row can hold are left
+-- out, so that they don't stop the others.
 -- Definer: gateway has no grant on any table.
 create or replace function ai.report_routes(reports jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
@@ -16,16 +17,16 @@ begin
     provider_id, provider_model, endpoint, failing_since, failures_in_row, failure, status, failed_at, answered_at,
     skipped_until
   )
-  select
-    r.provider, r.model, r.endpoint, case when r.failing_ms_ago is not null then ai.moment_before(r.failing_ms_ago) end,
-    case when r.failing_ms_ago is null then 0 else greatest(r.failures, 0) end, r.failure, r.status,
-    case when r.failed_ms_ago is not null then ai.moment_before(r.failed_ms_ago) end,
-    case when r.answered_ms_ago is not null then ai.moment_before(r.answered_ms_ago) end,
-    case when r.cooldown_ms is not null then now() + least(r.cooldown_ms, 3600000) * interval '1 millisecond' end
+  select distinct on (r.provider, r.model, r.endpoint)
+    r.provider, r.model, r.endpoint, ai.reported_moment(r.failing_ms_ago),
+    case when r.failing_ms_ago is null then 0 else least(greatest(r.failures, 0), 1000000) end, r.failure, r.status,
+    ai.reported_moment(r.failed_ms_ago), ai.reported_moment(r.answered_ms_ago),
+    case when r.cooldown_ms is not null then now() + least(greatest(r.cooldown_ms, 0), 3600000) * interval '1 millisecond' end
   from jsonb_to_recordset(reports) as r (
     provider text, model text, endpoint text, answered_ms_ago double precision, failing_ms_ago double precision,
     failed_ms_ago double precision, failures integer, failure text, status smallint, cooldown_ms double precision
   )
+  where char_length(r.model) <= 512
   -- The order in which all processes lock the rows.
   order by 1, 2, 3
   on conflict (provider_id, provider_model, endpoint) do update
@@ -37,6 +38,13 @@ begin
     from ai.merge_route_health(h, excluded) as m
   );
 end
+$$;
+
+-- Returns the time that was age_ms milliseconds ago, within a year, because clocks may be wrong. Null for null.
+create or replace function ai.reported_moment(age_ms double precision) returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select now() - least(greatest(age_ms, 0), 31622400000) * interval '1 millisecond' where age_ms is not null
 $$;
 
 -- Returns the health of a route from what is stored and a report. Reports of several processes come in any order, so a
@@ -72,7 +80,7 @@ begin
       part.failures_in_row := least(part.failures_in_row, 1);
     end if;
     merged.failing_since := least(merged.failing_since, part.failing_since);
-    merged.failures_in_row := merged.failures_in_row + part.failures_in_row;
+    merged.failures_in_row := least(merged.failures_in_row + part.failures_in_row, 1000000);
   end loop;
   if merged.failing_since is not null then
     -- A report that was sent again counts no failures.

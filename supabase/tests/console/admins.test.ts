@@ -40,6 +40,7 @@ const reports = [
   "private.console_role",
   "private.describe_account",
   "private.account_overview",
+  "private.is_emailed_about_outages",
 ];
 
 /** Functions that act for an admin and take more than the change, each with a call by a finance person. */

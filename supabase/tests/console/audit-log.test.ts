@@ -107,13 +107,15 @@ describe("the targets of the audit log", () => {
     expect(await read(db, { reader, target: workspace?.id ?? "" })).toMatchObject([{ targetName: null }]);
   });
 
-  test("an entry of a member's credits is found by the email address", async ({ db }) => {
+  test("an entry of a member's credits is found by the email address until the account is deleted", async ({ db }) => {
     const [reader, admin, member] = [await createAdmin(db), await createChangingAdmin(db), await createUser(db)];
     const change = { payer: "member", ownerId: member.id, step: "grant", amount: "5", reference: "INV-1" };
     expect(await admin.ask("change_credits", change)).toEqual({});
     expect(await read(db, { reader, target: member.email })).toMatchObject([
       { targetName: member.email, targetKind: "member", targetId: member.id },
     ]);
+    await db.query("delete from auth.users where id = $1", [member.id]);
+    expect(await read(db, { reader, target: member.email })).toEqual([]);
   });
 
   test("an old entry has the current name of its target", async ({ db }) => {

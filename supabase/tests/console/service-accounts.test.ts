@@ -138,6 +138,11 @@ describe("who may change the console", () => {
       "select w.id, w.plan_id as plan from public.workspaces w where w.personal_user_id = $1",
       [admin.id],
     );
+    const app = `own-${admin.id.slice(0, 8)}`;
+    await db.query("select private.register_app($1, 'Own', 'external', '{}', '{ai:use}', sha256('own'), 'test')", [
+      app,
+    ]);
+    const [{ version } = {}] = await db.query<{ version?: string }>("select private.app_version($1) as version", [app]);
     const changes: [string, object][] = [
       [
         "change_credits",
@@ -150,6 +155,7 @@ describe("who may change the console", () => {
       ["move_workspace", { workspace: own?.id, seen: own?.plan, plan: "free" }],
       ["set_key_approval", { workspace: own?.id, approved: true }],
       ["sign_account_out", { subject: admin.id }],
+      ["change_app", { name: app, version, step: "link", workspace: own?.id }],
     ];
     for (const [name, change] of changes)
       expect(await ask(db, { name, change: { ...change, serviceAccount } }), name).toEqual({ refused: "oneself" });

@@ -160,10 +160,39 @@ describe("the health of routes", () => {
     expect(await healthOf(db, { provider })).toMatchObject({ failures: 2 });
   });
 
-  test("ages beyond an hour and in the future are bounded, because clocks may be wrong", async ({ db }) => {
+  test("ages beyond a year and in the future are bounded, because clocks may be wrong", async ({ db }) => {
     const provider = providerId();
-    await report(db, { provider, failing: 90_000, failed: -90_000, cooldown: 90_000 });
-    expect(await healthOf(db, { provider })).toMatchObject({ failing: 3_600, failed: 0, cooldown: 3_600 });
+    await report(db, { provider, failing: 1e9, failed: -90_000, cooldown: 90_000 });
+    expect(await healthOf(db, { provider })).toMatchObject({ failing: 366 * 86_400, failed: 0, cooldown: 3_600 });
+  });
+
+  test("times of hours ago stay, whatever is reported later", async ({ db }) => {
+    const [failing, working] = [providerId(), providerId()];
+    await report(db, { provider: failing, answered: 9_000, failing: 8_000, failed: 60, failures: 40 });
+    await report(db, { provider: failing, answered: 9_000, failing: 8_000, failed: 0, failures: 1 });
+    expect(await healthOf(db, { provider: failing })).toMatchObject({ answered: 9_000, failing: 8_000, failures: 41 });
+    await report(db, { provider: working, failed: 7_200, failure: "rate_limited", status: 429, answered: 100 });
+    await report(db, { provider: working, failed: 86_400, failure: "timeout", answered: 0 });
+    expect(await healthOf(db, { provider: working })).toMatchObject({
+      failed: 7_200,
+      failure: "rate_limited",
+      answered: 0,
+    });
+  });
+
+  test("an entry that no row can hold doesn't stop the others", async ({ db }) => {
+    const [provider, other] = [providerId(), providerId()];
+    const failures = 2 ** 31 - 1;
+    await report(
+      db,
+      { provider, model: "m".repeat(513), answered: 0 },
+      { provider, failing: 1, failures, cooldown: -1e300 },
+      { provider, failing: 1, failures },
+      { provider: other, answered: 0 },
+    );
+    await report(db, { provider, failing: 1, failures });
+    expect(await healthOf(db, { provider })).toMatchObject({ failures: 1_000_000 });
+    expect((await healthOf(db, { provider: other })).state).toBe("working");
   });
 
   test.for([

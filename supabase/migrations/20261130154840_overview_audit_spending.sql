@@ -53,6 +53,58 @@ begin
 end
 $$;
 
+-- Returns a page of what an account's owner did and what admins did to the account, newest first: [{ id, source: event
+-- | audit, kind, method, device, ip, reason, actorEmail, requestId, createdAt }]. before is { createdAt, id } of the
+-- last entry on the previous page.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.account_timeline(subject_id uuid, before jsonb default null, page_size integer default 50)
+  returns jsonb
+  language plpgsql stable security definer set search_path = ''
+  -- A generic plan would read the account's entire history.
+  set plan_cache_mode = force_custom_plan
+as $$
+declare
+  last_at timestamptz := coalesce((before ->> 'createdAt')::timestamptz, 'infinity');
+  last_id uuid := coalesce((before ->> 'id')::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+begin
+  return (
+    select coalesce(jsonb_agg(jsonb_build_object(
+      'id', t.id,
+      'source', t.source,
+      'kind', t.kind,
+      'method', t.method,
+      'device', t.device,
+      'ip', host(t.ip),
+      'reason', t.reason,
+      'actorEmail', coalesce((select a.email from auth.users a where a.id = t.actor_id), t.service_account_name),
+      'requestId', t.request_id,
+      'createdAt', t.created_at
+    ) order by t.created_at desc, t.id desc), '[]')
+    from (
+      (
+        select e.id, 'event' as source, e.kind, e.method, e.device, e.ip, null as reason, null::uuid as actor_id,
+          null as service_account_name, null as request_id, e.created_at
+        from public.security_events e
+        where e.user_id = subject_id and (e.created_at, e.id) < (last_at, last_id)
+        order by e.created_at desc, e.id desc
+        limit page_size
+      )
+      union all
+      (
+        select l.id, 'audit', l.action, null, null, l.ip, l.reason, l.actor_id, l.service_account_name, l.request_id,
+          l.created_at
+        from private.admin_audit_log l
+        where l.target_user_id = subject_id and (l.created_at, l.id) < (last_at, last_id)
+        order by l.created_at desc, l.id desc
+        limit page_size
+      )
+      order by created_at desc, id desc
+      limit page_size
+    ) t
+  );
+end
+$$;
+
 -- Lifts an address block. Takes { actor, block, reason, requestId, ip }. Returns {} or { refused: forbidden | not_found
 -- | conflict | expired }. If the block was already lifted, returns { refused: conflict, last: { actorEmail, at } },
 -- where last describes the latest change that an admin made to the address. Rate limits still apply, and a lifted block
@@ -166,7 +218,8 @@ $$;
 -- edit also has displayName, scopes, origins and logoutUrl; link and unlink have workspace; rotate has secretHash (the
 -- text of a bytea) and overlapSeconds; enable and disable have no more fields. An OpenID client allows only enable,
 -- disable and rotate. Returns {} or { refused: forbidden | not_found | conflict (the version is outdated; last is
--- private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace }.
+-- private.last_admin_action) | taken (another app has one of the origins) | invalid | no_workspace | oneself (the link of
+-- the actor's personal workspace) }.
 create or replace function private.change_app(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -220,6 +273,12 @@ begin
       select from public.workspaces w where w.id = linked and w.deleted_at is null
     ) then
       return jsonb_build_object('refused', 'no_workspace');
+    end if;
+    -- What a linked app uses costs the workspace no credits.
+    if exists (
+      select from public.workspaces w where w.id = linked and w.personal_user_id = private.responsible_person(change)
+    ) then
+      return jsonb_build_object('refused', 'oneself');
     end if;
     insert into private.app_workspaces (app_id, workspace_id, linked_by)
     values (app.id, linked, (change ->> 'actor')::uuid)
@@ -444,7 +503,7 @@ begin
   return (
     select coalesce(jsonb_agg(jsonb_build_object(
       'id', l.id,
-      'actorEmail', l.actor_email,
+      'actorEmail', coalesce(l.actor_email, l.service_account_name),
       'action', l.action,
       'targetUserId', l.target_user_id,
       'target', l.target,
@@ -466,7 +525,7 @@ begin
         and a.created_at < ends_at
         and (a.created_at, a.id) < (last_at, last_id)
         and (of_action is null or a.action = of_action or of_action like '%.' and starts_with(a.action, of_action))
-        and (of_actor is null or position(of_actor in lower(u.email)) > 0)
+        and (of_actor is null or position(of_actor in lower(coalesce(u.email, a.service_account_name))) > 0)
         and (
           of_target is null
           or position(of_target in lower(concat_ws(' ', a.target, a.target_name))) > 0
@@ -607,10 +666,8 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when direction > 0 then 'credits.grant' else 'credits.withdraw' end,
     'target', payer || ' ' || owner_id,
-    'targetName', case
-      when payer = 'member' then (select u.email from auth.users u where u.id = owner_id)
-      when personal is null then (select w.name from public.workspaces w where w.id = owner_id)
-    end,
+    -- Nobody's email or personal workspace, because the entry outlives the account.
+    'targetName', (select w.name from public.workspaces w where w.id = owner_id and personal is null),
     'before', jsonb_build_object('balance', trim_scale((changed ->> 'balance')::numeric - direction * amount)::text),
     'after', jsonb_build_object(
       'balance', trim_scale((changed ->> 'balance')::numeric)::text, 'credits', trim_scale(direction * amount)::text,
@@ -1045,24 +1102,23 @@ as $$
   end
 $$;
 
--- Returns whether a person of the console gets emails about outages. Admins do unless they turned them off, so that a
--- new deployment is not silent. Finance people do only if they turned them on.
+-- Returns whether a person gets emails about outages: an admin who has not turned them off, so that a new deployment is
+-- not silent.
 create or replace function private.is_emailed_about_outages(account_id uuid) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select r.role is not null and coalesce(n.outages, r.role = 'admin')
-  from (select private.console_role(account_id) as role) as r
-  left join private.console_notices n on n.user_id = account_id
+  select private.is_infrastructure_admin(account_id)
+    and not exists (select from private.console_notices n where n.user_id = account_id and not n.outages)
 $$;
 
--- Turns emails about outages on or off for the person who asks: { actor, outages }. Returns {} or { refused: forbidden }.
+-- Turns emails about outages on or off for the admin who asks: { actor, outages }. Returns {} or { refused: forbidden }.
 -- Not in the console's log: like the settings of an account, it changes nothing for anybody else.
 -- Definer: the service role cannot write the choices.
 create or replace function private.set_outage_mails(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 begin
-  if private.console_role((change ->> 'actor')::uuid) is null then
+  if not private.is_infrastructure_admin((change ->> 'actor')::uuid) then
     return jsonb_build_object('refused', 'forbidden');
   end if;
   insert into private.console_notices (user_id, outages)
@@ -1827,7 +1883,8 @@ $$;
 -- failure, status, cooldown_ms }]. A report has at most one entry for a route. failures counts those since the process's
 -- last answer that it has not reported before, the first of which was failing_ms_ago. cooldown_ms is what is left of a
 -- cooldown or, without failing_ms_ago, would be left of one that an answer ended. The members are ages and durations,
--- because clocks differ.
+-- because clocks differ; an age may be that of a route without calls for months. Entries that no row can hold are left
+-- out, so that they don't stop the others.
 -- Definer: gateway has no grant on any table.
 create or replace function ai.report_routes(reports jsonb) returns void
   language plpgsql volatile security definer set search_path = ''
@@ -1839,16 +1896,16 @@ begin
     provider_id, provider_model, endpoint, failing_since, failures_in_row, failure, status, failed_at, answered_at,
     skipped_until
   )
-  select
-    r.provider, r.model, r.endpoint, case when r.failing_ms_ago is not null then ai.moment_before(r.failing_ms_ago) end,
-    case when r.failing_ms_ago is null then 0 else greatest(r.failures, 0) end, r.failure, r.status,
-    case when r.failed_ms_ago is not null then ai.moment_before(r.failed_ms_ago) end,
-    case when r.answered_ms_ago is not null then ai.moment_before(r.answered_ms_ago) end,
-    case when r.cooldown_ms is not null then now() + least(r.cooldown_ms, 3600000) * interval '1 millisecond' end
+  select distinct on (r.provider, r.model, r.endpoint)
+    r.provider, r.model, r.endpoint, ai.reported_moment(r.failing_ms_ago),
+    case when r.failing_ms_ago is null then 0 else least(greatest(r.failures, 0), 1000000) end, r.failure, r.status,
+    ai.reported_moment(r.failed_ms_ago), ai.reported_moment(r.answered_ms_ago),
+    case when r.cooldown_ms is not null then now() + least(greatest(r.cooldown_ms, 0), 3600000) * interval '1 millisecond' end
   from jsonb_to_recordset(reports) as r (
     provider text, model text, endpoint text, answered_ms_ago double precision, failing_ms_ago double precision,
     failed_ms_ago double precision, failures integer, failure text, status smallint, cooldown_ms double precision
   )
+  where char_length(r.model) <= 512
   -- The order in which all processes lock the rows.
   order by 1, 2, 3
   on conflict (provider_id, provider_model, endpoint) do update
@@ -1860,6 +1917,13 @@ begin
     from ai.merge_route_health(h, excluded) as m
   );
 end
+$$;
+
+-- Returns the time that was age_ms milliseconds ago, within a year, because clocks may be wrong. Null for null.
+create or replace function ai.reported_moment(age_ms double precision) returns timestamptz
+  language sql stable security invoker set search_path = ''
+as $$
+  select now() - least(greatest(age_ms, 0), 31622400000) * interval '1 millisecond' where age_ms is not null
 $$;
 
 -- Returns the health of a route from what is stored and a report. Reports of several processes come in any order, so a
@@ -1895,7 +1959,7 @@ begin
       part.failures_in_row := least(part.failures_in_row, 1);
     end if;
     merged.failing_since := least(merged.failing_since, part.failing_since);
-    merged.failures_in_row := merged.failures_in_row + part.failures_in_row;
+    merged.failures_in_row := least(merged.failures_in_row + part.failures_in_row, 1000000);
   end loop;
   if merged.failing_since is not null then
     -- A report that was sent again counts no failures.
@@ -2334,6 +2398,22 @@ begin
 end
 $$;
 
+-- Returns who last changed a target, and the time of the change: { actorEmail (or the name of a service account), at }. If
+-- a change is refused as a conflict, the result names who made the earlier change.
+-- Definer: the admins' email addresses are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.last_admin_action(of_target text) returns jsonb
+  language sql stable security definer set search_path = ''
+as $$
+  select jsonb_build_object(
+    'actorEmail', coalesce((select u.email from auth.users u where u.id = l.actor_id), l.service_account_name),
+    'at', l.created_at
+  )
+  from private.admin_audit_log l
+  where l.target = of_target
+  order by l.created_at desc, l.id desc
+  limit 1
+$$;
+
 -- Adds one line to the audit log in the transaction of the change. Arguments: change { actor or serviceAccount, reason,
 -- requestId, ip } and act { action, targetUserId, target, targetName, before, after }. targetName is kept after the
 -- target is deleted, so it must not name a personal workspace. The service account's name is kept as well.
@@ -2532,9 +2612,7 @@ as $$
     insert into private.outgoing_mails (recipient, subject, body, next_attempt_at)
     select u.email, queue_outage_mails.subject, queue_outage_mails.body, now()
     from marked
-    cross join (
-      select a.user_id from private.infrastructure_admins a union select f.user_id from private.finance_people f
-    ) as p
+    cross join private.infrastructure_admins p
     join auth.users u on u.id = p.user_id
     where private.is_emailed_about_outages(p.user_id) and ai.can_be_emailed(u)
     returning id

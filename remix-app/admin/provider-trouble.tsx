@@ -21,6 +21,9 @@ export function ProviderTroubleList({ providers }: { providers: readonly Provide
               </li>
             ))}
           </ul>
+          {provider.routes.length > 0 ? null : (
+            <p className="text-small">No route fails now. The outage ends after two minutes without failures.</p>
+          )}
           <p className="text-muted text-small">{describeCallers(provider.callers)}</p>
         </li>
       ))}

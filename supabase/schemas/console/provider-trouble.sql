@@ -1,5 +1,23 @@
 -- Says which providers have an outage or failing routes now, and what callers get.
 
+-- Returns ai.route_state, but failing for a skipped route if no enabled model has another route: the gateway then calls it
+-- during a cooldown, too.
+create or replace function private.shown_route_state(health ai.route_health, at timestamptz) returns text
+  language sql stable security invoker set search_path = ''
+as $$
+  select case
+    when s.state = 'skipped' and not exists (
+      select
+      from ai.model_routes r
+      join ai.models m on m.id = r.model_id and m.enabled
+      join ai.model_routes other on other.model_id = r.model_id and other.enabled and other.position <> r.position
+      where r.enabled and r.provider_id = (health).provider_id and r.provider_model = (health).provider_model
+    ) then 'failing'
+    else s.state
+  end
+  from (select ai.route_state(health, at) as state) as s
+$$;
+
 -- Returns the routes of enabled models that are failing or skipped at a time, with their state.
 create or replace function private.list_troubled_routes(at timestamptz)
   returns table (provider_id text, state text, since timestamptz, health ai.route_health)
@@ -7,7 +25,7 @@ create or replace function private.list_troubled_routes(at timestamptz)
 as $$
   select h.provider_id, s.state, coalesce(h.failing_since, h.failed_at, h.reported_at), h
   from ai.route_health h
-  cross join lateral (select ai.route_state(h, at) as state) as s
+  cross join lateral (select private.shown_route_state(h, at) as state) as s
   where s.state in ('failing', 'skipped')
     and exists (
       select from ai.model_routes r

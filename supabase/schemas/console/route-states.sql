@@ -18,7 +18,7 @@ as $$
     where r.enabled
     group by r.provider_id, r.provider_model
   ), states as (
-    select r.*, h, coalesce(ai.route_state(h, now()), 'quiet') as state
+    select r.*, h, coalesce(private.shown_route_state(h, now()), 'quiet') as state
     from routes r
     left join ai.route_health h on h.provider_id = r.provider_id and h.provider_model = r.provider_model
   ), answers as (

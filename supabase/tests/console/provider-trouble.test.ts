@@ -15,6 +15,13 @@ async function useProvider(db: Database, { model }: Tenant): Promise<string> {
   return provider;
 }
 
+/** Adds the route that is called while the model's first one is skipped. */
+const addOtherRoute = (db: Database, { model }: Tenant) =>
+  db.query(
+    "insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 2, $2, 'other')",
+    [model, providerId()],
+  );
+
 async function storeHealth(
   db: Database,
   { provider, skippedFor = null, failures = 3 }: { provider: string; skippedFor?: number | null; failures?: number },
@@ -87,6 +94,9 @@ describe("trouble of providers", () => {
     await db.query("update ai.route_health set skipped_until = now() + interval '1 minute' where provider_id = $1", [
       provider,
     ]);
+    // The only route of a model is called during its cooldown, too.
+    expect(await troubleOf(db, provider)).toMatchObject({ routes: [{ state: "failing", skippedUntil: null }] });
+    await addOtherRoute(db, tenant);
     expect(await troubleOf(db, provider)).toMatchObject({
       routes: [{ state: "skipped", skippedUntil: expect.any(String) }],
     });
@@ -151,6 +161,7 @@ describe("states of routes", () => {
     await fail(db, { tenant: quiet, provider: "demo", answer: {} });
     const providers = { quiet: await useProvider(db, quiet), failing: await useProvider(db, failing), skipped: "" };
     providers.skipped = await useProvider(db, skipped);
+    await addOtherRoute(db, skipped);
     await db.query("update ai.failed_attempts set provider_id = $2 where workspace_id = $1", [
       quiet.workspaceId,
       providers.quiet,

@@ -115,6 +115,14 @@ describe("After a route's cooldown", () => {
     expect(state()).toBe("open");
   });
 
+  test("another call probes the route if the first probe takes longer than a cooldown", () => {
+    state();
+    clock += 29_999;
+    expect(state()).toBe("cooling");
+    clock += 1;
+    expect([state(), state()]).toEqual(["open", "cooling"]);
+  });
+
   test("a call that began before the probe does not end the probe", () => {
     state();
     fail("server_error", { startedAt: clock - 31_000 });

@@ -83,13 +83,15 @@ export function createCooldowns({
 
   return {
     /**
-     * Returns `open` if the route may be called. After a cooldown, only the first caller gets `open`, and must report the
-     * call's result.
+     * Returns `open` if the route may be called. After a cooldown, only one caller gets `open`, and must report the call's
+     * result.
      */
     stateOf(key: string): RouteState {
       const health = routes.get(key);
       if (!health || health.cooldownMs === 0) return "open";
-      if (health.until > now() || health.probingSince !== undefined) return health.hanging ? "hanging" : "cooling";
+      // A probe may hang for as long as a call may take. After another cooldown, the next call probes as well.
+      const isProbed = health.probingSince !== undefined && now() - health.probingSince < health.cooldownMs;
+      if (health.until > now() || isProbed) return health.hanging ? "hanging" : "cooling";
       health.probingSince = now();
       return "open";
     },

@@ -3,6 +3,7 @@ import { Select, TextArea } from "../ui/field.tsx";
 import { ChangeField, ChangeTick } from "./change-fields.tsx";
 import type { FailedChange } from "./failed-change.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
+import { overlapLabels } from "./registry-steps.ts";
 
 type FailedChangeProps = { failed: FailedChange | undefined };
 
@@ -184,10 +185,17 @@ export function NameField({ label, failed }: FailedChangeProps & { label: string
 /** Renders the field for how long the current secret works after a rotation. */
 export function OverlapField({ failed }: FailedChangeProps) {
   return (
-    <Select name="overlapSeconds" label="Current secret" defaultValue={failed?.typed.overlapSeconds ?? "3600"}>
-      <option value="0">Stops working immediately</option>
-      <option value="3600">Works for 1 more hour</option>
-      <option value="86400">Works for 24 more hours</option>
+    <Select
+      name="overlapSeconds"
+      label="Current secret"
+      defaultValue={failed?.typed.overlapSeconds ?? "3600"}
+      error={failed?.fields.overlapSeconds?.[0]}
+    >
+      {Object.entries(overlapLabels).map(([seconds, label]) => (
+        <option key={seconds} value={seconds}>
+          {label}
+        </option>
+      ))}
     </Select>
   );
 }

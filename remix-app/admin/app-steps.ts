@@ -1,10 +1,11 @@
 import type { AppStep, RegisteredApp } from "./apps.ts";
-import { endsSecretsNow, type RegistryStepText } from "./registry-steps.ts";
+import { endsSecretsNow, type RegistryStepText, removesEntries } from "./registry-steps.ts";
 
 /** The title and effects of each change to an app. */
 export const appSteps: Record<AppStep, RegistryStepText<RegisteredApp>> = {
   edit: {
     title: "Edit app",
+    destroys: (app, typed) => typed !== undefined && removesEntries(app, { typed, lists: ["origins"] }),
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} signs people in only at these origins.`,
       "Removed scopes stop working immediately, including for existing credentials.",
@@ -44,6 +45,7 @@ export const appSteps: Record<AppStep, RegistryStepText<RegisteredApp>> = {
   },
   unlink: {
     title: "Unlink workspace",
+    destroys: () => true,
     effects: ({ displayName }) => [
       `Once you confirm, ${displayName} can no longer use the gateway in the workspace, even with existing tokens and keys.`,
     ],

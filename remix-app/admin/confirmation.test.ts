@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
 import { appSteps } from "./app-steps.ts";
+import type { RegisteredApp } from "./apps.ts";
 import { approvalSteps } from "./key-approvals.ts";
 import { newModel } from "./model-scope.ts";
 import { modelSteps, type StepScope } from "./model-steps.ts";
 import type { ConsoleRoute } from "./models.ts";
 import { clientSteps } from "./openid-client-steps.ts";
+import type { RegisteredClient } from "./openid-clients.ts";
 import { mfaPolicyChanges } from "./policy-step.ts";
+import { overlapSeconds } from "./registry-steps.ts";
 
 const routeAt = (position: number, enabled = true) => ({ position, enabled }) as ConsoleRoute;
 /** A model whose first route is changed. */
@@ -18,7 +21,15 @@ const withRoutes = (...routes: ConsoleRoute[]): StepScope => ({
   grantee: { plan: null, workspace: null, name: "" },
 });
 const scope = withRoutes(routeAt(1), routeAt(2));
-const overlap = (overlapSeconds: string) => ({ overlapSeconds });
+
+const app = { scopes: ["profile", "ai:use"], origins: ["https://a.example", "https://b.example"] } as RegisteredApp;
+const client = {
+  scopes: ["profile"],
+  redirectUris: ["https://a.example/in"],
+  postLogoutRedirectUris: ["https://a.example/out"],
+  allowsDeviceGrant: true,
+  requiresPkce: false,
+} as RegisteredClient;
 
 /** Returns which steps of a table must be confirmed by typing. */
 function typedSteps<Step extends { destroys?: unknown }>(
@@ -30,13 +41,12 @@ function typedSteps<Step extends { destroys?: unknown }>(
 
 test("only changes that delete something or stop something from working are confirmed by typing", () => {
   const registry = { edit: false, enable: false, disable: true, rotate: false };
-  const rotation = overlap("3600");
-  expect(typedSteps(appSteps, (step) => step.destroys?.(rotation))).toEqual({
+  expect(typedSteps(appSteps, (step) => step.destroys?.(app, undefined))).toEqual({
     ...registry,
     link: false,
-    unlink: false,
+    unlink: true,
   });
-  expect(typedSteps(clientSteps, (step) => step.destroys?.(rotation))).toEqual(registry);
+  expect(typedSteps(clientSteps, (step) => step.destroys?.(client, undefined))).toEqual(registry);
   expect(typedSteps(approvalSteps)).toEqual({ approve: false, decline: false, withdraw: true });
   expect(typedSteps(mfaPolicyChanges)).toEqual({ require: true, "make-optional": false, reset: true });
   expect(
@@ -61,18 +71,82 @@ test.each([
   ["the only enabled route", [routeAt(1), routeAt(2, false)], true],
   ["one of two enabled routes", [routeAt(1), routeAt(2)], false],
   ["a disabled route", [routeAt(1, false)], false],
-])("removing %s of a model is confirmed by typing only if callers lose the model", (_, routes, isTyped) => {
-  const typed = isTyped ? { text: "orbit-large", what: "the model’s ID" } : null;
-  expect(modelSteps["remove-route"].confirmationOf(withRoutes(...routes))).toEqual(typed);
+])(
+  "removing or disabling %s of a model is confirmed by typing only if callers lose the model",
+  (_, routes, isTyped) => {
+    const scope = withRoutes(...routes);
+    const confirmation = isTyped ? { text: "orbit-large", what: "the model’s ID" } : null;
+    const disabled = { version: "v", position: "1", providerId: "demo", providerModel: "x", tierMultipliers: "" };
+    const seconds = { firstByteSeconds: "", idleSeconds: "", totalSeconds: "" };
+    expect(modelSteps["remove-route"].confirmationOf(scope)).toEqual(confirmation);
+    expect(modelSteps.route.confirmationOf(scope, { ...disabled, ...seconds })).toEqual(confirmation);
+    expect(modelSteps.route.confirmationOf(scope, { ...disabled, ...seconds, enabled: "on" })).toBeNull();
+  },
+);
+
+test.each([
+  ["changes nothing", {}, false],
+  ["stops offering the model to workspaces", { studioDefault: undefined }, true],
+  ["leaves the kind without a default model", { isDefault: undefined }, true],
+])("an edit that %s is confirmed by typing: %3$j", (_, more, isTyped) => {
+  const { model, ...rest } = withRoutes();
+  const isConfirmed = (before: object) =>
+    modelSteps.edit.confirmationOf({ ...rest, model: { ...model, ...before } }, { ...settings, ...more }) !== null;
+  const settings = {
+    ...{ version: "v", kind: "chat", displayName: "Orbit", ownedBy: "test", defaultOfKind: "" },
+    ...{ contextWindow: "", outputLimit: "", defaultOutputLimit: "", voices: "" },
+    ...{ studioDefault: "on", isDefault: "on" },
+  };
+  expect(isConfirmed({ studioDefault: true, isDefault: true })).toBe(isTyped);
+  expect(isConfirmed({ studioDefault: false, isDefault: false })).toBe(false);
 });
 
 test.each([
-  ["0", true],
-  ["", true],
-  ["0.0", true],
-  ["1", false],
-  ["3600", false],
-  ["none", false],
-])("a rotation with an overlap of %j seconds is confirmed by typing: %j", (seconds, isTyped) => {
-  for (const { rotate } of [appSteps, clientSteps]) expect(rotate.destroys?.(overlap(seconds))).toBe(isTyped);
+  ["adds a scope and an origin", { scopeTtsUse: "on", origins: `${app.origins.join("\n")}\nhttps://c.example` }, false],
+  ["reorders the origins", { origins: app.origins.toReversed().join("\r\n") }, false],
+  ["removes a scope", { scopeAiUse: undefined }, true],
+  ["replaces an origin", { origins: "https://a.example\nhttps://c.example" }, true],
+])("an app's edit that %s is confirmed by typing: %3$j", (_, more, isTyped) => {
+  const typed = { scopeProfile: "on", scopeAiUse: "on", origins: app.origins.join("\n"), ...more };
+  expect(appSteps.edit.destroys?.(app, withoutUndefined(typed))).toBe(isTyped);
+});
+
+test.each([
+  [
+    "adds a scope and a redirect URI",
+    { scopeWorkspacesRead: "on", redirectUris: "https://a.example/in https://b.example/" },
+    false,
+  ],
+  ["removes a scope", { scopeProfile: undefined }, true],
+  ["removes a redirect URI", { redirectUris: "https://b.example/" }, true],
+  ["removes a post-logout redirect URI", { postLogoutRedirectUris: "" }, true],
+  ["ends sign-in on devices", { allowsDeviceGrant: undefined }, true],
+  ["requires PKCE", { requiresPkce: "yes" }, true],
+])("a client's edit that %s is confirmed by typing: %3$j", (_, more, isTyped) => {
+  const typed = {
+    ...{ scopeProfile: "on", redirectUris: "https://a.example/in", postLogoutRedirectUris: "https://a.example/out" },
+    ...{ allowsDeviceGrant: "on", requiresPkce: "no" },
+    ...more,
+  };
+  expect(clientSteps.edit.destroys?.(client, withoutUndefined(typed))).toBe(isTyped);
+});
+
+/** Returns a form as it is sent, in which a box that isn't ticked is missing. */
+function withoutUndefined(typed: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(typed).filter(([, value]) => value !== undefined));
+}
+
+test.each([
+  ["0", 0, true],
+  ["3600", 3600, false],
+  ["86400", 86400, false],
+  ["", undefined, false],
+  ["0.0", undefined, false],
+  ["1", undefined, false],
+  ["3599", undefined, false],
+  ["86401", undefined, false],
+])("an overlap of %j seconds is read as %j, and confirmed by typing: %j", (typed, seconds, isTyped) => {
+  expect(overlapSeconds.safeParse(typed).data).toBe(seconds);
+  expect(appSteps.rotate.destroys?.(app, { overlapSeconds: typed })).toBe(isTyped);
+  expect(clientSteps.rotate.destroys?.(client, { overlapSeconds: typed })).toBe(isTyped);
 });

@@ -205,6 +205,20 @@ describe("a model added in the console", () => {
     expect(await change(page("remove-route", { place: "2" }), {})).toMatchObject(done);
     const last = await change(page("remove-route", { place: "1" }), {});
     expect([last.status, last.words]).toEqual([400, expect.stringContaining(`Type “${id}” to confirm`)]);
+    const { enabled: _, ...disabled } = { ...route, position: "1", firstByteSeconds: "7" };
+    const disable = (more: Record<string, string>) => change(page("route", { place: "1" }), { ...disabled, ...more });
+    const previewed = await disable({ reason: "", intent: "preview" });
+    expect([previewed.status, previewed.words]).toEqual([200, expect.stringContaining(`Type “${id}” to confirm`)]);
+    const unconfirmed = await disable({});
+    expect([unconfirmed.status, unconfirmed.words]).toEqual([400, expect.stringContaining(`Type “${id}” to confirm`)]);
+    expect(unconfirmed.text).toMatch(/name="confirmation"/);
+    expect(unconfirmed.text).toMatch(/name="firstByteSeconds"[^>]*value="7"/);
+    expect(unconfirmed.text).toMatch(/<input(?![^>]*checked)[^>]*name="enabled"/);
+    expect(await wordsOf()).not.toContain("No route");
+    expect(await disable(typed)).toMatchObject(done);
+    expect(await wordsOf()).toContain("No route");
+    expect(await change(page("route", { place: "1" }), { ...route, position: "1" })).toMatchObject(done);
+
     expect(await change(page("enable"), {})).toMatchObject(done);
     expect(await wordsOf()).toContain("Callers get 404 until you fix this: No price");
 

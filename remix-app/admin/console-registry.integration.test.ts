@@ -124,11 +124,16 @@ describe("the registry of apps", () => {
     ]);
 
     const edited = { displayName: "Renamed", origins: `https://${name}.example\nhttps://two.${name}.example` };
-    expect((await change("edit", { ...edited, scopeTtsUse: "on" })).location).toBe(`${base}?done`);
+    const narrowed = await change("edit", { ...edited, scopeTtsUse: "on" });
+    expect([narrowed.status, narrowed.words]).toEqual([400, expect.stringContaining(`Type “${name}” to confirm`)]);
+    expect(narrowed.text).toContain('value="Renamed"');
+    const confirmation = name;
+    expect((await change("edit", { ...edited, scopeTtsUse: "on", confirmation })).location).toBe(`${base}?done`);
     const { id: workspace } = await personalWorkspace(person);
     expect((await change("link", { workspace: crypto.randomUUID() })).status).toBe(400);
     expect((await change("link", { workspace })).status).toBe(303);
-    expect((await change("unlink", { workspace })).status).toBe(303);
+    expect((await change("unlink", { workspace })).status).toBe(400);
+    expect((await change("unlink", { workspace, confirmation })).status).toBe(303);
     expect((await change("disable", { confirmation: "another" })).status).toBe(400);
     expect((await change("disable", { confirmation: name })).status).toBe(303);
     expect((await admin.browser.get(base)).words).toContain("This app is disabled");
@@ -211,9 +216,9 @@ describe("the registry of OpenID clients", () => {
       ...{ displayName: "Graphs", redirectUris: "https://graphs.example/", allowsDeviceGrant: "on" },
       ...{ requiresPkce: "no", claimsInIdToken: "on", groupsWorkspaceId: readStack().workspaceId },
     };
-    expect((await change("edit", { ...edited, logoutUrl: "https://graphs.example/out" })).location).toBe(
-      `${page}?done`,
-    );
+    const last = { ...edited, logoutUrl: "https://graphs.example/out" };
+    expect((await change("edit", last)).status).toBe(400);
+    expect((await change("edit", { ...last, confirmation: name })).location).toBe(`${page}?done`);
     expect((await change("rotate", { overlapSeconds: "0" })).status).toBe(400);
     expect((await change("rotate", { overlapSeconds: "0", confirmation: name })).status).toBe(200);
     expect((await change("disable")).status).toBe(400);

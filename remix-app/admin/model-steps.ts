@@ -38,8 +38,11 @@ interface StepParts<Fields extends z.ZodType> {
   hidden?: (scope: StepScope) => Record<string, string | number>;
   /** Describes what the filled-in form changes. Omitted if `effects` already describes every change. */
   preview?: (scope: StepScope, fieldValues: z.output<Fields>) => string[];
-  /** Returns whether the change deletes something, or stops callers from using the model. */
-  destroys?: (scope: StepScope) => boolean;
+  /**
+   * Returns whether the change deletes something, or stops callers from using the model. `fieldValues` is null until a
+   * valid form was sent.
+   */
+  destroys?: (scope: StepScope, fieldValues: z.output<Fields> | null) => boolean;
   /** The database function and its arguments. */
   sql: string;
   change: (scope: StepScope, fieldValues: z.output<Fields>) => Record<string, unknown>;
@@ -51,8 +54,9 @@ function defineStep<Fields extends z.ZodType>(parts: StepParts<Fields>) {
     ...step,
     titleOf: (scope: StepScope) => (typeof title === "string" ? title : title(scope)),
     hiddenOf: (scope: StepScope) => hidden?.(scope) ?? {},
-    confirmationOf: (scope: StepScope): Confirmation | null =>
-      destroys?.(scope) ? { text: scope.model.id, what: "the model’s ID" } : null,
+    /** Returns what to type to confirm the step with the submitted form, or with none yet. */
+    confirmationOf: (scope: StepScope, typed: Record<string, unknown> = {}): Confirmation | null =>
+      destroys?.(scope, fields.safeParse(typed).data ?? null) ? { text: scope.model.id, what: "the model’s ID" } : null,
     hasPreview: preview !== undefined,
     /** Reads the fields of this step from the submitted form. */
     read(typed: Record<string, unknown>, scope: StepScope) {
@@ -68,6 +72,10 @@ function defineStep<Fields extends z.ZodType>(parts: StepParts<Fields>) {
 }
 
 const versionField = ({ model: { version } }: StepScope) => ({ version });
+
+function isLastEnabledRoute({ model, route }: StepScope): boolean {
+  return route?.enabled === true && !hasOtherEnabledRoute(model, route);
+}
 
 function hasOtherEnabledRoute({ routes }: ConsoleModel, route: ConsoleRoute | null): boolean {
   return routes.some(({ enabled, position }) => enabled && position !== route?.position);
@@ -93,6 +101,9 @@ export const modelSteps = {
       `Once you confirm, the settings apply to new requests to ${model.displayName}.`,
       "If the model isn’t offered to workspaces, callers in all of them get 404, even with a grant.",
     ],
+    destroys: ({ model }, fieldValues) =>
+      fieldValues !== null &&
+      ((model.studioDefault && !fieldValues.studioDefault) || (model.isDefault && !fieldValues.isDefault)),
     fields: modelFields,
     hidden: (scope) => ({
       ...versionField(scope),
@@ -152,6 +163,7 @@ export const modelSteps = {
       `Once you confirm, new requests to ${model.displayName} try its enabled routes in this order. Requests in progress aren’t affected.`,
       "A route is skipped if its provider has no price or isn’t configured on the server. The console can’t see the configuration. To check, run npm run doctor.",
     ],
+    destroys: (scope, fieldValues) => fieldValues?.enabled === false && isLastEnabledRoute(scope),
     fields: routeFields,
     hidden: versionField,
     preview: ({ model: { routes }, route }, fieldValues) =>
@@ -176,7 +188,7 @@ export const modelSteps = {
         : ["No enabled route will be left, so requests to this model will get a 404 error."]),
       "The provider’s prices are kept, and apply again if you add a route to this provider.",
     ],
-    destroys: ({ model, route }) => route?.enabled === true && !hasOtherEnabledRoute(model, route),
+    destroys: isLastEnabledRoute,
     fields: versionFields,
     hidden: versionField,
     sql: "change_model_route",

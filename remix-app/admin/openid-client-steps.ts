@@ -1,10 +1,15 @@
 import type { ClientStep, RegisteredClient } from "./openid-clients.ts";
-import { endsSecretsNow, type RegistryStepText } from "./registry-steps.ts";
+import { endsSecretsNow, type RegistryStepText, removesEntries } from "./registry-steps.ts";
 
 /** The title and effects of each change to an OpenID client. */
 export const clientSteps: Record<ClientStep, RegistryStepText<RegisteredClient>> = {
   edit: {
     title: "Edit client",
+    destroys: (client, typed) =>
+      typed !== undefined &&
+      (removesEntries(client, { typed, lists: ["redirectUris", "postLogoutRedirectUris"] }) ||
+        (client.allowsDeviceGrant && !("allowsDeviceGrant" in typed)) ||
+        (!client.requiresPkce && typed.requiresPkce !== "no")),
     effects: ({ displayName }) => [
       `Once you confirm, people signing in to ${displayName} can be returned only to the redirect URIs below.`,
       "Removed scopes stop working immediately, including in existing tokens.",

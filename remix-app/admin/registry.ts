@@ -1,12 +1,12 @@
 import { type AppLoadContext, data, redirect } from "@remix-run/node";
 import { z } from "zod";
-import { appScopes } from "../apps/app-rights.ts";
 import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { buildPage, parseCursor, readKeyCursor, writeKeyCursor } from "../http/list-page.ts";
 import { logoutUrlFault } from "../openid/client-uris.ts";
 import { type Confirmation, reasonedChangeSchema } from "./confirmation.ts";
 import { applyConsoleChange, type ConsoleRefusal } from "./console-change.ts";
 import { type FailedChange, failUnconfirmed, failWithErrors, failWithRefusal } from "./failed-change.ts";
+import { readLines, readScopes } from "./registry-steps.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 export const appName = z
@@ -57,17 +57,13 @@ export function createAddressLinesSchema({
     .string()
     .default("")
     .transform((text, context) => {
-      const lines = [...new Set(text.split(/\s+/).filter(Boolean))];
+      const lines = readLines(text);
       const fault = lines.map(faultOf).find((each) => each !== null);
       const message = fault ?? (lines.length > max ? `At most ${max} ${what}` : null);
       if (message === null) return lines;
       context.addIssue({ code: "custom", message });
       return z.NEVER;
     });
-}
-
-function scopesOf(form: FormData): string[] {
-  return appScopes.flatMap(({ field, scope }) => (form.has(field) ? [scope] : []));
 }
 
 export const registrationsPerPage = 50;
@@ -137,12 +133,13 @@ export async function answerRegistryForm(
   },
 ) {
   const fail = (status: number, failed: FailedChange) => data({ created: null, failed }, { status });
-  const parsed = schema.safeParse(Object.fromEntries(form));
+  const typed = Object.fromEntries(form);
+  const parsed = schema.safeParse(typed);
   if (!parsed.success) return fail(400, failWithErrors(parsed.error, form));
   const unconfirmed = failUnconfirmed(form, destroys);
   if (unconfirmed) return fail(400, unconfirmed);
   const { name = existingName ?? "", ...fields } = parsed.data;
-  const scopes = act.step === "add" || act.step === "edit" ? { scopes: scopesOf(form) } : {};
+  const scopes = act.step === "add" || act.step === "edit" ? { scopes: readScopes(typed) } : {};
   const result = await change(context, { ...fields, ...scopes, ...act, name });
   if (result.outcome === "refused") return fail(result.status, failWithRefusal(result, form));
   if (result.secret === null) throw redirect(`${pages}/${name}?done`, 303);

@@ -666,7 +666,7 @@ begin
   perform private.record_admin_action(change, jsonb_build_object(
     'action', case when direction > 0 then 'credits.grant' else 'credits.withdraw' end,
     'target', payer || ' ' || owner_id,
-    -- Nobody's email or personal workspace, because the entry outlives the account.
+    -- Never an email or a personal workspace, because the entry outlives the account.
     'targetName', (select w.name from public.workspaces w where w.id = owner_id and personal is null),
     'before', jsonb_build_object('balance', trim_scale((changed ->> 'balance')::numeric - direction * amount)::text),
     'after', jsonb_build_object(

@@ -2,7 +2,7 @@ import type { ActionFunctionArgs, LoaderFunctionArgs } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { AppFields, OverlapField } from "../../admin/app-fields.tsx";
 import { appSteps } from "../../admin/app-steps.ts";
-import { type AppStep, appChangeSchema, changeApp, requireApp } from "../../admin/apps.ts";
+import { type AppStep, appChangeSchema, changeApp, type RegisteredApp, requireApp } from "../../admin/apps.ts";
 import { ChangeField } from "../../admin/change-fields.tsx";
 import { restoreChange } from "../../admin/failed-change.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
@@ -39,14 +39,17 @@ export async function action(args: ActionFunctionArgs) {
     step,
     name: app.name,
     schema: appChangeSchema(step),
-    destroys: confirmationOf(step, { name: app.name, typed: Object.fromEntries(form) }),
+    destroys: confirmationOf(step, { app, typed: Object.fromEntries(form) }),
     pages: appsPath,
     change: changeApp,
   });
 }
 
-function confirmationOf(step: AppStep, { name, typed }: { name: string; typed: Record<string, unknown> }) {
-  return appSteps[step].destroys?.(typed) ? { text: name, what: "the app’s technical name" } : null;
+function confirmationOf(
+  step: AppStep,
+  { app, typed }: { app: RegisteredApp; typed: Record<string, unknown> | undefined },
+) {
+  return appSteps[step].destroys?.(app, typed) ? { text: app.name, what: "the app’s technical name" } : null;
 }
 
 export default function ConsoleAppChangePage() {
@@ -61,7 +64,7 @@ export default function ConsoleAppChangePage() {
       created={answer?.created}
       pages={appsPath}
       effects={effects(app)}
-      destroys={confirmationOf(step, { name: app.name, typed: failed?.typed ?? {} })}
+      destroys={confirmationOf(step, { app, typed: failed?.typed })}
       failed={failed}
       submit={step === "edit" ? "Save changes" : title}
       cancelTo={`${appsPath}/${app.name}`}

@@ -3,7 +3,13 @@ import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { reasonedChangeSchema } from "../../admin/confirmation.ts";
-import { failUnconfirmed, failWithErrors, failWithRefusal, restoreChange } from "../../admin/failed-change.ts";
+import {
+  type FailedChange,
+  failUnconfirmed,
+  failWithErrors,
+  failWithRefusal,
+  restoreChange,
+} from "../../admin/failed-change.ts";
 import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.tsx";
 import { requireScope } from "../../admin/model-scope.ts";
 import { changeModel, type ModelStep, modelSteps, tierPrices } from "../../admin/model-steps.ts";
@@ -33,6 +39,7 @@ async function requireStep({ request, params, context }: LoaderFunctionArgs) {
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, scope } = await requireStep(args);
   const { titleOf, hiddenOf, confirmationOf, effects, hasPreview } = modelSteps[step];
+  const restored = restoreChange(args.context, { request: args.request, admin });
   const newestFirst = tierPrices(scope.model, scope).toSorted((a, b) => b.id - a.id);
   return {
     step,
@@ -40,11 +47,11 @@ export async function loader(args: LoaderFunctionArgs) {
     scope: { ...scope, model: { ...scope.model, ...readProposedLimits(new URL(args.request.url).searchParams) } },
     title: titleOf(scope),
     effects: effects(scope),
-    destroys: confirmationOf(scope),
+    destroys: confirmationOf(scope, restored?.typed),
     hidden: hiddenOf(scope),
     hasPreview,
     template: newestFirst.find(({ serviceTier }) => serviceTier === "default"),
-    restored: restoreChange(args.context, { request: args.request, admin }),
+    restored,
   };
 }
 
@@ -53,22 +60,22 @@ export async function action(args: ActionFunctionArgs) {
   const form = await readForm(args.request, args.context);
   const typed = Object.fromEntries(form);
   const parsed = modelSteps[step].read(typed, scope);
+  const destroys = modelSteps[step].confirmationOf(scope, typed);
+  const fail = (status: number, failed: FailedChange) => data({ preview: null, destroys, failed }, { status });
   if (typed.intent === "preview" && parsed.success) {
-    return data({ preview: parsed.preview, failed: failWithRefusal({ message: "" }, form) });
+    return data({ preview: parsed.preview, destroys, failed: failWithRefusal({ message: "" }, form) });
   }
   const reasoned = reasonedChangeSchema.safeParse(typed);
   if (!(parsed.success && reasoned.success)) {
     const missing = typed.intent === "preview" ? [] : (reasoned.error?.issues ?? []);
     const error = new z.ZodError([...(parsed.success ? [] : parsed.error.issues), ...missing]);
-    return data({ preview: null, failed: failWithErrors(error, form) }, { status: 400 });
+    return fail(400, failWithErrors(error, form));
   }
-  const unconfirmed = failUnconfirmed(form, modelSteps[step].confirmationOf(scope));
-  if (unconfirmed) return data({ preview: null, failed: unconfirmed }, { status: 400 });
+  const unconfirmed = failUnconfirmed(form, destroys);
+  if (unconfirmed) return fail(400, unconfirmed);
   const change = { ...parsed.change, reason: reasoned.data.reason };
   const done = await changeModel(args.context, { admin, step, change });
-  if (done.outcome === "refused") {
-    return data({ preview: null, failed: failWithRefusal(done, form) }, { status: done.status });
-  }
+  if (done.outcome === "refused") return fail(done.status, failWithRefusal(done, form));
   const model: Record<string, string> = step === "delete" ? {} : { model: scope.model.id || String(typed.id).trim() };
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);
 }
@@ -85,7 +92,7 @@ export default function ConsoleModelChangePage() {
       <Panel>
         <ChangeForm
           effects={effects}
-          destroys={destroys}
+          destroys={answer ? answer.destroys : destroys}
           failed={failed}
           submit={title.startsWith("Edit ") ? "Save changes" : title}
           cancelTo={back}

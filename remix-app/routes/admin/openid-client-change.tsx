@@ -7,6 +7,7 @@ import {
   type ClientStep,
   changeOpenidClient,
   clientChangeSchema,
+  type RegisteredClient,
   requireOpenidClient,
 } from "../../admin/openid-clients.ts";
 import { answerRegistryForm } from "../../admin/registry.ts";
@@ -44,14 +45,17 @@ export async function action(args: ActionFunctionArgs) {
     step,
     name: client.name,
     schema: clientChangeSchema(step, { ...client, platform: args.context.env.BRAND_NAME }),
-    destroys: confirmationOf(step, { name: client.name, typed: Object.fromEntries(form) }),
+    destroys: confirmationOf(step, { client, typed: Object.fromEntries(form) }),
     pages,
     change: changeOpenidClient,
   });
 }
 
-function confirmationOf(step: ClientStep, { name, typed }: { name: string; typed: Record<string, unknown> }) {
-  return clientSteps[step].destroys?.(typed) ? { text: name, what: "the client ID" } : null;
+function confirmationOf(
+  step: ClientStep,
+  { client, typed }: { client: RegisteredClient; typed: Record<string, unknown> | undefined },
+) {
+  return clientSteps[step].destroys?.(client, typed) ? { text: client.name, what: "the client ID" } : null;
 }
 
 export default function ConsoleOpenidClientChangePage() {
@@ -66,7 +70,7 @@ export default function ConsoleOpenidClientChangePage() {
       created={answer?.created}
       pages={pages}
       effects={effects(client)}
-      destroys={confirmationOf(step, { name: client.name, typed: failed?.typed ?? {} })}
+      destroys={confirmationOf(step, { client, typed: failed?.typed })}
       failed={failed}
       submit={step === "edit" ? "Save changes" : title}
       cancelTo={`${pages}/${client.name}`}

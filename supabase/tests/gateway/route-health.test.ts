@@ -166,7 +166,7 @@ describe("the health of routes", () => {
     expect(await healthOf(db, { provider })).toMatchObject({ failing: 366 * 86_400, failed: 0, cooldown: 3_600 });
   });
 
-  test("times of hours ago stay, whatever is reported later", async ({ db }) => {
+  test("later reports don't move times of hours ago", async ({ db }) => {
     const [failing, working] = [providerId(), providerId()];
     await report(db, { provider: failing, answered: 9_000, failing: 8_000, failed: 60, failures: 40 });
     await report(db, { provider: failing, answered: 9_000, failing: 8_000, failed: 0, failures: 1 });

@@ -144,14 +144,15 @@ test("if a workspace hides the details of its runs from members, only admins see
 
 test("shows the state of each route that was reported, and what ended runs say about others", async () => {
   const states = async () => (await admin.browser.get("/admin/providers")).words;
-  const provider = `unpaid_${randomUUID().slice(0, 8)}`;
+  // The first of those in trouble, because other tests leave more than the page lists.
+  const provider = `a0_${randomUUID().slice(0, 8)}`;
   await query("insert into ai.model_routes (model_id, position, provider_id, provider_model) values ($1, 4, $2, 'm')", [
     model,
     provider,
   ]);
   const idle = await states();
   expect(idle).not.toContain(`${provider}, m Two routes`);
-  expect(idle).toMatch(/No recent calls on \d+ (other )?routes?\./);
+  expect(idle).toMatch(/No recent calls on \d+ (other )?routes?\.|Shows 25 of \d+ routes, those in trouble first\./);
   await query(
     `insert into ai.route_health (
        provider_id, provider_model, endpoint, failing_since, failures_in_row, failure, status, failed_at, skipped_until

@@ -18,6 +18,7 @@ export const tierTests = {
 export const busyTests = [
   "remix-app/loop-delay.integration.test.ts",
   "remix-app/admin/console-prices.integration.test.ts",
+  "remix-app/openid/device/device-phone.integration.test.ts",
   "packages/local-stack/services/gateway/data-api-access.integration.test.ts",
   "scripts/{database,docs,releases}/**/*.integration.test.ts",
   "scripts/operator/doctor/**/*.integration.test.ts",

@@ -142,7 +142,7 @@ test("if a workspace hides the details of its runs from members, only admins see
   }
 });
 
-test("shows the state of each route that was reported, and what ended runs say about others", async () => {
+test("shows the state of each route that was reported, and counts others", async () => {
   const states = async () => (await admin.browser.get("/admin/providers")).words;
   // The first of those in trouble, because other tests leave more than the page lists.
   const provider = `a0_${randomUUID().slice(0, 8)}`;

@@ -17,15 +17,6 @@ describe("the words for a route's state", () => {
     [{ state: "quiet" }, "No recent calls"],
     [{ state: "quiet", failedAt: "2026-11-30T18:18:30.001Z" }, "No recent answer"],
     [{ state: "quiet", failedAt: "2026-11-30T18:18:30Z" }, "No recent calls"],
-    [
-      { state: "quiet", failedAt: "2026-11-30T19:18:29Z", answeredLastHour: 0, failedLastHour: 2 },
-      "No recent answer reported; 0 answered and 2 failed in the last hour",
-    ],
-    [{ state: "quiet", answeredLastHour: 0, failedLastHour: 0 }, "No recent calls"],
-    [
-      { state: "quiet", answeredLastHour: 1_200, failedLastHour: 0 },
-      "No recent calls reported; 1,200 answered and 0 failed in the last hour",
-    ],
   ] as const)("%o is “%s”", ([route, words]) => {
     expect(describeRouteState({ ...none, ...route })).toBe(words);
   });

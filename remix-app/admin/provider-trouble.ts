@@ -46,32 +46,25 @@ export const stateTones = {
 const hourMs = 3_600_000;
 export const noRecentCalls = "No recent calls";
 
-/** Describes a route's state: "Skipped until 19:18:55 UTC", or what ended runs say if the gateway reports nothing. */
+/** Describes a route's state: "Skipped until 19:18:55 UTC". */
 export function describeRouteState({
   state,
   since,
   skippedUntil,
   failedAt = null,
-  answeredLastHour,
-  failedLastHour,
   now = new Date(),
 }: {
   state: z.infer<typeof routeState>;
   since: string | null;
   skippedUntil: string | null;
   failedAt?: string | null;
-  answeredLastHour?: number | null;
-  failedLastHour?: number | null;
   now?: Date;
 }): string {
   if (state === "skipped" && skippedUntil) return `Skipped until ${formatSecond(skippedUntil, now)}`;
   if ((state === "failing" || state === "skipped") && since) return `Failing since ${formatMinute(since, now)}`;
   if (state === "working") return "Working";
   const hasFailed = failedAt !== null && now.getTime() - Date.parse(failedAt) < hourMs;
-  const missing = hasFailed ? "No recent answer" : noRecentCalls;
-  if (!answeredLastHour && !failedLastHour) return missing;
-  const counts = `${formatCount(answeredLastHour ?? 0)} answered and ${formatCount(failedLastHour ?? 0)} failed`;
-  return `${missing} reported; ${counts} in the last hour`;
+  return hasFailed ? "No recent answer" : noRecentCalls;
 }
 
 /** Describes what callers got: "412 calls: 398 answered by another route, 14 got 503 upstream_error". */

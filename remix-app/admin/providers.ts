@@ -47,9 +47,6 @@ const routeStates = z.object({
       since: z.string().nullable(),
       failedAt: z.string().nullable(),
       answeredAt: z.string().nullable(),
-      /** Counts of ended runs and their failed attempts. Null unless the route is quiet. */
-      answeredLastHour: z.number().nullable(),
-      failedLastHour: z.number().nullable(),
     }),
   ),
   /** How many routes there are. */

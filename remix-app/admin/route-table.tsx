@@ -38,7 +38,7 @@ export function RouteTable({ models }: { models: readonly RoutedModel[] }) {
             </>
           ),
         },
-        { label: "State", small: "aside", cell: (row) => <State row={row} /> },
+        { label: "Setup", small: "aside", cell: (row) => <Setup row={row} /> },
         {
           label: "Failed in the last hour",
           numeric: true,
@@ -53,12 +53,12 @@ export function RouteTable({ models }: { models: readonly RoutedModel[] }) {
   );
 }
 
-function State({ row: { model, route } }: { row: Row }) {
+function Setup({ row: { model, route } }: { row: Row }) {
   const open = model.routes.filter(({ enabled }) => enabled);
   const fault = findServingFault({ hasRoute: open.length > 0, hasPrice: open.some(({ hasPrice }) => hasPrice) });
   if (fault) return <span className="text-bad">{fault}: callers get 404</span>;
   if (!route?.enabled) return <span className="text-muted">Disabled</span>;
-  return route.hasPrice ? "Ready" : <span className="text-bad">No price: skipped</span>;
+  return route.hasPrice ? "Complete" : <span className="text-bad">No price: skipped</span>;
 }
 
 function LastFailure({ failure }: { failure: ModelRoute["lastFailure"] }) {

@@ -104,7 +104,7 @@ export function listChanges({ before, after }: { before: unknown; after: unknown
   return more > 0 ? [...lines, { field: "", label: `${more} more`, from: null, to: "in the CSV file" }] : lines;
 }
 
-/** Returns a state's fields. A state that is no object, such as an unreadable policy, has one field. */
+/** Returns a state's fields. A state that isn't an object, such as an unreadable policy, has one field. */
 export function readState(state: unknown): State | null {
   if (state === null || state === undefined) return null;
   return typeof state === "object" && !Array.isArray(state) ? (state as State) : { value: state };

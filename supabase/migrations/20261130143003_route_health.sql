@@ -25,7 +25,7 @@ comment on table ai.route_health is
 comment on column ai.route_health.failing_since is 'The first failure since the last answer. Null: the last call was answered.';
 comment on column ai.route_health.failures_in_row is 'The failures since the last answer.';
 comment on column ai.route_health.failure is 'The last failure: one of _shared/attempt.ts, of which skipped and cancelled are none.';
-comment on column ai.route_health.status is 'The HTTP status of the last failure. Null: there was no answer.';
+comment on column ai.route_health.status is 'The HTTP status of the last failure. Null if the provider did not answer.';
 comment on column ai.route_health.skipped_until is 'The end of the last cooldown that a process began.';
 alter table ai.route_health enable row level security;
 select private.protect_table('ai.route_health');

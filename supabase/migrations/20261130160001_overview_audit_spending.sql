@@ -2527,7 +2527,7 @@ $$;
 
 -- Returns what is usual from the beginning of a UTC day up to a time of it: { runs, failedRuns, refusedCalls, costUsd },
 -- the mean of the last four days with the same weekday. Counts the current hour in proportion. Skips days without the
--- counters of an hour; null if there is no such day.
+-- counters of an hour; null if no such day was counted.
 create or replace function private.read_usual_day(at timestamptz default now()) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { describeCallers, describeOutage, describeRouteState } from "./provider-trouble.ts";
+import { describeOutage, describeRouteState } from "./provider-trouble.ts";
 
 const now = new Date("2026-11-30T19:18:30Z");
 const none = { since: null, skippedUntil: null, now };
@@ -19,23 +19,6 @@ describe("the words for a route's state", () => {
     [{ state: "quiet", failedAt: "2026-11-30T18:18:30Z" }, "No recent calls"],
   ] as const)("%o is “%s”", ([route, words]) => {
     expect(describeRouteState({ ...none, ...route })).toBe(words);
-  });
-});
-
-describe("the words for what callers got", () => {
-  test.for([
-    [
-      { calls: 412, answeredElsewhere: 398, failed: [{ status: 503, code: "upstream_error", calls: 14 }] },
-      "412 calls: 398 answered by another route, 14 got 503 upstream_error",
-    ],
-    [{ calls: 1, answeredElsewhere: 1, failed: [] }, "1 call: 1 answered by another route"],
-    [
-      { calls: 2, answeredElsewhere: 0, failed: [{ status: null, code: "cancelled", calls: 2 }] },
-      "2 calls: 2 got cancelled",
-    ],
-    [{ calls: 0, answeredElsewhere: 0, failed: [] }, "No ended call has failed there since then."],
-  ])("%o is “%s”", ([callers, words]) => {
-    expect(describeCallers(callers as Parameters<typeof describeCallers>[0])).toBe(words);
   });
 });
 

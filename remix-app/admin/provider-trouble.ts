@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { formatDateTime, formatDay } from "../http/date-text.ts";
 import { runAttempt } from "../studio/runs/run-schema.ts";
-import { countOf, formatCount } from "../ui/format-amount.ts";
 
 /** The states of a route, as `ai.route_state` decides them. */
 export const routeState = z.enum(["skipped", "failing", "working", "quiet"]);
@@ -65,17 +64,6 @@ export function describeRouteState({
   if (state === "working") return "Working";
   const hasFailed = failedAt !== null && now.getTime() - Date.parse(failedAt) < hourMs;
   return hasFailed ? "No recent answer" : noRecentCalls;
-}
-
-/** Describes what callers got: "412 calls: 398 answered by another route, 14 got 503 upstream_error". */
-export function describeCallers({ calls, answeredElsewhere, failed }: ProviderTrouble["callers"]): string {
-  if (calls === 0) return "No ended call has failed there since then.";
-  const parts = failed.map(({ status, code, calls: count }) => {
-    const got = status === null ? code : `${status} ${code}`;
-    return `${formatCount(count)} got ${got}`;
-  });
-  if (answeredElsewhere > 0) parts.unshift(`${formatCount(answeredElsewhere)} answered by another route`);
-  return `${countOf(calls, "call")}: ${parts.join(", ")}`;
 }
 
 /** Describes since when a provider is in trouble: "Outage since 19:12 UTC". Null without an outage. */

@@ -1,5 +1,6 @@
+import { describeCallers } from "../studio/providers/failed-callers.ts";
 import { attemptResult } from "../studio/runs/run-facts.ts";
-import { describeCallers, describeOutage, describeRouteState, type ProviderTrouble } from "./provider-trouble.ts";
+import { describeOutage, describeRouteState, type ProviderTrouble } from "./provider-trouble.ts";
 
 /** Lists providers with an outage or failing routes: since when, which routes, and what callers got. */
 export function ProviderTroubleList({ providers }: { providers: readonly ProviderTrouble[] }) {

@@ -29,7 +29,7 @@ test("an email about an outage says since when, which failure and routes, what c
         "Since: 30 Nov 2026, 09:12:04 UTC",
         "Last failure: 503 – provider error",
         "Routes: gpt-5 (chat)",
-        "Callers: 1 request answered by another route, 3 requests got 502 provider_error",
+        "Callers: 4 calls: 1 answered by another route, 3 got 502 provider_error",
       ].join("\n"),
       `Open the console:\n${site.origin}/admin`,
       "While a route fails, the gateway tries the model’s next route. You’ll get another email when the outage has ended.",
@@ -87,5 +87,7 @@ test("an email about many failing routes names five of them, none of which becom
 
 test("an email about an outage whose requests have not ended yet does not count them", () => {
   const callers = { calls: 0, answeredElsewhere: 0, failed: [] };
-  expect(outageMail({ ...began, callers }, site).text).toContain("Callers: no failed request has ended yet\n");
+  expect(outageMail({ ...began, callers }, site).text).toContain(
+    "Callers: No ended call has failed there since then.\n",
+  );
 });

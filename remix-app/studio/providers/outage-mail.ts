@@ -2,9 +2,10 @@ import { formatExactDateTime } from "../../http/date-text.ts";
 import { quoteText } from "../../mail/inert-text.ts";
 import type { Mail, MailSite } from "../../mail/mail-body.ts";
 import { type MailParts, mailText } from "../../mail/mail-text.ts";
-import { countOf, formatCount } from "../../ui/format-amount.ts";
+import { formatCount } from "../../ui/format-amount.ts";
 import { attemptResult } from "../runs/run-facts.ts";
 import type { RunAttempt } from "../runs/run-schema.ts";
+import { describeCallers, type FailedCallers } from "./failed-callers.ts";
 
 interface OutageFacts {
   id: string;
@@ -21,16 +22,8 @@ interface OutageFacts {
 
 /** An outage of a provider whose email is due, as returned by `ai.sweep_outage_mails`. */
 export type OutageAlert =
-  | (OutageFacts & { kind: "began"; callers: Callers })
+  | (OutageFacts & { kind: "began"; callers: FailedCallers })
   | (OutageFacts & { kind: "ended"; endedAt: string; ending: keyof typeof endings });
-
-/** What callers got whose calls failed at the provider. */
-interface Callers {
-  calls: number;
-  answeredElsewhere: number;
-  /** By HTTP status, which is null without an answer, and error code. */
-  failed: readonly { status: number | null; code: string; calls: number }[];
-}
 
 const endings = {
   answered: {
@@ -79,7 +72,7 @@ export function outageMail(alert: OutageAlert, { origin, product }: Pick<MailSit
       ["Since", formatExactDateTime(beganAt)],
       failed,
       ["Routes", routesText(routes)],
-      ["Callers", callersText(alert.callers)],
+      ["Callers", describeCallers(alert.callers)],
     ],
     more: [
       "While a route fails, the gateway tries the model’s next route. You’ll get another email when the outage has ended.",
@@ -93,16 +86,6 @@ function routesText(routes: OutageFacts["routes"]): string {
   const names = routes.slice(0, maxRoutes).map(({ model, endpoint }) => `${quoteText(model)} (${endpoint})`);
   const others = routes.length - names.length;
   return [...names, ...(others > 0 ? [`and ${formatCount(others)} more`] : [])].join(", ");
-}
-
-function callersText({ calls, answeredElsewhere, failed }: Callers): string {
-  if (calls === 0) return "no failed request has ended yet";
-  const answers = answeredElsewhere > 0 ? [`${countOf(answeredElsewhere, "request")} answered by another route`] : [];
-  const failures = failed.map(({ status, code, calls }) => {
-    const answer = status === null ? code : `${status} ${code}`;
-    return `${countOf(calls, "request")} got ${answer}`;
-  });
-  return [...answers, ...failures].join(", ");
 }
 
 /** Formats a duration with its two largest units: "45 s", "12 min 30 s", "3 h 5 min", "2 d 4 h". */

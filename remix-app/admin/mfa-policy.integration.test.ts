@@ -35,7 +35,7 @@ afterEach(async () => {
 
 const open = (env: Record<string, string> = { REQUIRED_MFA_POLICY_ENABLED: "on" }, url = stack.supabase.url) =>
   openContext({ ...stack, supabase: { ...stack.supabase, url }, env });
-const asked = () => ({ admin, subjectId: person.id, reason: "Asked by phone" });
+const request = () => ({ admin, subjectId: person.id, reason: "Asked by phone" });
 const policyOf = async () => readAccountPolicy(await open(), { admin, subjectId: person.id });
 const factors = () => query("select from auth.mfa_factors where user_id = $1", [person.id]);
 
@@ -44,7 +44,7 @@ describe("an account's MFA policy", () => {
     const browser = await enter(person);
     expect((await browser.get("/workspaces")).status).toBe(200);
     const context = await open();
-    const change = { ...asked(), generation: 0, step: "require" } as const;
+    const change = { ...request(), generation: 0, step: "require" } as const;
     expect(await changePolicy(context, change)).toEqual({ outcome: "changed" });
     expect((await browser.get("/workspaces")).location).toBe("/mfa/enroll?returnUrl=%2Fworkspaces");
     expect(await policyOf()).toMatchObject({
@@ -55,7 +55,7 @@ describe("an account's MFA policy", () => {
       locks: { policy: null, reset: null },
     });
 
-    const back = { ...asked(), generation: 1, step: "make_optional" } as const;
+    const back = { ...request(), generation: 1, step: "make_optional" } as const;
     expect(await changePolicy(context, back)).toEqual({ outcome: "changed" });
     expect((await browser.get("/workspaces")).status).toBe(200);
     const log = await query(
@@ -71,7 +71,7 @@ describe("an account's MFA policy", () => {
   });
 
   test("lets only one of two admins change the same version of an MFA policy, and tells the other who changed it", async () => {
-    const change = { ...asked(), generation: 0, step: "require" } as const;
+    const change = { ...request(), generation: 0, step: "require" } as const;
     await changePolicy(await open(), change);
     const late = await changePolicy(await open(), { ...change, step: "make_optional" });
     expect(late).toMatchObject({ outcome: "refused", status: 409, message: expect.stringContaining(admin.email) });
@@ -86,7 +86,7 @@ describe("an account's MFA policy", () => {
     });
     const signIns = Array.from({ length: 5 }, () => async () => void (await signIn(person)));
     for (const [generation, step] of (["require", "make_optional", "require"] as const).entries()) {
-      const change = async () => changePolicy(await open(), { ...asked(), generation, step });
+      const change = async () => changePolicy(await open(), { ...request(), generation, step });
       const [done] = await Promise.all([change(), ...[...writes, ...signIns].map((work) => work())]);
       expect(done).toEqual({ outcome: "changed" });
       expect(await policyOf()).toMatchObject({ generation: generation + 1 });
@@ -98,7 +98,7 @@ describe("an account's MFA policy", () => {
   });
 
   test("never changes the MFA policy of the admin's own account, or for a person who is not an admin", async () => {
-    const change = { ...asked(), generation: 0, step: "require" } as const;
+    const change = { ...request(), generation: 0, step: "require" } as const;
     const oneself = { ...change, subjectId: admin.id };
     expect(await changePolicy(await open(), oneself)).toMatchObject({ status: 403 });
     const stranger = { ...change, admin: { ...person, sessionId: "" }, subjectId: admin.id };
@@ -115,7 +115,7 @@ describe("an account's MFA policy", () => {
   test("still enforces MFA policies and allows resets while policy changes are switched off", async () => {
     await requireMfa(person);
     const off = await open({ REQUIRED_MFA_POLICY_ENABLED: "off" });
-    const change = { ...asked(), generation: 1 };
+    const change = { ...request(), generation: 1 };
     expect(await changePolicy(off, { ...change, step: "make_optional" })).toMatchObject({ status: 403 });
     expect((await signIn(person, { returnUrl: "/workspaces" })).location).toMatch(/^\/mfa\/enroll/);
     expect(await readAccountPolicy(off, { admin, subjectId: person.id })).toMatchObject({
@@ -134,7 +134,7 @@ describe("a reset of authenticators", () => {
 
   test("a reset of authenticators ends every session, requires a new sign-in and enrollment, and emails the owner", async () => {
     const waiting = await enter(person);
-    expect(await resetAuthenticators(await open(), { ...asked(), generation: 1 })).toEqual({ outcome: "changed" });
+    expect(await resetAuthenticators(await open(), { ...request(), generation: 1 })).toEqual({ outcome: "changed" });
     expect(await factors()).toEqual([]);
     expect((await waiting.get("/workspaces")).location).toBe("/login?returnUrl=%2Fworkspaces");
     expect(await policyOf()).toMatchObject({ state: "required", generation: 3 });
@@ -156,7 +156,7 @@ describe("a reset of authenticators", () => {
   test("a reset that fails halfway leaves the account inaccessible until another reset completes", async () => {
     const broken = await startBrokenProxy();
     try {
-      const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...asked(), generation: 1 });
+      const halfWay = await resetAuthenticators(await open(undefined, broken.url), { ...request(), generation: 1 });
       expect(halfWay).toMatchObject({ outcome: "refused", status: 503 });
     } finally {
       broken.close();
@@ -168,9 +168,9 @@ describe("a reset of authenticators", () => {
     expect((await browser.get("/mfa")).words).toContain("This account is being reset");
     expect((await browser.get("/api/v1/users/me/sessions")).status).toBe(403);
 
-    const policy = { ...asked(), step: "make_optional", generation: 2 } as const;
+    const policy = { ...request(), step: "make_optional", generation: 2 } as const;
     expect(await changePolicy(await open(), policy)).toMatchObject({ status: 409 });
-    expect(await resetAuthenticators(await open(), { ...asked(), generation: 2 })).toEqual({ outcome: "changed" });
+    expect(await resetAuthenticators(await open(), { ...request(), generation: 2 })).toEqual({ outcome: "changed" });
     expect(await factors()).toEqual([]);
     expect(await policyOf()).toMatchObject({ state: "required", generation: 4 });
   });
@@ -180,7 +180,7 @@ describe("a reset of authenticators", () => {
   test("a reset of authenticators takes effect only once when ten requests run concurrently", async () => {
     const context = await open();
     const answers = await Promise.all(
-      Array.from({ length: 10 }, () => resetAuthenticators(context, { ...asked(), generation: 1 })),
+      Array.from({ length: 10 }, () => resetAuthenticators(context, { ...request(), generation: 1 })),
     );
     expect(answers.filter(({ outcome }) => outcome === "changed")).toHaveLength(1);
     expect(answers.filter((answer) => answer.outcome === "refused" && answer.status === 409)).toHaveLength(9);

@@ -1682,8 +1682,9 @@ $$;
 -- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by workspace or, if grouped_by is
 -- account, by the member who called or who made the key: { totals: { owners, requests, failed, costUsd, billedCredits },
 -- rows: [{ id, name, email, plan, isDeleted, requests, failed, costUsd, billedCredits, balance, available, lastDay,
--- value }] }. Amounts are text, and owners are those with runs. The row whose id is null has the runs without an account, so that all rows add up to
--- the cost of ai.platform_usage. balance and available are current, and null without a credit account.
+-- value }] }. Amounts are text, and owners are those with runs. The row whose id is null has the runs without an account,
+-- so that all rows add up to the cost of ai.platform_usage. balance and available are current, and null without a credit
+-- account.
 -- Rows are ordered by sorted_by (cost, runs, failed, credits, balance or id), highest value first, and then by id. after
 -- is the value and the id of the last row of the page before. With with_balances, also lists owners without usage whose
 -- balance is not 0.
@@ -2681,8 +2682,8 @@ $$;
 
 -- Returns the providers that have an outage or a troubled route now, outages first, at most ten: [{ providerId,
 -- outageSince, routes: [{ model (the provider's name), endpoint, state (failing or skipped), since, skippedUntil,
--- failure, status }] (at most 20), callers: { calls, answeredElsewhere, failed: [{ status, code, calls }] } }]. callers counts
--- the calls that failed at the provider since its trouble began, at most an hour ago, by what their callers got.
+-- failure, status }] (at most 20), callers: { calls, answeredElsewhere, failed: [{ status, code, calls }] } }]. callers
+-- counts the calls that failed at the provider since its trouble began, at most an hour ago, by what their callers got.
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.read_provider_trouble() returns jsonb
   language sql stable security definer set search_path = ''

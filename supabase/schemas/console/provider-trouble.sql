@@ -61,8 +61,8 @@ $$;
 
 -- Returns the providers that have an outage or a troubled route now, outages first, at most ten: [{ providerId,
 -- outageSince, routes: [{ model (the provider's name), endpoint, state (failing or skipped), since, skippedUntil,
--- failure, status }] (at most 20), callers: { calls, answeredElsewhere, failed: [{ status, code, calls }] } }]. callers counts
--- the calls that failed at the provider since its trouble began, at most an hour ago, by what their callers got.
+-- failure, status }] (at most 20), callers: { calls, answeredElsewhere, failed: [{ status, code, calls }] } }]. callers
+-- counts the calls that failed at the provider since its trouble began, at most an hour ago, by what their callers got.
 -- Definer: functions that read runs are not granted to the service role.
 create or replace function private.read_provider_trouble() returns jsonb
   language sql stable security definer set search_path = ''

@@ -3,8 +3,9 @@
 -- Returns the usage of all workspaces from first_day to last_day (UTC, inclusive), by workspace or, if grouped_by is
 -- account, by the member who called or who made the key: { totals: { owners, requests, failed, costUsd, billedCredits },
 -- rows: [{ id, name, email, plan, isDeleted, requests, failed, costUsd, billedCredits, balance, available, lastDay,
--- value }] }. Amounts are text, and owners are those with runs. The row whose id is null has the runs without an account, so that all rows add up to
--- the cost of ai.platform_usage. balance and available are current, and null without a credit account.
+-- value }] }. Amounts are text, and owners are those with runs. The row whose id is null has the runs without an account,
+-- so that all rows add up to the cost of ai.platform_usage. balance and available are current, and null without a credit
+-- account.
 -- Rows are ordered by sorted_by (cost, runs, failed, credits, balance or id), highest value first, and then by id. after
 -- is the value and the id of the last row of the page before. With with_balances, also lists owners without usage whose
 -- balance is not 0.

@@ -13,6 +13,8 @@ const exclude = [
   ...(process.env.EXCLUDED_TESTS ?? "").split("\n").filter((file) => file !== ""),
 ];
 const globalSetup = ["scripts/test/global-setup.ts"];
+/** Failures show whole values, because a failure on another machine can often be explained only by them. */
+const chaiConfig = { truncateThreshold: 0 };
 
 /**
  * One project per tier of tests, and two for integration tests. All but `unit` and `fault` need a stack, which the
@@ -34,6 +36,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
+          chaiConfig,
           include: ["**/*.test.{ts,tsx}"],
           exclude: [...exclude, sql, contract, integration, fault, fuzz, sdks],
           maxWorkers: 2,
@@ -46,6 +49,7 @@ export default defineConfig({
       {
         test: {
           name: "sql",
+          chaiConfig,
           include: [sql],
           exclude: [...exclude, integration],
           globalSetup,
@@ -59,6 +63,7 @@ export default defineConfig({
       {
         test: {
           name: "contract",
+          chaiConfig,
           include: [contract],
           exclude,
           globalSetup: ["packages/local-stack/contract/support/global-setup.ts"],
@@ -74,6 +79,7 @@ export default defineConfig({
       {
         test: {
           name: "integration",
+          chaiConfig,
           include: [integration],
           exclude: [...exclude, ...busyTests],
           globalSetup,
@@ -91,6 +97,7 @@ export default defineConfig({
       {
         test: {
           name: "integration-busy",
+          chaiConfig,
           include: [...busyTests],
           exclude,
           globalSetup,
@@ -104,7 +111,7 @@ export default defineConfig({
           expect: { poll: { timeout: 20_000 } },
         },
       },
-      { test: { name: "fuzz", include: [fuzz], exclude, globalSetup, testTimeout: 60_000 } },
+      { test: { name: "fuzz", chaiConfig, include: [fuzz], exclude, globalSetup, testTimeout: 60_000 } },
       {
         // Imports of the SDKs resolve below .local/, where the global setup installs them.
         resolve: {
@@ -115,6 +122,7 @@ export default defineConfig({
         },
         test: {
           name: "sdks",
+          chaiConfig,
           include: [sdks],
           exclude,
           globalSetup: ["scripts/clients/sdks/global-setup.ts"],
@@ -124,6 +132,7 @@ export default defineConfig({
       {
         test: {
           name: "hosted",
+          chaiConfig,
           include: [...hostedTests],
           exclude,
           globalSetup: ["scripts/test/global-setup.ts"],
@@ -136,6 +145,7 @@ export default defineConfig({
       {
         test: {
           name: "fault",
+          chaiConfig,
           include: [fault],
           exclude,
           testTimeout: 120_000,

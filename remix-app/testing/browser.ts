@@ -1,3 +1,4 @@
+import { problemText } from "../http/problem.ts";
 import { newAddress, visitorHeaders } from "./visitor.ts";
 
 /** A browser that stores cookies and posts what it is given, but follows no redirects. */
@@ -33,7 +34,12 @@ export function openBrowser(
   const cookies = new Map(held.split("; ").flatMap((pair) => (pair ? [splitPair(pair)] : [])));
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   let page = base;
+  /** Sends a request again if the server had no time to answer it, as its pages tell people to do. */
   async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
+    const answer = await sendOnce(path, init);
+    return isBusy(answer, init) ? sendOnce(path, init) : answer;
+  }
+  async function sendOnce(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
     const visitor = { ...visitorHeaders(address), "user-agent": userAgent, cookie: cookie() };
     const headers = { ...visitor, accept: "text/html", ...init.headers };
     // A link that is only a query leads to another view of the page.
@@ -63,6 +69,14 @@ export function openBrowser(
     sendJson,
     cookie,
   };
+}
+
+/**
+ * Whether a busy server refused a request that can be repeated: a read, or a change for which the session could not be
+ * checked in time. A server that is really unavailable refuses the second request too.
+ */
+function isBusy({ status, text }: Answer, { method }: RequestInit): boolean {
+  return status === 503 && (method === undefined || text.includes(problemText("AUTH_UNAVAILABLE").title));
 }
 
 export function accessTokenOf(browser: Pick<Browser, "cookie">): string {

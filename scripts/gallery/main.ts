@@ -10,16 +10,17 @@ import { type Shot, shoot } from "./shoot.ts";
 import { states } from "./states.ts";
 import { createVisitors } from "./visitors.ts";
 
-const usage = `npm run gallery -- [word] [--before <folder>]
+const usage = `npm run gallery -- [word] [--before <folder>] [--check]
 
 Takes pictures of every page and state at three widths, light and dark, and writes them to .local/gallery/. Uses the
 stack that GATEHOUSE_STACK names, or its own. With a word, takes only the states whose area, name or route contains it.
---before shows the pictures in a copy of an earlier gallery next to the new ones. Exits with 1 if a state is not
-reached, or if a page is too wide, logs an error or has a violation found by axe.`;
+--before shows the pictures in a copy of an earlier gallery next to the new ones. --check takes only the pictures of
+views with faults. Exits with 1 if a state is not reached, or if a page is too wide, logs an error or has a violation
+found by axe.`;
 const begun = Date.now();
 const { values: options, positionals } = readArguments(usage, {
   allowPositionals: true,
-  options: { before: { type: "string" } },
+  options: { before: { type: "string" }, check: { type: "boolean", default: false } },
 });
 const word = positionals.join(" ").toLowerCase();
 const wanted = states.filter(({ area, name, route }) => `${area} ${name} ${route}`.toLowerCase().includes(word));
@@ -45,7 +46,9 @@ try {
   for (const { state, width, scheme, faults } of faulty)
     console.log(`${state.area}: ${state.name}, ${width} px, ${scheme}: ${faults.join("; ")}`);
   const seconds = Math.round((Date.now() - begun) / 1000);
-  console.log(`${wanted.length} states, ${shots.length} pictures in ${seconds} s, ${faulty.length} with faults.`);
+  console.log(
+    `${wanted.length} states, ${shots.length} ${options.check ? "views" : "pictures"} in ${seconds} s, ${faulty.length} with faults.`,
+  );
   console.log(path.join(directory, "index.html"));
   if (faulty.length > 0 || wanted.length === 0) process.exitCode = 1;
 } finally {
@@ -67,7 +70,10 @@ async function takeAll(): Promise<Shot[]> {
       for (let next = left.shift(); next; next = left.shift()) {
         const { context, person, leave } = await visit(next.state.visitor);
         const page = await context.newPage();
-        taken[next.index] = await shoot({ page, world, person }, { state: next.state, directory });
+        taken[next.index] = await shoot(
+          { page, world, person },
+          { state: next.state, directory, isCheck: options.check },
+        );
         await page.close();
         await leave();
         console.log(`${wanted.length - left.length}/${wanted.length} ${next.state.area}: ${next.state.name}`);

@@ -17,13 +17,19 @@ export interface Shot {
   state: State;
   width: number;
   scheme: string;
-  /** Null if the state was not reached and there is nothing to see. */
+  /** Null if no picture was taken. */
   file: string | null;
   faults: string[];
 }
 
-/** Brings a page to a state and takes its pictures at all widths and colour schemes without reloading it. */
-export async function shoot(scene: Scene, { state, directory }: { state: State; directory: string }): Promise<Shot[]> {
+/**
+ * Brings a page to a state and takes its pictures at all widths and colour schemes without reloading it.
+ * @param options.isCheck takes only the pictures of views with faults
+ */
+export async function shoot(
+  scene: Scene,
+  { state, directory, isCheck }: { state: State; directory: string; isCheck: boolean },
+): Promise<Shot[]> {
   const { page } = scene;
   const said = listen(page);
   page.setDefaultTimeout(waitMs);
@@ -40,7 +46,7 @@ export async function shoot(scene: Scene, { state, directory }: { state: State; 
     return [{ state, width: 0, scheme: "stuck", file: seen && file, faults: [`was not reached: ${reasonOf(error)}`] }];
   }
   try {
-    return await takeAll(page, { state, directory, name, said });
+    return await takeAll(page, { state, directory, isCheck, name, said });
   } catch (error) {
     return [{ state, width: 0, scheme: "stuck", file: null, faults: [`could not be pictured: ${reasonOf(error)}`] }];
   }
@@ -62,7 +68,13 @@ const reasonOf = (error: unknown) =>
 
 async function takeAll(
   page: Page,
-  { state, directory, name, said }: { state: State; directory: string; name: string; said: string[] },
+  {
+    state,
+    directory,
+    isCheck,
+    name,
+    said,
+  }: { state: State; directory: string; isCheck: boolean; name: string; said: string[] },
 ): Promise<Shot[]> {
   const shots: Shot[] = [];
   for (const scheme of schemes) {
@@ -76,14 +88,15 @@ async function takeAll(
         high: document.documentElement.scrollHeight,
       }));
       const clip = { x: 0, y: 0, width, height: Math.min(high, tallestPx) };
-      await page.screenshot({ path: path.join(directory, file), fullPage: true, clip });
       const faults = [
         ...(wide > width ? [`is ${wide} px wide`] : []),
         ...(await leaving(page)),
         ...(await violations(page, { width, scheme })),
         ...said.splice(0).map((text) => `console: ${text}`),
       ];
-      shots.push({ state, width, scheme, file, faults });
+      const isTaken = !isCheck || faults.length > 0;
+      if (isTaken) await page.screenshot({ path: path.join(directory, file), fullPage: true, clip });
+      shots.push({ state, width, scheme, file: isTaken ? file : null, faults });
     }
   }
   return shots;

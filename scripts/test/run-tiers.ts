@@ -124,7 +124,7 @@ if (stack) {
     }
     await vitest("sdks", 30);
     await command("hosted", { budgetSeconds: 60, run: runHosted });
-    await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery"]) });
+    await command("gallery", { budgetSeconds: 480, run: check("npm", ["run", "-s", "gallery", "--", "--check"]) });
     // This is the last tier on the stack, since generated requests leave data behind that could disturb other tests.
     await vitest("fuzz", 60);
   } finally {

@@ -67,6 +67,7 @@ test("every page of the console is accessible and fits small screens", async ({ 
     "/admin/apps/partner/edit",
     `/admin/workspaces?q=${stack.workspaceId}`,
     "/admin/models",
+    "/admin/models/edit?model=demo-agent",
     "/admin/providers",
     "/admin/audit?action=model.",
   ]) {

@@ -57,14 +57,26 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
   const desk = await (await browser.newContext()).newPage();
   const admin = await enterConsole(desk.context());
 
-  await test.step("an admin creates a model with a route to a provider that the environment configures", async () => {
-    await desk.goto("/admin/models");
+  await test.step("an admin creates a plan", async () => {
+    await desk.goto("/admin/plans");
+    await follow(desk, "Add plan");
+    await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
+    await explain(desk, "Add plan");
+    await expect(desk.getByText("Plan saved.")).toBeVisible();
+  });
+
+  await test.step("an admin adds a model with its route to a configured provider, a test call and a plan in one form", async () => {
+    await openSection(desk, "Models");
     await follow(desk, "Add model");
+    await desk.getByText("Limits and other settings").click();
     await fill(desk, { ID: model.id, Name: model.name, "Owned by": "first-day", "Context window": "128000" });
+    await desk.getByLabel("Provider of route 1").selectOption("demo");
+    await fill(desk, { "Provider’s model name of route 1": "demo-cached" });
+    await press(desk, "Test");
+    await expect(desk.getByRole("status", { name: "Test of route 1" })).toContainText("Answered in");
+    await desk.getByLabel(new RegExp(`\\(${plan.id}\\)`)).check();
+    await desk.getByLabel("Enable model").check();
     await explain(desk, "Add model");
-    await follow(desk, "Add route");
-    await fill(desk, { Provider: "demo", "Provider’s model name": "demo-cached" });
-    await explain(desk, "Add route");
     await expect(desk.getByText("No price: skipped")).toBeVisible();
   });
 
@@ -75,28 +87,13 @@ test("an operator sets up a platform in the console, and the ledger shows the ex
       mimeType: "application/json",
       buffer: Buffer.from(JSON.stringify({ "demo-cached": liteLlmPrices })),
     });
-    await fill(desk, { Providers: "demo=openai" });
     await press(desk, "Compare prices");
     const proposal = desk.getByRole("region", { name: `${model.id} at demo`, exact: true });
     await expect(proposal.getByRole("row", { name: /^Output/ })).toContainText("$0.813");
     await proposal.getByRole("radio", { name: /^All from LiteLLM/ }).check();
     await explain(desk, "Apply chosen prices");
     await expect(desk.getByText("The prices were added")).toBeVisible();
-  });
-
-  await test.step("an admin creates a plan that includes the model", async () => {
-    await openSection(desk, "Plans");
-    await follow(desk, "Add plan");
-    await fill(desk, { ID: plan.id, Name: plan.name, Markup: markup, "Initial credits": "0" });
-    await explain(desk, "Add plan");
-    await expect(desk.getByText("Plan saved.")).toBeVisible();
     await desk.goto(`/admin/models?${new URLSearchParams({ model: model.id })}`);
-    await follow(desk, "Grant");
-    await desk.getByLabel("Plan", { exact: true }).selectOption(plan.id);
-    await explain(desk, "Grant access");
-    await follow(desk, "Enable");
-    await explain(desk, "Enable model");
-    await expect(desk.getByText("Changes saved. They’re in the audit log.")).toBeVisible();
     await expect(desk.getByText("Callers get 404 until you fix this:")).toHaveCount(0);
   });
 

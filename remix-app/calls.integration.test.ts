@@ -151,6 +151,8 @@ const expected: Readonly<Record<string, Count>> = {
   "admin/credits/:payer/:ownerId": [3, 2],
   "admin/credits/:payer/:ownerId/:step": [3, 2],
   "admin/models": [3, 2],
+  "admin/models/new": [3, 2],
+  "admin/models/edit": [3, 2],
   "admin/models/:step": [3, 2],
   "admin/prices": [2, 2],
   "admin/providers": [3, 2],

@@ -81,6 +81,8 @@ export default [
     route("admin/credits/:payer/:ownerId", "routes/admin/credits.tsx"),
     route("admin/credits/:payer/:ownerId/:step", "routes/admin/credits-change.tsx"),
     route("admin/models", "routes/admin/models.tsx"),
+    route("admin/models/new", "routes/admin/model-setup.tsx", { id: "admin-models-new" }),
+    route("admin/models/edit", "routes/admin/model-setup.tsx"),
     route("admin/models/:step", "routes/admin/models-change.tsx"),
     route("admin/prices", "routes/admin/prices.tsx"),
     route("admin/providers", "routes/admin/providers.tsx"),

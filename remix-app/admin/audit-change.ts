@@ -43,6 +43,7 @@ const labels: Readonly<Record<string, string>> = {
   origins: "Origins",
   payer: "Paid by",
   plan: "Plan",
+  position: "Order",
   postLogoutRedirectUris: "Post-logout redirect URIs",
   provider: "Provider",
   redirectUris: "Redirect URIs",
@@ -56,6 +57,7 @@ const labels: Readonly<Record<string, string>> = {
   tokensPerMinute: "Tokens per minute",
   totalAmount: "Total amount",
   valid: "Valid",
+  workspace: "Workspace ID",
   workspaces: "Workspaces",
 };
 

@@ -17,6 +17,7 @@ export function ChangeForm({
   hidden = {},
   preview,
   edit,
+  wide = false,
 }: {
   /** Each effect is one sentence. */
   effects: readonly string[];
@@ -34,6 +35,8 @@ export function ChangeForm({
   preview?: readonly string[] | null;
   /** Label of the button that returns to the previous step, for forms that confirm what was entered there. */
   edit?: string;
+  /** Gives the fields room for two columns. */
+  wide?: boolean;
 }) {
   return (
     <AccountForm noValidate className="space-y-5">
@@ -61,7 +64,7 @@ export function ChangeForm({
       {Object.entries(hidden).map(([name, value]) => (
         <input key={name} type="hidden" name={name} value={value} />
       ))}
-      <div className="max-w-120 space-y-4">
+      <div className={`${wide ? "max-w-160" : "max-w-120"} space-y-4`}>
         {children}
         <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} />
         {destroys ? <ConfirmationField {...destroys} failed={failed} /> : null}

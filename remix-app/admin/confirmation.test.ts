@@ -2,25 +2,20 @@ import { expect, test } from "vitest";
 import { appSteps } from "./app-steps.ts";
 import type { RegisteredApp } from "./apps.ts";
 import { approvalSteps } from "./key-approvals.ts";
-import { newModel } from "./model-scope.ts";
+import { createBlankModel } from "./model-setup/fields.ts";
 import { modelSteps, type StepScope } from "./model-steps.ts";
-import type { ConsoleRoute } from "./models.ts";
 import { clientSteps } from "./openid-client-steps.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
 import { mfaPolicyChanges } from "./policy-step.ts";
 import { overlapSeconds } from "./registry-steps.ts";
 
-const routeAt = (position: number, enabled = true) => ({ position, enabled }) as ConsoleRoute;
-/** A model whose first route is changed. */
-const withRoutes = (...routes: ConsoleRoute[]): StepScope => ({
-  model: { ...newModel, id: "orbit-large", routes },
-  route: routes[0] ?? null,
+const scope: StepScope = {
+  model: { ...createBlankModel(), id: "orbit-large" },
   price: null,
   providerId: "",
   minInputTokens: 0,
   grantee: { plan: null, workspace: null, name: "" },
-});
-const scope = withRoutes(routeAt(1), routeAt(2));
+};
 
 const app = { scopes: ["profile", "ai:use"], origins: ["https://a.example", "https://b.example"] } as RegisteredApp;
 const client = {
@@ -52,53 +47,13 @@ test("only changes that delete something or stop something from working are conf
   expect(
     Object.fromEntries(Object.entries(modelSteps).map(([name, step]) => [name, step.confirmationOf(scope) !== null])),
   ).toEqual({
-    new: false,
-    edit: false,
-    enable: false,
     disable: true,
     delete: true,
-    route: false,
-    "remove-route": false,
     grant: false,
     withdraw: true,
     price: false,
     "cancel-price": false,
   });
-});
-
-test.each([
-  ["the last enabled route", [routeAt(1)], true],
-  ["the only enabled route", [routeAt(1), routeAt(2, false)], true],
-  ["one of two enabled routes", [routeAt(1), routeAt(2)], false],
-  ["a disabled route", [routeAt(1, false)], false],
-])(
-  "removing or disabling %s of a model is confirmed by typing only if callers lose the model",
-  (_, routes, isTyped) => {
-    const scope = withRoutes(...routes);
-    const confirmation = isTyped ? { text: "orbit-large", what: "the model’s ID" } : null;
-    const disabled = { version: "v", position: "1", providerId: "demo", providerModel: "x", tierMultipliers: "" };
-    const seconds = { firstByteSeconds: "", idleSeconds: "", totalSeconds: "" };
-    expect(modelSteps["remove-route"].confirmationOf(scope)).toEqual(confirmation);
-    expect(modelSteps.route.confirmationOf(scope, { ...disabled, ...seconds })).toEqual(confirmation);
-    expect(modelSteps.route.confirmationOf(scope, { ...disabled, ...seconds, enabled: "on" })).toBeNull();
-  },
-);
-
-test.each([
-  ["changes nothing", {}, false],
-  ["stops offering the model to workspaces", { studioDefault: undefined }, true],
-  ["leaves the kind without a default model", { isDefault: undefined }, true],
-])("an edit that %s is confirmed by typing: %3$j", (_, more, isTyped) => {
-  const { model, ...rest } = withRoutes();
-  const isConfirmed = (before: object) =>
-    modelSteps.edit.confirmationOf({ ...rest, model: { ...model, ...before } }, { ...settings, ...more }) !== null;
-  const settings = {
-    ...{ version: "v", kind: "chat", displayName: "Orbit", ownedBy: "test", defaultOfKind: "" },
-    ...{ contextWindow: "", outputLimit: "", defaultOutputLimit: "", voices: "" },
-    ...{ studioDefault: "on", isDefault: "on" },
-  };
-  expect(isConfirmed({ studioDefault: true, isDefault: true })).toBe(isTyped);
-  expect(isConfirmed({ studioDefault: false, isDefault: false })).toBe(false);
 });
 
 test.each([

@@ -18,6 +18,22 @@ test.each([
   expect(isConfirmed(typed, name)).toBe(false);
 });
 
+test("a refusal says which part of a change it is about", async () => {
+  const last = { actorEmail: "ada@example.com", at: "2026-11-30T12:00:00Z" };
+  const refusals = { taken: { status: 409, message: "Taken." } } as const;
+  const admin = { id: "admin", email: "admin@example.com", sessionId: "session" };
+  for (const [answer, message] of [
+    [{ refused: "taken", part: "routes.1" }, "Taken."],
+    [{ refused: "conflict", part: "routes.1", last }, "ada@example.com changed it"],
+    [{ refused: "new", part: "routes.1" }, "Nothing was changed."],
+  ] as const) {
+    const { context, close } = await startDataApi({ change_it: answer });
+    const result = await applyConsoleChange(context, { admin, name: "change_it", change: {}, refusals });
+    expect(result).toMatchObject({ part: "routes.1", message: expect.stringContaining(message) });
+    await close();
+  }
+});
+
 test.each([
   ["refuses it", { refused: "taken" }, [409, "Taken."]],
   ["refuses it for a reason of a later version", { refused: "new" }, [409, "Nothing was changed."]],

@@ -16,6 +16,8 @@ export type ConsoleRefusal = {
   message: string;
   /** The form field that the refusal is about, if any. */
   field?: "confirmation" | "amount" | "reference";
+  /** The part of a change of several parts that was refused, as the database function names it. */
+  part?: string;
 };
 
 const maxReasonLength = 500;
@@ -77,6 +79,7 @@ type Refusals = Record<string, Omit<ConsoleRefusal, "outcome">>;
 
 const answerSchema = z.object({
   refused: z.string().optional(),
+  part: z.string().optional(),
   /** The reference was used before, so nothing changed. */
   repeated: z.boolean().optional(),
   last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
@@ -118,15 +121,15 @@ export async function applyConsoleChange(
 ): Promise<ConsoleChange> {
   const answer = await submitChange(context, { admin, name, change, schema: answerSchema });
   if (answer === null) return unavailable;
-  const { refused, repeated, last } = answer;
+  const { refused, repeated, last, part } = answer;
   if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
   if (refused === "conflict") {
     const changedBy = last
       ? `${last.actorEmail ?? "The operator"} changed it on ${formatDateTime(last.at)}`
       : "It was changed";
     const message = `${changedBy}, after you opened this page. Nothing was changed. Review it again.`;
-    return { outcome: "refused", status: 409, message };
+    return { outcome: "refused", status: 409, message, ...(part === undefined ? {} : { part }) };
   }
-  const refusal = refusals[refused] ?? commonRefusals[refused];
-  return refusal ? { outcome: "refused", ...refusal } : unknownRefusal;
+  const refusal = refusals[refused] ?? commonRefusals[refused] ?? unknownRefusal;
+  return { ...refusal, outcome: "refused", ...(part === undefined ? {} : { part }) };
 }

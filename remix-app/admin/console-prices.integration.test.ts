@@ -64,7 +64,6 @@ const files = (...texts: (string | Buffer)[]) => {
       `file${index}.json`,
     );
   }
-  form.set("names", "");
   form.set("source", "files");
   return form;
 };

@@ -5,7 +5,7 @@ import { FactList } from "../ui/facts.tsx";
 import { Field } from "../ui/field.tsx";
 import { Notice } from "../ui/notice.tsx";
 import { multiplierText } from "./model-preview.ts";
-import { stepPath } from "./model-scope.ts";
+import { setupPath, stepPath } from "./model-scope.ts";
 import { type ConsoleModel, type ConsoleRoute, listModelFaults, maxListedGrants } from "./models.ts";
 
 /** Says why callers can't use the model, if they can't. */
@@ -34,13 +34,12 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
       lead="The ID and kind can’t be changed. A model that was ever enabled can’t be deleted, because runs refer to it. Disable it instead."
       action={
         <div className="flex flex-wrap gap-3">
-          <ButtonLink href={stepPath("edit", { model: id })}>Edit</ButtonLink>
-          <ButtonLink
-            href={stepPath(enabled ? "disable" : "enable", { model: id })}
-            variant={enabled ? "danger" : "secondary"}
-          >
-            {enabled ? "Disable" : "Enable"}
-          </ButtonLink>
+          <ButtonLink href={setupPath({ model: id })}>Edit</ButtonLink>
+          {enabled ? (
+            <ButtonLink href={stepPath("disable", { model: id })} variant="danger">
+              Disable
+            </ButtonLink>
+          ) : null}
           {model.canDelete ? (
             <ButtonLink href={stepPath("delete", { model: id })} variant="danger">
               Delete
@@ -72,24 +71,18 @@ export function SettingsCard({ model }: { model: ConsoleModel }) {
   );
 }
 
-export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleModel }) {
+export function RoutesCard({ model: { routes, prices } }: { model: ConsoleModel }) {
   const priced = new Set(prices.filter(({ current }) => current).map(({ providerId }) => providerId));
   return (
     <Card
       title="Routes"
-      lead={
-        <>
-          Routes are tried in order. The console can’t see whether a provider is configured. To check, run{" "}
-          <code className="whitespace-nowrap font-mono text-small">npm run doctor</code>.
-        </>
-      }
-      action={<ButtonLink href={stepPath("route", { model: id })}>Add route</ButtonLink>}
+      lead="Routes are tried in order. Edit the model to change them, test them, and see whether their providers are configured."
     >
       <DataTable
         caption="Routes"
         rows={routes}
         rowKey={({ position }) => String(position)}
-        empty="No routes, so callers get 404. Add a route to a provider that serves the model."
+        empty="No routes, so callers get 404. Edit the model to add one."
         columns={[
           {
             label: "Route",
@@ -108,27 +101,6 @@ export function RoutesCard({ model: { id, routes, prices } }: { model: ConsoleMo
             },
           },
           { label: "Billing and timeouts", cell: (route) => routeRules(route) },
-          {
-            label: "Change",
-            cell: ({ position, providerId }) => (
-              <span className="flex gap-3">
-                <a href={stepPath("route", { model: id, place: String(position) })} className="link">
-                  Edit
-                  <span className="sr-only">
-                    {" "}
-                    route {position}, {providerId}
-                  </span>
-                </a>
-                <a href={stepPath("remove-route", { model: id, place: String(position) })} className="link">
-                  Remove
-                  <span className="sr-only">
-                    {" "}
-                    route {position}, {providerId}
-                  </span>
-                </a>
-              </span>
-            ),
-          },
         ]}
       />
     </Card>
@@ -164,14 +136,14 @@ export function GrantsCard({ model: { id, plans, workspaces } }: { model: Consol
   return (
     <Card
       title="Grants"
-      lead="The plans and individual workspaces that can use this model."
-      action={<ButtonLink href={stepPath("grant", { model: id })}>Grant</ButtonLink>}
+      lead="The plans and individual workspaces that can use this model. Edit the model to grant it to plans."
+      action={<ButtonLink href={stepPath("grant", { model: id })}>Grant to workspace</ButtonLink>}
     >
       <DataTable
         caption="Grants"
         rows={granted}
         rowKey={({ href }) => href}
-        empty="No grants, so callers get 404. Grant the model to a plan or a workspace."
+        empty="No grants, so callers get 404. Edit the model to grant it to a plan, or grant it to a workspace."
         columns={[
           {
             label: "Granted to",

@@ -41,57 +41,44 @@ const voices = z.string().transform((list) => [
   ),
 ]);
 
-const modelSettingsSchema = z.object({
-  kind: modelKind,
-  displayName: createTextSchema("a name", 80),
-  ownedBy: createTextSchema("who owns the model", 80),
-  contextWindow: optionalNumber(maxInteger),
-  outputLimit: optionalNumber(maxInteger),
-  defaultOutputLimit: optionalNumber(maxDefaultOutput),
-  voices,
-  studioDefault: checkboxSchema,
-});
-
-/** Adds the rules that concern several fields. */
-function addModelRules<Fields extends typeof modelSettingsSchema>(fields: Fields) {
-  return fields
-    .refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
-      path: ["voices"],
-      error: "Enter at least one voice for a speech model, and none for other models",
-    })
-    .refine(({ kind, defaultOutputLimit }) => defaultOutputLimit === null || kind === "chat", {
-      path: ["defaultOutputLimit"],
-      error: "Leave it empty: only chat models have a default output limit",
-    })
-    .refine(
-      ({ outputLimit, defaultOutputLimit }) =>
-        outputLimit === null || defaultOutputLimit === null || defaultOutputLimit <= outputLimit,
-      { path: ["defaultOutputLimit"], error: "Enter at most the output limit" },
-    );
-}
-
-const version = z.string();
-
-export const newModelFields = addModelRules(
-  z.object({
-    id: z
-      .string()
-      .trim()
-      .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -)"),
-    ...modelSettingsSchema.shape,
-  }),
-);
-
-export const modelFields = addModelRules(
-  modelSettingsSchema.extend({
-    version,
+/** The settings of a model, and the version and the default of its kind that the admin saw. */
+export const modelFields = z
+  .object({
+    kind: modelKind,
+    displayName: createTextSchema("a name", 80),
+    ownedBy: createTextSchema("who owns the model", 80),
+    contextWindow: optionalNumber(maxInteger),
+    outputLimit: optionalNumber(maxInteger),
+    defaultOutputLimit: optionalNumber(maxDefaultOutput),
+    voices,
+    studioDefault: checkboxSchema,
+    version: z.string(),
     isDefault: checkboxSchema,
     /** The id of the kind's default model when the page was loaded, or null. */
     defaultOfKind: z.string().transform((id) => id || null),
-  }),
-);
+  })
+  .refine(({ kind, voices: listed }) => (kind === "speech") === listed.length > 0, {
+    path: ["voices"],
+    error: "Enter at least one voice for a speech model, and none for other models",
+  })
+  .refine(({ kind, defaultOutputLimit }) => defaultOutputLimit === null || kind === "chat", {
+    path: ["defaultOutputLimit"],
+    error: "Leave it empty: only chat models have a default output limit",
+  })
+  .refine(
+    ({ outputLimit, defaultOutputLimit }) =>
+      outputLimit === null || defaultOutputLimit === null || defaultOutputLimit <= outputLimit,
+    { path: ["defaultOutputLimit"], error: "Enter at most the output limit" },
+  );
 
-export const versionFields = z.object({ version });
+export const modelIdFields = z.object({
+  id: z
+    .string()
+    .trim()
+    .regex(/^[A-Za-z0-9._:/-]{1,128}$/, "Enter an ID: 1 to 128 characters (A–Z, a–z, 0–9 and . _ : / -)"),
+});
+
+export const versionFields = z.object({ version: z.string() });
 
 /** A service tier as named in providers' answers. */
 const tierName = /^[a-z][a-z0-9_-]{0,31}$/;
@@ -114,17 +101,15 @@ const tierMultipliers = z.string().transform((list, context) => {
   return z.NEVER;
 });
 
-const maxRoutes = 100;
-const position = optionalNumber(maxRoutes).transform((typed) => typed ?? maxRoutes);
+/** The id of a provider, as in `AI_PROVIDER_<ID>_KIND` but in lower case. */
+export const providerIdPattern = /^[a-z][a-z0-9_]{0,31}$/;
 
 export const routeFields = z.object({
-  version,
-  position,
   providerId: z
     .string()
     .trim()
     .toLowerCase()
-    .regex(/^[a-z][a-z0-9_]{0,31}$/, "Enter the provider’s ID, such as openai for AI_PROVIDER_OPENAI_KIND"),
+    .regex(providerIdPattern, "Enter the provider’s ID, such as openai for AI_PROVIDER_OPENAI_KIND"),
   providerModel: createTextSchema("the provider’s model name", 200),
   enabled: checkboxSchema,
   trustsStatedCost: checkboxSchema,
@@ -134,26 +119,15 @@ export const routeFields = z.object({
   totalSeconds: optionalNumber(maxCallSeconds),
 });
 
-/** Requires either a plan or a workspace, but not both. */
-export const grantFields = z
-  .object({
-    plan: z.string().transform((id) => id || null),
-    workspace: z
-      .literal("")
-      .transform(() => null)
-      .or(z.string().trim().pipe(z.uuid("Enter a workspace ID"))),
-  })
-  .refine(({ plan, workspace }) => (plan === null) !== (workspace === null), {
-    path: ["workspace"],
-    error: "Choose a plan, or enter a workspace ID",
-  });
+/** The workspace that gets a model separately from its plan. */
+export const grantFields = z.object({ workspace: z.string().trim().pipe(z.uuid("Enter a workspace ID")) });
 
 /** An amount that fits the database column: at most 12 digits before the decimal point and 6 after it. */
 const amountUsdSchema = z
   .string({ error: "Enter an amount in USD" })
   .trim()
   .regex(/^\d{1,12}(\.\d{1,6})?$/, "Enter an amount in USD with at most 6 decimals, such as 2.50");
-const optionalAmount = z
+export const optionalAmount = z
   .literal("")
   .transform(() => null)
   .or(amountUsdSchema);

@@ -3,7 +3,7 @@ import { formatPriceUsd } from "./labels.ts";
 import type { ConsoleModel, ModelPrice } from "./models.ts";
 import { type PriceClass, priceLabels } from "./prices/price-source.ts";
 
-/** Labels of the fields of models, routes and grants. */
+/** Labels of the fields of models and routes. */
 export const fieldLabels = {
   id: "ID",
   displayName: "Name",
@@ -14,7 +14,6 @@ export const fieldLabels = {
   voices: "Voices",
   studioDefault: "Offered to workspaces",
   isDefault: "Default of its kind",
-  position: "Order",
   providerId: "Provider",
   providerModel: "Provider’s model name",
   enabled: "Enabled",
@@ -23,7 +22,6 @@ export const fieldLabels = {
   firstByteSeconds: "Timeout to the first byte (seconds)",
   idleSeconds: "Timeout between chunks (seconds)",
   totalSeconds: "Total timeout (seconds)",
-  workspace: "Workspace ID",
 } as const;
 
 /** Formats multipliers as the form reads them: "flex 0.5, priority 2". */
@@ -44,13 +42,12 @@ function valueText(value: unknown): string {
 /** Lists each changed field with its values before and after; for a new record, each field that is set. */
 export function fieldChanges(before: object | null, after: object): string[] {
   const [old, now] = [Object(before), Object(after)] as Record<string, unknown>[];
-  const lines = Object.entries(fieldLabels).flatMap(([name, label]) => {
+  return Object.entries(fieldLabels).flatMap(([name, label]) => {
     if (!now || !Object.hasOwn(now, name)) return [];
     const [from, to] = [valueText(old?.[name]), valueText(now[name])];
     if (from === to) return [];
     return [before === null ? `${label}: ${to}` : `${label}: from ${from} to ${to}`];
   });
-  return lines.length > 0 ? lines : ["Nothing changes."];
 }
 
 export type Amounts = Pick<ModelPrice, PriceClass>;

@@ -5,33 +5,6 @@ import { formatQuantity } from "./labels.ts";
 import type { ModelStep, StepScope } from "./model-steps.ts";
 import { type ConsoleModel, requireModel } from "./models.ts";
 
-/** Initial values of the form for a new model. */
-export const newModel: ConsoleModel = {
-  id: "",
-  kind: "chat",
-  displayName: "",
-  ownedBy: "",
-  enabled: false,
-  studioDefault: true,
-  sortsAs: [],
-  hasRoute: false,
-  hasPrice: false,
-  hasGrant: false,
-  providers: [],
-  prices: [],
-  version: "",
-  contextWindow: null,
-  outputLimit: null,
-  defaultOutputLimit: null,
-  voices: [],
-  isDefault: false,
-  defaultOfKind: null,
-  canDelete: false,
-  routes: [],
-  plans: [],
-  workspaces: [],
-};
-
 function describePlanWorkspaces({ plans }: ConsoleModel, plan: string): string | undefined {
   const found = plans.find(({ id, granted }) => granted && id === plan);
   return found && `The ${formatQuantity(found.workspaces, "workspace")} on the ${found.name} plan`;
@@ -48,39 +21,37 @@ export function stepPath(step: ModelStep, about: Record<string, string>): string
   return `/admin/models/${step}?${new URLSearchParams(about)}`;
 }
 
+/** Returns the URL of the form that edits a whole model. */
+export function setupPath(about: Record<string, string>): string {
+  return `/admin/models/edit?${new URLSearchParams(about)}`;
+}
+
 const maxTokens = 2_147_483_647;
 
 /**
- * Loads the model, and the route, price or grant that a step changes, from the step's URL.
- * @throws Response 404 for an unknown model, route, price, provider or grant
+ * Loads the model, and the price or grant that a step changes, from the step's URL.
+ * @throws Response 404 for an unknown model, price, provider or grant
  */
 export async function requireScope(
   context: AppLoadContext,
   { step, searchParams }: { step: ModelStep; searchParams: URLSearchParams },
 ): Promise<StepScope> {
-  const model = step === "new" ? newModel : await requireModel(context, searchParams.get("model"));
-  const place = searchParams.get("place");
+  const model = await requireModel(context, searchParams.get("model"));
   const tier = Number(searchParams.get("tier") ?? "0");
   const [plan, workspace] = [searchParams.get("plan"), searchParams.get("workspace")];
   const holder = plan === null ? workspaceName(model, workspace) : describePlanWorkspaces(model, plan);
   const scope = {
     model,
-    route: model.routes.find(({ position }) => String(position) === place) ?? null,
     price: model.prices.find(({ id }) => String(id) === searchParams.get("price")) ?? null,
     providerId: searchParams.get("provider") ?? "",
     minInputTokens: tier,
     grantee: { plan, workspace: plan === null ? workspace : null, name: holder ?? "" },
   };
   const exists = {
-    route: place === null || scope.route !== null,
-    "remove-route": scope.route !== null,
     "cancel-price": scope.price !== null,
     withdraw: holder !== undefined,
     price: Number.isSafeInteger(tier) && tier >= 0 && tier <= maxTokens && model.providers.includes(scope.providerId),
     delete: model.canDelete,
-    new: true,
-    edit: true,
-    enable: true,
     disable: true,
     grant: true,
   }[step];

@@ -22,9 +22,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
     >
       <div className="space-y-4">
         {prices.length === 0 && providers.length === 0 ? (
-          <p className="text-muted">
-            No prices, so callers get 404. Add a route first: a price belongs to a route’s provider.
-          </p>
+          <p className="text-muted">No prices, so callers get 404. Edit the model to add a route with its prices.</p>
         ) : (
           <PriceTable id={id} prices={shown} />
         )}
@@ -32,7 +30,7 @@ export function PriceCard({ model }: { model: CatalogueModel }) {
           <p className="text-muted">Shows the {maxPastPrices} newest past prices. The audit log has all of them.</p>
         ) : null}
         {prices.length > 0 && providers.length === 0 ? (
-          <p className="text-muted">Add a route first: a price belongs to a route’s provider.</p>
+          <p className="text-muted">Edit the model to add a route first: a price belongs to a route’s provider.</p>
         ) : null}
         <div className="flex flex-wrap gap-3 empty:hidden">
           {tiersOf(model).map(({ providerId, minInputTokens }) => (

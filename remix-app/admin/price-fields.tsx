@@ -3,7 +3,8 @@ import type { FailedChange } from "./failed-change.ts";
 import type { ModelPrice } from "./models.ts";
 import { priceLabels } from "./prices/price-source.ts";
 
-const hints = {
+/** What an amount is for, and what applies if it is left empty. */
+export const priceHints = {
   inputUsd: "USD per million tokens.",
   cachedInputUsd: "Leave empty to use the input price.",
   cacheWriteUsd: "Leave empty to use the input price.",
@@ -14,7 +15,7 @@ const hints = {
   imageInputUsd: "Leave empty to use the input price.",
   requestFeeUsd: "USD for each request with a fee, such as a web search. Leave empty if the provider charges no fee.",
 } as const;
-const amounts = Object.keys(hints) as (keyof typeof hints)[];
+const amounts = Object.keys(priceHints) as (keyof typeof priceHints)[];
 
 type Props = { template: ModelPrice | undefined; failed: FailedChange | undefined };
 
@@ -41,7 +42,7 @@ export function PriceFields({ template, failed }: Props) {
           name={name}
           value={template?.[name]}
           label={priceLabels[name]}
-          hint={hints[name]}
+          hint={priceHints[name]}
           inputMode="decimal"
           failed={failed}
         />

@@ -205,7 +205,9 @@ describe.each([
         .map(({ name }) => name);
       // The other folders have no handler and always answer 404.
       const served = folders.filter((name) => existsSync(`supabase/functions/${name}/handler.ts`));
-      expect(served.sort()).toEqual(Object.keys(calls).sort());
+      // Only our own web server may call `providers`.
+      expect(served.sort()).toEqual([...Object.keys(calls), "providers"].sort());
+      expect(await atGateway({ path: "providers" })).toMatchObject({ status: 401, code: "invalid_api_key" });
       const answers = await Promise.all(Object.values(calls).map(atGateway));
       expect(answers.filter(({ status, code }) => status !== 403 || !forbidden.includes(code))).toEqual([]);
       expect(answers.filter(({ code }) => code === "MFA_REQUIRED").length).toBeGreaterThanOrEqual(6);

@@ -5,6 +5,7 @@ import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
+import { consoleModelStates } from "./scenes/console-models.ts";
 import { consoleOverviewStates } from "./scenes/console-overview.ts";
 import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
@@ -34,6 +35,7 @@ export const states: readonly State[] = [
   ...playgroundStates,
   ...consoleOverviewStates,
   ...consoleStates,
+  ...consoleModelStates,
   ...consoleAppStates,
   ...consoleAuditStates,
   ...consoleSpendingStates,

@@ -6,7 +6,7 @@ import {
   requestPublic,
 } from "../../http/public-request.ts";
 import { UnreadablePrices } from "./price-source.ts";
-import { maxSourceBytes, maxSourceSizeText } from "./read-source.ts";
+import { maxSourceBytes, maxSourceSizeText, type PriceFile } from "./read-source.ts";
 
 const timeoutMs = 20_000;
 const maxRedirects = 3;
@@ -52,6 +52,11 @@ export async function downloadPrices(url: string, options: DownloadOptions = {})
   throw new UnreadablePrices(
     `${new URL(url).host} redirects more than ${maxRedirects} times. Use the URL of the file itself.`,
   );
+}
+
+/** Downloads the price files of `PRICE_SOURCE_URLS`. @throws UnreadablePrices */
+export function downloadConfigured(urls: readonly string[]): Promise<PriceFile[]> {
+  return Promise.all(urls.map(async (url) => ({ from: new URL(url).host, text: await downloadPrices(url) })));
 }
 
 /** @throws UnreadablePrices for a URL that is not https or has credentials */

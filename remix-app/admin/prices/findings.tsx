@@ -1,7 +1,7 @@
 import { ButtonLink } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { formatQuantity } from "../labels.ts";
-import { stepPath } from "../model-scope.ts";
+import { setupPath } from "../model-scope.ts";
 import { limitsQuery, limitsText } from "./limits.ts";
 import type { Proposal } from "./proposal.ts";
 
@@ -29,7 +29,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
               {formatQuantity(missing.length, "route")} not in the files
             </summary>
             <p className="text-muted text-small">
-              If the files use another name for a provider, enter it under Providers and compare again.
+              The functions’ settings name each provider’s company: its kind, or AI_PROVIDER_&lt;ID&gt;_BILLING_NAME.
             </p>
             <ul className="mt-2 list-disc space-y-1 pl-5">
               {missing.map(({ model, providerId, providerModel, name }) => (
@@ -63,7 +63,7 @@ export function Findings({ findings, shown }: { findings: Found; shown: number }
               {limits.map((proposed) => (
                 <li key={proposed.model} className="wrap-anywhere">
                   {proposed.model}: {limitsText(proposed)}{" "}
-                  <a href={stepPath("edit", limitsQuery(proposed))} className="link">
+                  <a href={setupPath(limitsQuery(proposed))} className="link">
                     Review<span className="sr-only"> the limits of {proposed.model}</span>
                   </a>
                 </li>

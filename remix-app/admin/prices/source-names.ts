@@ -45,25 +45,37 @@ export function isTierThresholdInclusive(name: string): boolean {
 const providerSettingPattern = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
 
 /**
- * Reads each provider's company name from the functions' settings: the provider's kind if `companyNamesByKind` lists the kind,
- * otherwise the provider's billing name.
+ * Returns each provider's company name: its kind if `companyNamesByKind` lists the kind, otherwise its billing name.
  * @returns names by provider id. A provider without an entry is named by its id.
  */
+export function namesFromProviders(
+  providers: readonly { id: string; kind: string; billingName: string | null }[],
+): Map<string, string> {
+  return new Map(
+    providers.flatMap(({ id, kind, billingName }) => {
+      const name = Object.hasOwn(companyNamesByKind, kind) ? kind : billingName;
+      return name ? [[id, name] as const] : [];
+    }),
+  );
+}
+
+/** Reads the names of {@link namesFromProviders} from the functions' settings. */
 export function namesFromSettings(env: Record<string, string | undefined>): Map<string, string> {
-  const names = new Map<string, string>();
+  const providers = new Map<string, { id: string; kind: string; billingName: string | null }>();
   for (const [setting, value] of Object.entries(env)) {
-    const [, id, what] = providerSettingPattern.exec(setting) ?? [];
-    if (id === undefined || !value) continue;
-    const isCompany = Object.hasOwn(companyNamesByKind, value);
-    if (what === "KIND" ? isCompany : !names.has(id.toLowerCase())) names.set(id.toLowerCase(), value);
+    const [, name, what] = providerSettingPattern.exec(setting) ?? [];
+    if (name === undefined || !value) continue;
+    const id = name.toLowerCase();
+    const provider = providers.get(id) ?? { id, kind: "", billingName: null };
+    providers.set(id, what === "KIND" ? { ...provider, kind: value } : { ...provider, billingName: value });
   }
-  return names;
+  return namesFromProviders([...providers.values()]);
 }
 
 const namePairPattern = /^\s*([a-z][a-z0-9_]{0,31})\s*=\s*([A-Za-z0-9._:-]{1,128})\s*$/;
 
 /**
- * Parses the provider names that an admin entered: `id=name`, separated by commas or line breaks.
+ * Parses the provider names of the command line: `id=name`, separated by commas or line breaks.
  * @returns null if a part is not such a pair
  */
 export function readNames(text: string): Map<string, string> | null {

@@ -2,7 +2,7 @@ import { AccountForm } from "../../ui/account-form.tsx";
 import { Button } from "../../ui/button.tsx";
 import { Card } from "../../ui/card.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
-import { Field, TextArea } from "../../ui/field.tsx";
+import { Field } from "../../ui/field.tsx";
 import type { FailedChange } from "../failed-change.ts";
 import { maxSourceSizeText } from "./read-source.ts";
 
@@ -28,15 +28,6 @@ export function UploadCard({ configured, failed }: { configured: string[]; faile
           accept=".json,application/json"
           label="Second price file"
           hint="Optional. The file from the other source."
-        />
-        <TextArea
-          name="names"
-          label="Providers"
-          hint="If the files use another name for a provider, enter the provider’s ID and that name as ID=name, one per line, such as eu_openai=openai."
-          mono
-          spellCheck={false}
-          autoComplete="off"
-          defaultValue={failed?.typed.names}
         />
         <div className="flex flex-wrap gap-3">
           <Button name="source" value="files">

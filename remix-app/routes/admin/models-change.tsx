@@ -1,6 +1,7 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { z } from "zod";
+import { ChangeField } from "../../admin/change-fields.tsx";
 import { ChangeForm } from "../../admin/change-form.tsx";
 import { reasonedChangeSchema } from "../../admin/confirmation.ts";
 import {
@@ -10,11 +11,9 @@ import {
   failWithRefusal,
   restoreChange,
 } from "../../admin/failed-change.ts";
-import { GrantFields, ModelFields, RouteFields } from "../../admin/model-fields.tsx";
 import { requireScope } from "../../admin/model-scope.ts";
 import { changeModel, type ModelStep, modelSteps, tierPrices } from "../../admin/model-steps.ts";
 import { PriceFields } from "../../admin/price-fields.tsx";
-import { readProposedLimits } from "../../admin/prices/limits.ts";
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { readForm } from "../../http/form.ts";
 import { problem } from "../../http/problem.ts";
@@ -38,16 +37,15 @@ async function requireStep({ request, params, context }: LoaderFunctionArgs) {
 
 export async function loader(args: LoaderFunctionArgs) {
   const { admin, step, scope } = await requireStep(args);
-  const { titleOf, hiddenOf, confirmationOf, effects, hasPreview } = modelSteps[step];
+  const { title, hiddenOf, confirmationOf, effects, hasPreview } = modelSteps[step];
   const restored = restoreChange(args.context, { request: args.request, admin });
   const newestFirst = tierPrices(scope.model, scope).toSorted((a, b) => b.id - a.id);
   return {
     step,
-    // The price comparison links to the edit page with proposed limits.
-    scope: { ...scope, model: { ...scope.model, ...readProposedLimits(new URL(args.request.url).searchParams) } },
-    title: titleOf(scope),
+    scope,
+    title,
     effects: effects(scope),
-    destroys: confirmationOf(scope, restored?.typed),
+    destroys: confirmationOf(scope),
     hidden: hiddenOf(scope),
     hasPreview,
     template: newestFirst.find(({ serviceTier }) => serviceTier === "default"),
@@ -60,10 +58,9 @@ export async function action(args: ActionFunctionArgs) {
   const form = await readForm(args.request, args.context);
   const typed = Object.fromEntries(form);
   const parsed = modelSteps[step].read(typed, scope);
-  const destroys = modelSteps[step].confirmationOf(scope, typed);
-  const fail = (status: number, failed: FailedChange) => data({ preview: null, destroys, failed }, { status });
+  const fail = (status: number, failed: FailedChange) => data({ preview: null, failed }, { status });
   if (typed.intent === "preview" && parsed.success) {
-    return data({ preview: parsed.preview, destroys, failed: failWithRefusal({ message: "" }, form) });
+    return data({ preview: parsed.preview, failed: failWithRefusal({ message: "" }, form) });
   }
   const reasoned = reasonedChangeSchema.safeParse(typed);
   if (!(parsed.success && reasoned.success)) {
@@ -71,12 +68,12 @@ export async function action(args: ActionFunctionArgs) {
     const error = new z.ZodError([...(parsed.success ? [] : parsed.error.issues), ...missing]);
     return fail(400, failWithErrors(error, form));
   }
-  const unconfirmed = failUnconfirmed(form, destroys);
+  const unconfirmed = failUnconfirmed(form, modelSteps[step].confirmationOf(scope));
   if (unconfirmed) return fail(400, unconfirmed);
   const change = { ...parsed.change, reason: reasoned.data.reason };
   const done = await changeModel(args.context, { admin, step, change });
   if (done.outcome === "refused") return fail(done.status, failWithRefusal(done, form));
-  const model: Record<string, string> = step === "delete" ? {} : { model: scope.model.id || String(typed.id).trim() };
+  const model: Record<string, string> = step === "delete" ? {} : { model: scope.model.id };
   throw redirect(`/admin/models?${new URLSearchParams({ ...model, done: "" })}`, 303);
 }
 
@@ -85,24 +82,24 @@ export default function ConsoleModelChangePage() {
     useLoaderData<typeof loader>();
   const answer = useActionData<typeof action>();
   const failed = answer?.failed ?? restored;
-  const { model, route, providerId } = scope;
-  const back = model.id === "" ? "/admin/models" : `/admin/models?${new URLSearchParams({ model: model.id })}`;
+  const { model, providerId } = scope;
+  const back = `/admin/models?${new URLSearchParams({ model: model.id })}`;
   return (
     <Page title={title} lead={step === "price" ? `${model.id} at ${providerId}` : model.id}>
       <Panel>
         <ChangeForm
           effects={effects}
-          destroys={answer ? answer.destroys : destroys}
+          destroys={destroys}
           failed={failed}
-          submit={title.startsWith("Edit ") ? "Save changes" : title}
+          submit={title}
           cancelTo={back}
           {...(step === "cancel-price" ? { cancel: "Keep price" } : {})}
           hidden={hidden}
           {...(hasPreview ? { preview: answer?.preview ?? null } : {})}
         >
-          {step === "new" || step === "edit" ? <ModelFields model={model} failed={failed} /> : null}
-          {step === "route" ? <RouteFields model={model} route={route} failed={failed} /> : null}
-          {step === "grant" ? <GrantFields model={model} failed={failed} /> : null}
+          {step === "grant" ? (
+            <ChangeField name="workspace" label="Workspace ID" required spellCheck={false} failed={failed} />
+          ) : null}
           {step === "price" ? <PriceFields template={template} failed={failed} /> : null}
         </ChangeForm>
       </Panel>

@@ -56,11 +56,7 @@ export default function ConsoleModelsPage() {
       >
         <ModelTable
           models={models}
-          empty={
-            term
-              ? "No model matches. Search for part of its name or ID."
-              : "No models yet. Add one, then its route, price and grant."
-          }
+          empty={term ? "No model matches. Search for part of its name or ID." : "No models yet. Add the first one."}
         />
         <PageNav label="Pages of models" nextCursor={nextCursor} keep={["q"]} />
       </Card>

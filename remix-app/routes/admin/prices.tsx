@@ -2,16 +2,17 @@ import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunction
 import { useActionData, useLoaderData } from "@remix-run/react";
 import { type FailedChange, failWithErrors, failWithRefusal } from "../../admin/failed-change.ts";
 import { maxReviewed } from "../../admin/prices/compare-files.ts";
-import { downloadPrices } from "../../admin/prices/download.ts";
+import { downloadConfigured } from "../../admin/prices/download.ts";
 import { Findings } from "../../admin/prices/findings.tsx";
 import { UnreadablePrices } from "../../admin/prices/price-source.ts";
 import { maxSourceBytes, maxSourceSizeText, type PriceFile } from "../../admin/prices/read-source.ts";
 import { addProposedPrices, readSelection, reviewSchema } from "../../admin/prices/review.ts";
 import { compareFiles, readReview, saveReview } from "../../admin/prices/review-draft.ts";
 import { ReviewForm } from "../../admin/prices/review-form.tsx";
-import { readNames } from "../../admin/prices/source-names.ts";
+import { namesFromProviders } from "../../admin/prices/source-names.ts";
 import { UploadCard } from "../../admin/prices/upload-card.tsx";
 import { type InfrastructureAdmin, requireInfrastructureAdmin } from "../../admin/require-admin.ts";
+import { readProviderListing } from "../../gateway/provider-setup.ts";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
 import { pageTitle } from "../../ui/brand.ts";
@@ -39,20 +40,21 @@ export async function action({ request, context }: ActionFunctionArgs) {
     const form = await readForm(request, context, formLimits);
     return form.has("draft")
       ? await applyReviewedPrices(context, { admin, form })
-      : await comparePriceFiles(context, { admin, form });
+      : await comparePriceFiles(context, { admin, form, signal: request.signal });
   });
 }
 
 async function comparePriceFiles(
   context: AppLoadContext,
-  { admin, form }: { admin: InfrastructureAdmin; form: FormData },
+  { admin, form, signal }: { admin: InfrastructureAdmin; form: FormData; signal: AbortSignal },
 ) {
   const failed = (message: string) => data({ upload: failWithRefusal({ message }, form) }, { status: 400 });
-  const names = readNames(String(form.get("names") ?? ""));
-  if (!names) return failed("Enter providers as ID=name, one per line, such as eu_openai=openai.");
   try {
     const files = await readFiles(context, form);
     if (files.length === 0) return failed("Choose a price file.");
+    // Without the functions' answer, a provider is named by its id.
+    const { listing } = await readProviderListing(context, { signal });
+    const names = namesFromProviders(listing?.providers ?? []);
     const compared = await compareFiles(context, { admin, files, names });
     if ("error" in compared) return failed(compared.error);
     const { prices, findings } = compared;
@@ -65,11 +67,7 @@ async function comparePriceFiles(
 }
 
 async function readFiles({ env }: AppLoadContext, form: FormData): Promise<PriceFile[]> {
-  if (form.get("source") === "configured") {
-    return Promise.all(
-      env.PRICE_SOURCE_URLS.map(async (url) => ({ from: new URL(url).host, text: await downloadPrices(url) })),
-    );
-  }
+  if (form.get("source") === "configured") return downloadConfigured(env.PRICE_SOURCE_URLS);
   const files = [form.get("first"), form.get("second")].filter((file) => file instanceof File && file.size > 0);
   return Promise.all(
     (files as File[]).map(async (file) => {

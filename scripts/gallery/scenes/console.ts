@@ -1,4 +1,4 @@
-import { explain, press, refuse, type Scene, statesOf } from "../define-states.ts";
+import { explain, refuse, type Scene, statesOf } from "../define-states.ts";
 import { comparePrices } from "./compare-prices.ts";
 
 /** Returns an address after a provider's requests were limited. */
@@ -184,80 +184,6 @@ export const consoleStates = statesOf("Console", [
         .getByText(/^This is more than the available balance/)
         .first()
         .waitFor();
-    },
-  ],
-  ["Models", "admin/models", "admin", "/admin/models"],
-  ["A model", "admin/models", "admin", "/admin/models?model=demo-chat"],
-  ["Models, none found", "admin/models", "admin", "/admin/models?q=nothing-of-that-name"],
-  ["Add a model", "admin/models-change", "admin", "/admin/models/new"],
-  [
-    "Add a model, refused",
-    "admin/models-change",
-    "admin",
-    "/admin/models/new",
-    ({ page }) => refuse(page, "Add model"),
-  ],
-  ["Edit a model", "admin/models-change", "admin", "/admin/models/edit?model=demo-chat"],
-  ["Disable a model", "admin/models-change", "admin", "/admin/models/disable?model=demo-chat"],
-  ["Add a route", "admin/models-change", "admin", "/admin/models/route?model=demo-chat"],
-  [
-    "Edit a route, previewed",
-    "admin/models-change",
-    "admin",
-    "/admin/models/route?model=demo-chat&place=1",
-    async ({ page }) => {
-      await page.getByLabel("Tier multipliers").fill("flex 0.5, priority 2");
-      await press(page, "Preview");
-      await page.getByText("Preview: nothing is changed yet").waitFor();
-    },
-  ],
-  ["Remove a route", "admin/models-change", "admin", "/admin/models/remove-route?model=demo-chat&place=1"],
-  ["Grant a model", "admin/models-change", "admin", "/admin/models/grant?model=demo-chat"],
-  ["Withdraw a grant", "admin/models-change", "admin", "/admin/models/withdraw?model=demo-chat&plan=team"],
-  [
-    "Add a price",
-    "admin/models-change",
-    "admin",
-    "/admin/models?model=demo-chat",
-    async ({ page }) => {
-      await page
-        .getByRole("link", { name: /^Add price/ })
-        .first()
-        .click();
-      await page.getByRole("heading", { level: 1, name: "Add price" }).waitFor();
-    },
-  ],
-  [
-    "Cancel a price",
-    "admin/models-change",
-    "admin",
-    "/admin/models/price?model=demo-chat&provider=demo&tier=0",
-    async (scene) => {
-      const { page } = scene;
-      // Picks a random minute, because two prices cannot start in the same minute.
-      const minute = new Date(Date.UTC(2090, 0, 1) + Math.floor(Math.random() * 1_000_000) * 60_000);
-      await page.getByLabel("Valid from (UTC)").fill(minute.toISOString().slice(0, 16));
-      await explain(scene, "Add price");
-      await page
-        .getByRole("link", { name: /^Cancel the price/ })
-        .first()
-        .click();
-      await page.getByRole("heading", { level: 1, name: "Cancel price" }).waitFor();
-    },
-  ],
-  [
-    "A model that is not ready",
-    "admin/models",
-    "admin",
-    "/admin/models/new",
-    async (scene) => {
-      const { page } = scene;
-      const id = `harbour-${crypto.randomUUID().slice(0, 8)}`;
-      await page.getByLabel("ID", { exact: true }).fill(id);
-      await page.getByLabel("Name", { exact: true }).fill("Harbour large");
-      await page.getByLabel("Owned by").fill("harbour");
-      await explain(scene, "Add model");
-      await page.getByText("Callers get 404 until you fix this:").waitFor();
     },
   ],
   ["Price proposals", "admin/prices", "admin", "/admin/prices"],

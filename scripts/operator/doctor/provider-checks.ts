@@ -2,6 +2,7 @@ import type { Endpoint } from "../../../supabase/functions/_gateway/providers/ki
 import { kinds } from "../../../supabase/functions/_gateway/providers/kinds/registry.ts";
 import { createAddress, createModelAddress } from "../../../supabase/functions/_gateway/providers/provider-address.ts";
 import type { Provider } from "../../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { providerSettingName } from "../../../supabase/functions/_shared/provider-setting-names.ts";
 import { type Finding, fail, ok, unseen, warn } from "./finding.ts";
 import { kindOf, otherKind, readModelList } from "./model-list.ts";
 import {
@@ -12,7 +13,6 @@ import {
   noAnswer,
   notThere,
   otherBases,
-  settingOf,
 } from "./provider-faults.ts";
 import { ask, findHost, type Reply } from "./provider-request.ts";
 
@@ -127,7 +127,7 @@ function wrongKind({ id, provider }: Named, kind: string): Finding {
   const other = kind === "openai-compatible" ? "" : ", or openai-compatible for a proxy";
   return fail(
     aboutProvider(id),
-    `kind: ${provider.baseUrl} answers as ${kind} does, and the kind is ${provider.kind.name}. Set ${settingOf(id, "KIND")}=${kind}${other}, or correct ${settingOf(id, "BASE_URL")}.`,
+    `kind: ${provider.baseUrl} answers as ${kind} does, and the kind is ${provider.kind.name}. Set ${providerSettingName(id, "KIND")}=${kind}${other}, or correct ${providerSettingName(id, "BASE_URL")}.`,
   );
 }
 

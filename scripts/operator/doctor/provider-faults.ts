@@ -1,26 +1,28 @@
 import type { Provider } from "../../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { providerSettingName } from "../../../supabase/functions/_shared/provider-setting-names.ts";
 import { type Finding, fail, warn } from "./finding.ts";
 import type { NoAnswer, Reply } from "./provider-request.ts";
 
 export type Named = { id: string; provider: Provider };
 export const aboutProvider = (id: string) => `provider ${id}`;
-export const settingOf = (id: string, suffix: string) => `AI_PROVIDER_${id.toUpperCase()}_${suffix}`;
 
 const withoutAnswer: Record<NoAnswer, (base: string, id: string) => string> = {
-  "unknown host": (base, id) => `the host of ${base} is not in the DNS. Correct ${settingOf(id, "BASE_URL")}.`,
+  "unknown host": (base, id) =>
+    `the host of ${base} is not in the DNS. Correct ${providerSettingName(id, "BASE_URL")}.`,
   private: (base, id) =>
-    `the host of ${base} has a private address, which the functions refuse. For a server of your own network set ${settingOf(id, "ALLOW_PRIVATE")}=on.`,
-  refused: (base, id) => `nothing listens at ${base}. Start the server, or correct ${settingOf(id, "BASE_URL")}.`,
+    `the host of ${base} has a private address, which the functions refuse. For a server of your own network set ${providerSettingName(id, "ALLOW_PRIVATE")}=on.`,
+  refused: (base, id) =>
+    `nothing listens at ${base}. Start the server, or correct ${providerSettingName(id, "BASE_URL")}.`,
   unreachable: (base, id) =>
-    `${base} cannot be reached from here. Check the network, or correct ${settingOf(id, "BASE_URL")}.`,
+    `${base} cannot be reached from here. Check the network, or correct ${providerSettingName(id, "BASE_URL")}.`,
   closed: (base, id) =>
-    `${base} closes the connection without an answer. Check its port and scheme in ${settingOf(id, "BASE_URL")}.`,
-  slow: (base, id) => `${base} does not answer in time. Check ${settingOf(id, "BASE_URL")} and the server.`,
+    `${base} closes the connection without an answer. Check its port and scheme in ${providerSettingName(id, "BASE_URL")}.`,
+  slow: (base, id) => `${base} does not answer in time. Check ${providerSettingName(id, "BASE_URL")} and the server.`,
   "not TLS": (base, id) =>
-    `${base} does not answer with TLS. Correct the port or the scheme in ${settingOf(id, "BASE_URL")}.`,
+    `${base} does not answer with TLS. Correct the port or the scheme in ${providerSettingName(id, "BASE_URL")}.`,
   "certificate expired": (base) => `the TLS certificate of ${base} is not valid today. Renew it.`,
   "certificate name": (base, id) =>
-    `the TLS certificate of ${base} is for another host. Use the certificate's name in ${settingOf(id, "BASE_URL")}.`,
+    `the TLS certificate of ${base} is for another host. Use the certificate's name in ${providerSettingName(id, "BASE_URL")}.`,
   certificate: (base) => `the TLS certificate of ${base} is not signed by a public authority. Install one that is.`,
 };
 
@@ -59,9 +61,9 @@ export function judgeReply({ id, provider }: Named, reply: Reply): Finding | und
   const about = aboutProvider(id);
   if ("failed" in reply) return noAnswer({ id, provider }, reply.failed);
   const { status, text, location } = reply;
-  const key = settingOf(id, "API_KEY");
+  const key = providerSettingName(id, "API_KEY");
   if (status >= 300 && status < 400) {
-    const advice = `${leadsTo(provider.baseUrl, location)}: set ${settingOf(id, "BASE_URL")} to where the API is`;
+    const advice = `${leadsTo(provider.baseUrl, location)}: set ${providerSettingName(id, "BASE_URL")} to where the API is`;
     return fail(about, `address: ${provider.baseUrl} redirects (${status}) ${advice}. Calls follow no redirect.`);
   }
   if (status === 401 || (status === 400 && namesKey.test(text))) {
@@ -94,7 +96,7 @@ const endpointPath = /\/(chat\/completions|completions|responses|embeddings|mode
 
 /** Finds what is wrong with a base URL from its text alone. */
 export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Named): Finding | undefined {
-  const name = settingOf(id, "BASE_URL");
+  const name = providerSettingName(id, "BASE_URL");
   const { pathname } = new URL(baseUrl);
   const [path] = endpointPath.exec(pathname) ?? [];
   const wrong = (says: string) => fail(aboutProvider(id), says);
@@ -109,12 +111,12 @@ export function judgeAddress({ id, provider: { baseUrl, kind, apiVersion } }: Na
   }
   if (kind.name === "azure" && apiVersion === undefined && !pathname.endsWith("/v1")) {
     return wrong(
-      `kind: azure needs a version. Let ${name} end in /openai/v1, or set ${settingOf(id, "API_VERSION")} for the classic API.`,
+      `kind: azure needs a version. Let ${name} end in /openai/v1, or set ${providerSettingName(id, "API_VERSION")} for the classic API.`,
     );
   }
   if (kind.name === "azure" && apiVersion !== undefined && pathname.endsWith("/openai/v1"))
     return wrong(
-      `kind: azure's v1 API takes no version. Remove ${settingOf(id, "API_VERSION")}, or /openai/v1 from ${name}.`,
+      `kind: azure's v1 API takes no version. Remove ${providerSettingName(id, "API_VERSION")}, or /openai/v1 from ${name}.`,
     );
   return undefined;
 }
@@ -135,7 +137,7 @@ function usualPath({ kind: { baseUrl, basePath }, apiVersion }: Pick<Provider, "
 
 /** Reports that the API is not at the configured base URL. `found` is the API's actual base URL, if known. */
 export function notThere({ id, provider }: Named, reply: Reply, found: string | undefined): Finding {
-  const name = settingOf(id, "BASE_URL");
+  const name = providerSettingName(id, "BASE_URL");
   const { baseUrl, kind } = provider;
   const got = "failed" in reply ? "nothing" : `${reply.isPage ? "a web page" : "no API"} (${reply.status})`;
   const usual = usualPath(provider);
@@ -144,6 +146,6 @@ export function notThere({ id, provider }: Named, reply: Reply, found: string | 
     baseUrl.endsWith(usual) && usual !== "" ? "" : `For kind ${kind.name} the base URL usually ends ${path}. `;
   const advice = found
     ? `The API is at ${found}: set ${name} to it.`
-    : `${hint}Correct ${name} or ${settingOf(id, "KIND")}.`;
+    : `${hint}Correct ${name} or ${providerSettingName(id, "KIND")}.`;
   return fail(aboutProvider(id), `address: at ${baseUrl} there is ${got}. ${advice}`);
 }

@@ -3,9 +3,9 @@ import type { Env } from "../../../remix-app/config/env.server.ts";
 import { createServiceClient } from "../../../remix-app/supabase/data-api.ts";
 import type { Endpoint } from "../../../supabase/functions/_gateway/providers/kinds/kind.ts";
 import type { Provider } from "../../../supabase/functions/_gateway/providers/provider-settings.ts";
+import { providerSettingName } from "../../../supabase/functions/_shared/provider-setting-names.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 import type { Asked } from "./provider-checks.ts";
-import { settingOf } from "./provider-faults.ts";
 
 const readLimitMs = 10_000;
 
@@ -166,7 +166,7 @@ function faultOf(
 ): RouteFault | undefined {
   const provider = providers?.get(id);
   if (providers && !provider) {
-    const advice = `Add its settings, such as ${settingOf(id, "KIND")} (docs/providers.md), or disable the route.`;
+    const advice = `Add its settings, such as ${providerSettingName(id, "KIND")} (docs/providers.md), or disable the route.`;
     return { what: "route", says: `leads to ${id}, which has no settings`, advice };
   }
   if (provider && !endpointOf(kind, provider)) {
@@ -174,7 +174,7 @@ function faultOf(
     return {
       what: "kind",
       says,
-      advice: `Correct ${settingOf(id, "KIND")} or ${settingOf(id, "ENDPOINTS")}, or disable the route.`,
+      advice: `Correct ${providerSettingName(id, "KIND")} or ${providerSettingName(id, "ENDPOINTS")}, or disable the route.`,
     };
   }
   const own = prices.filter(({ providerId }) => providerId === id);

@@ -1,6 +1,6 @@
 import { createClaimsVerifier } from "../_shared/claims.ts";
 import { createRunStarter } from "./admission/begin-runs.ts";
-import { readCallerAddress } from "./admission/caller-address.ts";
+import { hasSecretKey, readCallerAddress } from "./admission/caller-address.ts";
 import { createCredentialReader } from "./admission/credentials.ts";
 import { createRefusedCalls } from "./admission/refused-calls.ts";
 import type { Gateway } from "./calls/gateway.ts";
@@ -78,6 +78,7 @@ export function assembleGateway(
       identityHeaders: publishableKey ? { apikey: publishableKey } : {},
     }),
     addressOf: ({ headers }) => readCallerAddress(headers, { trustedHops, secretKeys }),
+    isWebServer: ({ headers }) => hasSecretKey(headers, { secretKeys }),
     settlements,
     openRuns: createOpenRuns({ heartbeat: database.heartbeatRuns, waitUntil }),
     now,

@@ -10,6 +10,7 @@ import { createHandler as createMessages } from "../messages/handler.ts";
 import { createHandler as createModels } from "../models/handler.ts";
 import { createHandler as createProviderCosts } from "../provider-costs/handler.ts";
 import { createHandler as createProviderInvoices } from "../provider-invoices/handler.ts";
+import { createHandler as createProviders } from "../providers/handler.ts";
 import { createHandler as createResponses } from "../responses/handler.ts";
 import { createHandler as createUsage } from "../usage/handler.ts";
 
@@ -28,6 +29,7 @@ export const functions = {
   models: createModels,
   "provider-costs": createProviderCosts,
   "provider-invoices": createProviderInvoices,
+  providers: createProviders,
   responses: createResponses,
   usage: createUsage,
 };

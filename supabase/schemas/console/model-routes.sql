@@ -1,5 +1,24 @@
 -- Changes the routes of models from the console.
 
+-- Returns the columns of a route, without its model and position, from the fields of private.change_model_route.
+create or replace function private.route_columns(fields jsonb) returns jsonb
+  language sql stable security invoker set search_path = ''
+as $$
+  select jsonb_build_object(
+    'provider_id', fields -> 'providerId',
+    'provider_model', fields -> 'providerModel',
+    'enabled', fields -> 'enabled',
+    'trusts_stated_cost', fields -> 'trustsStatedCost',
+    'tier_multipliers', (
+      select coalesce(jsonb_object_agg(t.key, t.value::numeric), '{}')
+      from jsonb_each_text(fields -> 'tierMultipliers') as t
+    ),
+    'first_byte_seconds', fields -> 'firstByteSeconds',
+    'idle_seconds', fields -> 'idleSeconds',
+    'total_seconds', fields -> 'totalSeconds'
+  )
+$$;
+
 -- Adds, edits, moves or removes a route. The other routes keep their order. Positions count from 1. The change is {
 -- actor, model, version (private.model_version), place (the route's current position, or null to add a route), route,
 -- reason, requestId, ip }. route is null to remove the route, otherwise { position, providerId, providerModel, enabled,
@@ -50,22 +69,7 @@ begin
         -- Inserts the route before the other route that holds the requested position.
         select l.route, 2 * l.number as at from jsonb_array_elements(other_routes) with ordinality as l (route, number)
         union all
-        select
-          jsonb_build_object(
-            'provider_id', fields -> 'providerId',
-            'provider_model', fields -> 'providerModel',
-            'enabled', fields -> 'enabled',
-            'trusts_stated_cost', fields -> 'trustsStatedCost',
-            'tier_multipliers', (
-              select coalesce(jsonb_object_agg(t.key, t.value::numeric), '{}')
-              from jsonb_each_text(fields -> 'tierMultipliers') as t
-            ),
-            'first_byte_seconds', fields -> 'firstByteSeconds',
-            'idle_seconds', fields -> 'idleSeconds',
-            'total_seconds', fields -> 'totalSeconds'
-          ),
-          2 * (fields ->> 'position')::integer - 1
-        where fields is not null
+        select private.route_columns(fields), 2 * (fields ->> 'position')::integer - 1 where fields is not null
       ) as o
     ) as n
     cross join jsonb_populate_record(

@@ -13,6 +13,7 @@ type Call =
   | "add_app"
   | "change_app"
   | "save_model"
+  | "save_model_setup"
   | "set_model_enabled"
   | "delete_model"
   | "change_model_route"
@@ -115,6 +116,7 @@ describe("a console change", () => {
       { name: "change_app", change: { name: "an-app", step: "enable" } },
       { name: "set_model_enabled", change: { model, enabled: false } },
       { name: "save_model", change: { model } },
+      { name: "save_model_setup", change: { model } },
       { name: "delete_model", change: { model } },
       { name: "change_model_route", change: { model } },
       { name: "set_model_grant", change: { model, workspace: workspaceId, granted: true } },

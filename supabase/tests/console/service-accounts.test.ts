@@ -21,6 +21,7 @@ const scopes: Record<string, string> = {
   lift_address_block: "admin:accounts:write",
   move_workspace: "admin:workspaces:write",
   save_model: "admin:catalogue:write",
+  save_model_setup: "admin:catalogue:write",
   save_plan: "admin:catalogue:write",
   save_provider_limit: "admin:catalogue:write",
   set_key_approval: "admin:approvals:write",

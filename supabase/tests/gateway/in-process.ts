@@ -8,6 +8,7 @@ import { createHandler as createEmbeddings } from "../../functions/embeddings/ha
 import { createHandler as createEnvelopes } from "../../functions/envelopes/handler.ts";
 import { createHandler as createMessages } from "../../functions/messages/handler.ts";
 import { createHandler as createModels } from "../../functions/models/handler.ts";
+import { createHandler as createProviders } from "../../functions/providers/handler.ts";
 import { createHandler as createResponses } from "../../functions/responses/handler.ts";
 import { type DatabaseLine, openLine } from "./database-line.ts";
 
@@ -67,6 +68,7 @@ export async function openGateway(
     envelopes: createEnvelopes(gateway),
     messages: createMessages(gateway),
     models: createModels(gateway),
+    providers: createProviders(gateway),
     responses: createResponses(gateway),
   };
   const serve: typeof fetch = (input, init) => {

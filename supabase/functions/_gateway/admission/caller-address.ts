@@ -11,6 +11,12 @@ export type AddressOptions = {
   secretKeys: readonly string[];
 };
 
+/** Returns whether a request has one of the project's secret keys, as those of our own web server have. */
+export function hasSecretKey(headers: Headers, { secretKeys }: Pick<AddressOptions, "secretKeys">): boolean {
+  const key = headers.get("apikey");
+  return secretKeys.some((secret) => isSameSecret(key, secret));
+}
+
 /**
  * Returns the caller's address: the entry of `X-Forwarded-For` that the outermost trusted proxy added. Earlier entries
  * are never used, because any client can write them. For a call that our own web server forwards, returns the address
@@ -19,10 +25,7 @@ export type AddressOptions = {
  */
 export function readCallerAddress(headers: Headers, { trustedHops, secretKeys }: AddressOptions): string | undefined {
   const statedAddress = headers.get("x-platform-forwarded-for");
-  if (statedAddress !== null) {
-    const key = headers.get("apikey");
-    return secretKeys.some((secret) => isSameSecret(key, secret)) ? readAddress(statedAddress) : undefined;
-  }
+  if (statedAddress !== null) return hasSecretKey(headers, { secretKeys }) ? readAddress(statedAddress) : undefined;
   const chain = (headers.get("x-forwarded-for") ?? "").split(",").map((entry) => entry.trim());
   if (trustedHops === 0 || trustedHops > chain.length) return undefined;
   return readAddress(withoutPort(chain.at(-trustedHops) ?? ""));

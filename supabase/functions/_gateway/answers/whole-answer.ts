@@ -28,10 +28,13 @@ export type ReadAnswer = { text: string; value: Record<string, unknown>; use: Ca
  * @throws ProviderFailure if the answer is not in the surface's format. If the provider sent a stream instead, the
  * usage that the stream states is charged.
  */
-export async function readWholeAnswer<Parsed extends ParsedRequest>(
+export async function readWholeAnswer<Call extends Pick<AdmittedCall, "inputEstimate" | "usageLimits">>(
   answer: ProviderAnswer,
-  call: AdmittedCall<Parsed>,
-  { readAnswer, createReader }: Pick<AnswerFormat<Parsed>, "readAnswer" | "createReader">,
+  call: Call,
+  {
+    readAnswer,
+    createReader,
+  }: Pick<AnswerFormat<ParsedRequest>, "readAnswer"> & { createReader?: (call: Call) => StreamReader },
 ): Promise<ReadAnswer> {
   const route = answer.route.position;
   const first = await readFirst(answer);

@@ -20,6 +20,8 @@ export type Gateway = RunServices &
      */
     beginRun: ReturnType<typeof createRunStarter>;
     refusedCalls: RefusedCalls;
+    /** Returns whether a request has one of the project's secret keys, as those of our own web server have. */
+    isWebServer: (request: Request) => boolean;
     watchEnvelope: EnvelopeWatch["watch"];
     /** Aborts when the process stops. Waiting then ends. */
     stopping: AbortSignal;

@@ -42,7 +42,8 @@ type Embeddings = ParsedRequest & { body: z.infer<typeof embeddingsSchema> };
 /** The parts of a list of embeddings that the gateway reads. */
 export const embeddingList = z.looseObject({ data: z.array(z.unknown()).min(1), usage: z.unknown().optional() });
 
-const format: AnswerFormat<Embeddings> = {
+/** Reads lists of embeddings. */
+export const embeddingsFormat: AnswerFormat<Embeddings> = {
   readAnswer(value, limits) {
     const { success, data } = embeddingList.safeParse(value);
     if (success) return { usage: readEmbeddingUsage(data.usage, limits) };
@@ -88,7 +89,7 @@ export const embeddingsSurface: Surface<Embeddings> = {
       model: route.model,
     }),
   }),
-  answer: (gateway, call) => answerCall(gateway, call, format),
+  answer: (gateway, call) => answerCall(gateway, call, embeddingsFormat),
 };
 
 /**

@@ -28,6 +28,7 @@ function gateway(): Gateway {
     readBody: createBodyReader(createBodyMemory(64 * 1024 * 1024)),
     readCredential: createCredentialReader(async () => ({ status: "unavailable" }), { identityHeaders: {} }),
     addressOf: () => undefined,
+    isWebServer: () => false,
     watchEnvelope: () => () => {},
     waitForEnvelope: async () => ({ state: "over" }),
     stopping: new AbortController().signal,

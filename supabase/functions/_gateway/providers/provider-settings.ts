@@ -2,6 +2,7 @@ import { z } from "zod";
 import { externalIdPattern, labelPattern } from "../../_shared/labels.ts";
 import { maxCallSeconds } from "../../_shared/longest-call.ts";
 import { isPrivateHost } from "../../_shared/private-addresses.ts";
+import { providerSettingName, providerSettingPrefix } from "../../_shared/provider-setting-names.ts";
 import { type Region, regions } from "../../_shared/regions.ts";
 import type { Endpoint, Endpoints, ProviderKind } from "./kinds/kind.ts";
 import { kinds } from "./kinds/registry.ts";
@@ -82,9 +83,11 @@ const settings = z.object({
 });
 type Settings = z.output<typeof settings>;
 
-const prefix = "AI_PROVIDER";
+/** The kind of a provider whose settings name none. */
+const defaultKind = kinds["openai-compatible"];
+
 const suffixes = Object.keys(settings.shape);
-const settingName = new RegExp(`^${prefix}_([A-Z][A-Z0-9_]*?)_(${suffixes.join("|")})$`);
+const settingName = new RegExp(`^${providerSettingPrefix}_([A-Z][A-Z0-9_]*?)_(${suffixes.join("|")})$`);
 
 /**
  * Reads the settings of all providers. A provider needs no address setting if its kind has a public address.
@@ -98,12 +101,21 @@ export function readProviders(
 ): Map<string, Provider> {
   const settingsById = new Map<string, Record<string, string>>();
   for (const [name, value] of Object.entries(env)) {
-    if (!value || !name.startsWith(prefix)) continue;
+    if (!value || !name.startsWith(providerSettingPrefix)) continue;
     const [, id, suffix] = settingName.exec(name) ?? [];
     if (id === undefined || suffix === undefined) throw new Error(misspellingMessage(name));
     settingsById.set(id, { ...settingsById.get(id), [suffix]: value });
   }
   return new Map([...settingsById].map(([id, texts]) => [id.toLowerCase(), readProvider(id, texts, local)]));
+}
+
+/** Returns the settings that a provider of a kind needs, by the last parts of their names. */
+export function listRequiredSettings(kind: ProviderKind): (keyof Settings)[] {
+  return [
+    ...(kind.name === defaultKind.name ? [] : (["KIND"] as const)),
+    ...(kind.baseUrl === undefined ? (["BASE_URL"] as const) : []),
+    ...(kind.keyRequired ? (["API_KEY"] as const) : []),
+  ];
 }
 
 function misspellingMessage(name: string): string {
@@ -114,7 +126,7 @@ function misspellingMessage(name: string): string {
 }
 
 function readProvider(id: string, texts: Record<string, string>, local: boolean): Provider {
-  const name = (suffix: keyof Settings) => `${prefix}_${id}_${suffix}`;
+  const name = (suffix: keyof Settings) => providerSettingName(id, suffix);
   const { success, data, error } = settings.safeParse(texts);
   if (!success) {
     const [issue] = error.issues;
@@ -126,7 +138,7 @@ function readProvider(id: string, texts: Record<string, string>, local: boolean)
       `${name(first ?? "KIND")} is set, but neither ${name("KIND")} nor ${name("BASE_URL")}: add one of them, or remove the first.`,
     );
   }
-  const kind = kinds[data.KIND ?? "openai-compatible"];
+  const kind = data.KIND ? kinds[data.KIND] : defaultKind;
   const baseUrl = data.BASE_URL ?? kind.baseUrl;
   if (!baseUrl) throw new Error(`${name("BASE_URL")} is missing: kind ${kind.name} has no address of its own.`);
   if (kind.keyRequired && !data.API_KEY) throw new Error(`${name("API_KEY")} is missing: kind ${kind.name} needs one.`);

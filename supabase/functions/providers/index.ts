@@ -1,0 +1,4 @@
+import { serve } from "../_gateway/runtime.ts";
+import { createHandler } from "./handler.ts";
+
+serve(createHandler);

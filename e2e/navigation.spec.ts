@@ -45,7 +45,7 @@ test("from 1024 px, the sidebar groups a workspace's pages, and each page's name
   await expectEntries(page, {
     Build: ["Models", "Playground", "API keys", "Runs"],
     Spend: ["Usage", "Budgets", "Task limits", "Credits"],
-    Manage: ["Members", "Roles", "AI policy", "Activity", "Settings"],
+    Manage: ["Members", "Roles", "Service accounts", "AI policy", "Activity", "Settings"],
   });
   await expect(sections(page).getByRole("link", { name: "Overview" })).toHaveCount(1);
   for (const name of await sections(page).getByRole("link").allTextContents()) {

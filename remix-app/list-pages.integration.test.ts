@@ -203,6 +203,19 @@ test.each(["?kind=chat", "?kind=speech"])("keeps the playground under 100 KB wit
   await walk(`/workspaces/${workspaceId}/ai/playground${kind}`, /never/);
 });
 
+test("splits a workspace's service accounts into pages under 100 KB, each exactly once", async () => {
+  await query(
+    `insert into private.service_accounts (workspace_id, name, scopes, expires_at)
+     ${first(120, `$1, ${long("Machine")}, '{use_ai_studio}', now() + interval '9 days'`)}`,
+    [workspaceId],
+  );
+  const pages = await walk(`/workspaces/${workspaceId}/service-accounts`, nextOf("Pages of service accounts"));
+  const names = pages.flatMap((page) => [...page.matchAll(/font-medium">\s*(Machine \d{4})/g)].map(([, name]) => name));
+  expect(pages).toHaveLength(3);
+  expect(new Set(names).size).toBe(120);
+  expect(names).toEqual(names.toSorted());
+});
+
 test("splits the console's lists into pages under 100 KB", async () => {
   const admin = await createConsoleAdmin();
   const walkAsAdmin = (path: string, next: RegExp) => walk(path, next, admin.browser);

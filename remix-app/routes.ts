@@ -22,6 +22,10 @@ export default [
     route("workspaces/:workspaceId/members", "routes/workspaces/members.tsx"),
     route("workspaces/:workspaceId/roles", "routes/workspaces/roles.tsx"),
     route("workspaces/:workspaceId/roles/:roleId", "routes/workspaces/role.tsx"),
+    route("workspaces/:workspaceId/service-accounts", "routes/service-accounts/accounts.tsx"),
+    route("workspaces/:workspaceId/service-accounts/new", "routes/service-accounts/accounts-new.tsx"),
+    route("workspaces/:workspaceId/service-accounts/:accountId", "routes/service-accounts/account.tsx"),
+    route("workspaces/:workspaceId/service-accounts/:accountId/:step", "routes/service-accounts/account-change.tsx"),
     route("workspaces/:workspaceId/settings", "routes/workspaces/settings.tsx"),
     route("workspaces/:workspaceId/activity", "routes/workspaces/activity.tsx"),
     layout("routes/frames/studio.tsx", [
@@ -70,6 +74,16 @@ export default [
     route("admin/openid-clients/new", "routes/admin/openid-clients-new.tsx"),
     route("admin/openid-clients/:name", "routes/admin/openid-client.tsx"),
     route("admin/openid-clients/:name/:step", "routes/admin/openid-client-change.tsx"),
+    route("admin/service-accounts", "routes/service-accounts/accounts.tsx", { id: "platform-service-accounts" }),
+    route("admin/service-accounts/new", "routes/service-accounts/accounts-new.tsx", {
+      id: "platform-service-accounts-new",
+    }),
+    route("admin/service-accounts/:accountId", "routes/service-accounts/account.tsx", {
+      id: "platform-service-account",
+    }),
+    route("admin/service-accounts/:accountId/:step", "routes/service-accounts/account-change.tsx", {
+      id: "platform-service-account-change",
+    }),
     route("admin/approvals", "routes/admin/approvals.tsx"),
     route("admin/workspaces", "routes/admin/workspaces.tsx"),
     route("admin/workspaces/:workspaceId", "routes/admin/workspace.tsx"),

@@ -29,7 +29,7 @@ test("npm run gatehouse knows the users' verbs, the operators' and the mobile ap
   expect(verbs).toEqual([
     ...["login", "connect", "status", "token", "disconnect", "logout"],
     ...["admin", "app", "backup", "compose", "doctor", "email-templates", "import-costs", "import-users", "prices"],
-    ...["restore", "setup"],
+    ...["restore", "service-account", "setup"],
     "mobile",
   ]);
 });

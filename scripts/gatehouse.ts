@@ -16,6 +16,7 @@ const commands: Record<string, () => Promise<unknown>> = {
   mobile: () => import("./mobile/main.ts"),
   prices: () => import("./operator/prices.ts"),
   restore: async () => (await import("../deploy/backup/command.ts")).runRestore(),
+  "service-account": () => import("./operator/service-account.ts"),
   setup: () => import("../deploy/hosted/main.ts"),
 };
 
@@ -31,6 +32,7 @@ import-costs     Imports a provider's costs.
 import-users     Imports users with their passwords.
 prices           Compares the price book with public price files.
 restore          Loads an archive into an empty database.
+service-account  Creates a service account of the platform.
 setup            Sets up a project of hosted Supabase.
 
 For developers of mobile apps:

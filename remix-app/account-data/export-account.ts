@@ -25,6 +25,7 @@ const exportListNames = [
   "openidConsents",
   "agentConnections",
   "agentAccess",
+  "serviceAccounts",
   "runs",
 ] as const;
 

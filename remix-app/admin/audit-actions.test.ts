@@ -13,6 +13,11 @@ const passedOn = /"action": "([a-z_.]+)"/g;
 const composed: Readonly<Record<string, readonly string[]>> = {
   "required_mfa.": ["require", "make_optional", "begin_reset", "finish_reset"].map((step) => `required_mfa.${step}`),
   "app.": ["app.edit", "app.enable", "app.disable"],
+  "service_account.": [
+    ...["service_account.add", "service_account.edit", "service_account.enable", "service_account.disable"],
+    ...["service_account.rotate_secret", "service_account.add_key", "service_account.remove_credential"],
+    "service_account.revoke",
+  ],
 };
 /** The roles before `.grant` and `.revoke`, which private.set_console_role writes. */
 const roleActions = ["admin", "finance"].flatMap((role) => [`${role}.grant`, `${role}.revoke`]);

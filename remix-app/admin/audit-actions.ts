@@ -69,6 +69,16 @@ export const auditActions: Readonly<Record<string, Readonly<Record<string, strin
     "app.unlink_workspace": "Unlinked an app from a workspace",
     "app.rotate_secret": "Rotated an app’s secret",
   },
+  "Service accounts": {
+    "service_account.add": "Added a service account",
+    "service_account.edit": "Edited a service account",
+    "service_account.enable": "Enabled a service account",
+    "service_account.disable": "Disabled a service account",
+    "service_account.rotate_secret": "Rotated a service account’s secret",
+    "service_account.add_key": "Added a public key to a service account",
+    "service_account.remove_credential": "Removed a credential of a service account",
+    "service_account.revoke": "Revoked a service account",
+  },
   "Roles in the console": {
     "admin.grant": "Made an account an admin",
     "admin.revoke": "Removed an admin",

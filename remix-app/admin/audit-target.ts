@@ -4,6 +4,7 @@ const paths: Readonly<Record<string, (id: string) => string>> = {
   member: (id) => `/admin/users/${id}`,
   app: (id) => `/admin/apps/${id}`,
   openid_client: (id) => `/admin/openid-clients/${id}`,
+  service_account: (id) => `/admin/service-accounts/${id}`,
   model: (id) => `/admin/models?${new URLSearchParams({ model: id })}`,
   plan: (id) => `/admin/plans/${id}`,
   provider: (id) => `/admin/providers/${id}`,

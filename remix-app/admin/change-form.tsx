@@ -18,6 +18,7 @@ export function ChangeForm({
   preview,
   edit,
   wide = false,
+  asksReason = true,
 }: {
   /** Each effect is one sentence. */
   effects: readonly string[];
@@ -37,6 +38,8 @@ export function ChangeForm({
   edit?: string;
   /** Gives the fields room for two columns. */
   wide?: boolean;
+  /** Whether the change is in the audit log, which records its reason. */
+  asksReason?: boolean;
 }) {
   return (
     <AccountForm noValidate className="space-y-5">
@@ -66,7 +69,7 @@ export function ChangeForm({
       ))}
       <div className={`${wide ? "max-w-160" : "max-w-120"} space-y-4`}>
         {children}
-        <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} />
+        {asksReason ? <ReasonField defaultValue={failed?.typed.reason} error={failed?.fields.reason?.[0]} /> : null}
         {destroys ? <ConfirmationField {...destroys} failed={failed} /> : null}
         <div className="flex flex-wrap gap-3">
           <Button variant={destroys ? "danger" : "primary"}>{submit}</Button>

@@ -7,8 +7,11 @@ import { formatDateTime } from "../http/date-text.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
-/** The result of a change in the console. A refusal has the message and status to answer with. */
-export type ConsoleChange = { outcome: "changed"; repeated?: boolean } | ConsoleRefusal;
+/**
+ * The result of a change in the console. A refusal has the message and status to answer with. A change that created
+ * something without a name of its own has its `id`.
+ */
+export type ConsoleChange = { outcome: "changed"; repeated?: boolean; id?: string } | ConsoleRefusal;
 
 export type ConsoleRefusal = {
   outcome: "refused";
@@ -82,6 +85,7 @@ const answerSchema = z.object({
   part: z.string().optional(),
   /** The reference was used before, so nothing changed. */
   repeated: z.boolean().optional(),
+  id: z.uuid().optional(),
   last: z.object({ actorEmail: z.string().nullable(), at: z.coerce.date() }).nullish(),
 });
 
@@ -121,8 +125,10 @@ export async function applyConsoleChange(
 ): Promise<ConsoleChange> {
   const answer = await submitChange(context, { admin, name, change, schema: answerSchema });
   if (answer === null) return unavailable;
-  const { refused, repeated, last, part } = answer;
-  if (refused === undefined) return repeated ? { outcome: "changed", repeated } : { outcome: "changed" };
+  const { refused, repeated, id, last, part } = answer;
+  if (refused === undefined) {
+    return { outcome: "changed", ...(repeated && { repeated }), ...(id !== undefined && { id }) };
+  }
   if (refused === "conflict") {
     const changedBy = last
       ? `${last.actorEmail ?? "The operator"} changed it on ${formatDateTime(last.at)}`

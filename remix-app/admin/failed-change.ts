@@ -2,7 +2,7 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { takeForm } from "../session/saved-form.ts";
 import type { Confirmation } from "./confirmation.ts";
-import { type ConsoleRefusal, isConfirmed, notConfirmed } from "./console-change.ts";
+import { isConfirmed, notConfirmed } from "./console-change.ts";
 import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** A change that was not made: the message above the form, the errors at its fields, and the input to restore. */
@@ -23,7 +23,7 @@ export function failWithErrors(error: z.ZodError, form: FormData): FailedChange 
  * refusal, or above the form if no field did.
  */
 export function failWithRefusal(
-  { message, field }: Pick<ConsoleRefusal, "message" | "field">,
+  { message, field }: { message: string; field?: string | undefined },
   form: FormData,
 ): FailedChange {
   const typed = textsOf(form);
@@ -48,7 +48,7 @@ export function restoreChange(
   { request, admin }: { request: Request; admin: Pick<InfrastructureAdmin, "id"> },
 ): FailedChange | undefined {
   const { confirmation, ...typed } = takeForm(context, { request, userId: admin.id });
-  return typed.reason === undefined ? undefined : { message: null, fields: {}, typed };
+  return Object.keys(typed).length === 0 ? undefined : { message: null, fields: {}, typed };
 }
 
 function textsOf(form: FormData): Record<string, string> {

@@ -205,6 +205,7 @@ function buildTryView(
 const credentials: Record<string, readonly string[]> = {
   bearer: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],
   userToken: ['-H "Authorization: Bearer $ACCESS_TOKEN"'],
+  service: ['-H "Authorization: Bearer $SERVICE_TOKEN"'],
   appSession: ['-H "Authorization: Bearer $CENTRAL_SESSION"'],
   app: ['-u "$APP_NAME:$APP_SECRET"'],
   workspaceKey: ['-H "Authorization: Bearer $GATEHOUSE_API_KEY"'],

@@ -40,7 +40,16 @@ export function openidBearerToken(authorization: string | null): string | null {
   return openidBearer.exec(authorization ?? "")?.[1] ?? null;
 }
 
+const serviceBearer = /^Bearer +(ghs_[A-Za-z0-9_-]{43})$/i;
+
+/** Returns the token of a service account in an Authorization header, not yet verified, or null. */
+export function serviceBearerToken(authorization: string | null): string | null {
+  return serviceBearer.exec(authorization ?? "")?.[1] ?? null;
+}
+
+const bearerForms = [bearerToken, openidBearerToken, serviceBearerToken];
+
 /** Returns whether an Authorization header holds a bearer token that a route may accept. */
 export function isBearer(authorization: string | null): boolean {
-  return bearerToken(authorization) !== null || openidBearerToken(authorization) !== null;
+  return bearerForms.some((read) => read(authorization) !== null);
 }

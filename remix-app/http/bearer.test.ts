@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bearerToken, openidBearerToken } from "./authorization.ts";
+import { bearerToken, isBearer, openidBearerToken, serviceBearerToken } from "./authorization.ts";
 
 test.each(["Bearer a.b.c", "bearer   a.b.c", "BEARER a.b.c"])("reads the bearer token of %j", (authorization) => {
   expect(bearerToken(authorization)).toBe("a.b.c");
@@ -39,4 +39,25 @@ test.each([
   "Bearer a.b.c",
 ])("finds no OpenID client's access token in %j", (authorization) => {
   expect(openidBearerToken(authorization)).toBeNull();
+});
+
+const serviceToken = accessToken.replace("gho_", "ghs_");
+
+test("reads a service account's token, and doesn't take it for a person's session or an OpenID client's token", () => {
+  const authorization = `Bearer ${serviceToken}`;
+  expect(serviceBearerToken(authorization)).toBe(serviceToken);
+  expect([bearerToken(authorization), openidBearerToken(authorization)]).toEqual([null, null]);
+  expect(isBearer(authorization)).toBe(true);
+});
+
+test.each([
+  null,
+  serviceToken,
+  `Basic ${serviceToken}`,
+  `Bearer ${serviceToken}A`,
+  `Bearer ${serviceToken.slice(0, -1)}`,
+  `Bearer ${accessToken}`,
+  "Bearer a.b.c",
+])("finds no service account's token in %j", (authorization) => {
+  expect(serviceBearerToken(authorization)).toBeNull();
 });

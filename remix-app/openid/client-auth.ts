@@ -35,17 +35,30 @@ export async function readClientRequest(
   request: Request,
   context: Pick<AppLoadContext, "env" | "requestId">,
 ): Promise<ClientRequest> {
-  const form = await readParameters(request, context);
-  const client = clientOf(form, { authorization: request.headers.get("authorization"), context });
-  form.delete("client_secret");
-  return { client, form };
+  const form = await readClientForm(request, context);
+  return identifyClient(form, { authorization: request.headers.get("authorization"), context });
+}
+
+/**
+ * Returns the identity that a client claims in a form and its Authorization header, and the form's other parameters.
+ * @throws Response an OAuth error: invalid_request, or invalid_client without usable credentials
+ */
+export function identifyClient(
+  form: ReadonlyMap<string, string>,
+  { authorization, context }: { authorization: string | null; context: Pick<AppLoadContext, "env"> },
+): ClientRequest {
+  const client = clientOf(form, { authorization, context });
+  return { client, form: new Map([...form].filter(([name]) => name !== "client_secret")) };
 }
 
 /**
  * Returns the answer for a client that failed to authenticate, because it is unknown or disabled or its secret is
  * wrong. Counts the attempt. An address with too many failed attempts gets 429.
  */
-export async function refuseClient(context: AppLoadContext, { method }: OpenidClient): Promise<Response> {
+export async function refuseClient(
+  context: AppLoadContext,
+  { method }: { method: OpenidClient["method"] | "private_key_jwt" },
+): Promise<Response> {
   const attempt = await countAttempt(context, { action: "app_secret" });
   if (!attempt.allowed) {
     return oauthError("temporarily_unavailable", {
@@ -57,7 +70,11 @@ export async function refuseClient(context: AppLoadContext, { method }: OpenidCl
   return createUnknownClientError(context, method === "client_secret_basic");
 }
 
-async function readParameters(
+/**
+ * Reads the parameters that a client posts. A parameter without a value is absent (RFC 6749 section 3.2).
+ * @throws Response an OAuth error: invalid_request; 413 for a body above 64 KiB
+ */
+export async function readClientForm(
   request: Request,
   context: Pick<AppLoadContext, "requestId">,
 ): Promise<Map<string, string>> {
@@ -84,7 +101,7 @@ function clientOf(
 ): OpenidClient {
   const [id, secret] = [form.get("client_id"), form.get("client_secret")];
   if (form.has("client_assertion") || form.has("client_assertion_type")) {
-    throw oauthError("invalid_client", { description: "Client assertions are not supported" });
+    throw oauthError("invalid_client", { description: "Client assertions are for service accounts only" });
   }
   if (authorization !== null) {
     const basic = decodeCredentials(authorization);
@@ -121,7 +138,7 @@ function decodeFormValue(text: string): string {
 /** RFC 6749 section 5.2: a client that used the Authorization header gets a challenge for the same scheme. */
 function createUnknownClientError({ env }: Pick<AppLoadContext, "env">, isBasic: boolean): Response {
   return oauthError("invalid_client", {
-    description: "No enabled client has this id and secret",
+    description: "No enabled client has these credentials",
     ...(isBasic && { headers: { "WWW-Authenticate": `Basic realm="${env.BASE_URL}", charset="UTF-8"` } }),
   });
 }

@@ -1,5 +1,6 @@
 import type { Env } from "../config/env.server.ts";
 import { type JsonDocument, jsonDocument } from "../http/json-document.ts";
+import { assertionAlgorithms } from "../machines/assertion-key.ts";
 
 /** The scopes that clients may request. A client is granted only the requested scopes that it is registered for. */
 const scopes = [
@@ -34,7 +35,10 @@ export function providerMetadata(issuer: string, { allowsRegistration }: { allow
     ...(allowsRegistration && { registration_endpoint: `${issuer}/oauth/register` }),
     response_types_supported: ["code"],
     response_modes_supported: ["query"],
-    grant_types_supported: ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+    grant_types_supported: [
+      ...["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:device_code"],
+      "client_credentials",
+    ],
     code_challenge_methods_supported: ["S256"],
     scopes_supported: scopes,
     claims_supported: [
@@ -45,8 +49,11 @@ export function providerMetadata(issuer: string, { allowsRegistration }: { allow
     id_token_signing_alg_values_supported: ["RS256"],
     acr_values_supported: ["aal1", "aal2"],
     prompt_values_supported: ["none", "login", "consent", "select_account"],
-    token_endpoint_auth_methods_supported: [...methods, "none"],
-    revocation_endpoint_auth_methods_supported: [...methods, "none"],
+    // Only service accounts have private_key_jwt and the grant client_credentials.
+    token_endpoint_auth_methods_supported: [...methods, "private_key_jwt", "none"],
+    token_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
+    revocation_endpoint_auth_methods_supported: [...methods, "private_key_jwt", "none"],
+    revocation_endpoint_auth_signing_alg_values_supported: assertionAlgorithms,
     introspection_endpoint_auth_methods_supported: methods,
     authorization_response_iss_parameter_supported: true,
     client_id_metadata_document_supported: true,

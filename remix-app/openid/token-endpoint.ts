@@ -5,9 +5,11 @@ import { requireAppKeys } from "../apps/app-client.ts";
 import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
 import { deriveSuccessor, hashToBytea, refreshWithKeyRing } from "../apps/opaque-tokens.ts";
 import { canonicalResource } from "./authorization-request.ts";
-import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
+import { type ClientRequest, identifyClient, readClientForm, refuseClient } from "./client-auth.ts";
+import { answerClientCredentials } from "./client-credentials.ts";
 import { redeemDeviceCode } from "./device/redeem-device-code.ts";
 import { oauthError } from "./oauth-error.ts";
+import { scopesIn } from "./requested-scopes.ts";
 import { openSigner, type Signer } from "./signing-keys.ts";
 import {
   hashesOf,
@@ -32,8 +34,13 @@ const deviceGrant = "urn:ietf:params:oauth:grant-type:device_code";
  * @throws Response an OAuth error; 503 if the database does not answer
  */
 export async function answerTokenRequest(context: AppLoadContext, request: Request): Promise<Response> {
-  const clientRequest = await readClientRequest(request, context);
-  switch (clientRequest.form.get("grant_type")) {
+  const form = await readClientForm(request, context);
+  const authorization = request.headers.get("authorization");
+  if (form.get("grant_type") === "client_credentials") {
+    return answerClientCredentials(context, { form, authorization });
+  }
+  const clientRequest = identifyClient(form, { authorization, context });
+  switch (form.get("grant_type")) {
     case "authorization_code":
       return redeemCode(context, clientRequest);
     case "refresh_token":
@@ -129,15 +136,6 @@ async function issueTokens(
     case "token":
       throw oauthError("invalid_grant", { description: "The code or token is invalid, used, expired or revoked" });
   }
-}
-
-/** Returns the scopes that a refresh asks for; null for the scopes of the login (RFC 6749 section 6). */
-function scopesIn(form: ReadonlyMap<string, string>): string[] | null {
-  const scope = form.get("scope");
-  if (scope === undefined) return null;
-  const scopes = [...new Set(scope.split(" ").filter(Boolean))];
-  if (scopes.length > 0) return scopes;
-  throw oauthError("invalid_scope", { description: "scope must name at least one scope" });
 }
 
 /** Returns the resource that the tokens are requested for, in its canonical form; null if none is named. */

@@ -2,8 +2,17 @@ import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
 import { appsUnavailable, callAppFunction, createRefusalSchema } from "../apps/app-database.ts";
 import { hashToBytea } from "../apps/opaque-tokens.ts";
-import { type ClientRequest, readClientRequest, refuseClient } from "./client-auth.ts";
+import { revokeServiceToken } from "../machines/service-tokens.ts";
+import {
+  type ClientRequest,
+  identifyClient,
+  type OpenidClient,
+  readClientForm,
+  readClientRequest,
+  refuseClient,
+} from "./client-auth.ts";
 import { oauthError } from "./oauth-error.ts";
+import { isServiceRequest, readServiceClient, type ServiceClient } from "./service-client.ts";
 import { verifyOwnJwt } from "./signing-keys.ts";
 import { tokenPrefixes } from "./token-response.ts";
 
@@ -65,17 +74,34 @@ export async function answerIntrospection(context: AppLoadContext, request: Requ
 /**
  * Answers `POST /oauth/revoke` (RFC 7009). Revoking an access token ends only that token. Revoking a refresh token ends
  * its whole login. An unknown token is not an error.
- * @throws Response an OAuth error
+ * @throws Response an OAuth error; 503 if the database does not answer
  */
 export async function answerRevocation(context: AppLoadContext, request: Request): Promise<Response> {
-  const { client, form } = await readClientRequest(request, context);
-  const isAuthenticated = await callAppFunction(context, {
+  const form = await readClientForm(request, context);
+  const authorization = request.headers.get("authorization");
+  const posted = { form, authorization };
+  const client = isServiceRequest(context, posted)
+    ? await readServiceClient(context, posted)
+    : identifyClient(form, { authorization, context }).client;
+  const tokenHash = await tokenHashIn(form, context);
+  if (!(await revokeToken(context, { client, tokenHash }))) throw await refuseClient(context, client);
+  return new Response(null, { status: 200, headers: noStore });
+}
+
+/** Returns whether the client authenticated. */
+async function revokeToken(
+  context: AppLoadContext,
+  { client, tokenHash }: { client: OpenidClient | ServiceClient; tokenHash: string },
+): Promise<boolean> {
+  if ("credential" in client) {
+    const { clientId, credential } = client;
+    return credential !== null && (await revokeServiceToken(context, { clientId, credential, tokenHash }));
+  }
+  return callAppFunction(context, {
     name: "revoke_openid_token",
-    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: await tokenHashIn(form, context) },
+    args: { client_id: client.id, secret_hash: client.secretHash, token_hash: tokenHash },
     schema: z.boolean(),
   });
-  if (!isAuthenticated) throw await refuseClient(context, client);
-  return new Response(null, { status: 200, headers: noStore });
 }
 
 /**

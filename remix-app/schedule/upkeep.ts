@@ -32,7 +32,7 @@ export const upkeepFunctions = {
   "sweep-content": { schema: "ai", name: "delete_expired_content", intervalMs: minuteMs },
   /** Deletes the gateway's expired idempotency keys and the rate-limit windows of inactive subjects. */
   "forget-expired-gateway-state": { schema: "ai", name: "delete_expired", intervalMs: 5 * minuteMs },
-  /** Deletes each app credential a day after the credential ends. */
+  /** Deletes each app credential a day after the credential ends, and expired tokens of service accounts. */
   "sweep-app-credentials": { schema: "private", name: "sweep_app_credentials", intervalMs: 10 * minuteMs },
   /** Deletes expired OAuth attempts, and identities whose linking was never completed. */
   "sweep-oauth-attempts": { schema: "private", name: "sweep_oauth_attempts", intervalMs: minuteMs },

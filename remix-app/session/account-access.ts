@@ -60,6 +60,24 @@ const accountAccess = z.object({
    * any of them is new.
    */
   otherSessions: z.object({ key: z.string(), count: z.number().int(), isNew: z.boolean() }),
+  /**
+   * The service accounts that the owner is responsible for. Confirming the list doesn't end them. Absent from an older
+   * database.
+   */
+  serviceAccounts: z
+    .array(
+      z.object({
+        id: z.uuid(),
+        name: z.string(),
+        /** Null for a service account of the platform. */
+        workspaceId: z.uuid().nullable(),
+        workspace: z.string().nullable(),
+        addedAt: z.string(),
+        lastUsedAt: z.string().nullable(),
+        endsAt: z.string(),
+      }),
+    )
+    .default([]),
 });
 
 /** One thing that can open an account or act for it. */

@@ -17,8 +17,8 @@ import { creditsPage, usagePage, usageQuery } from "./usage/usage.ts";
 
 const operationTag = "AI studio";
 const basePath = "/api/v1/workspaces/{workspaceId}/ai";
-const memberFields = { tag: operationTag, credentials: ["session", "bearer"] } as const;
-const memberOrAppFields = { tag: operationTag, credentials: ["session", "bearer", "appSession"] } as const;
+const memberFields = { tag: operationTag, credentials: ["session", "bearer", "service"] } as const;
+const memberOrAppFields = { tag: operationTag, credentials: ["session", "bearer", "service", "appSession"] } as const;
 const commonProblems = ["FORBIDDEN", "MFA_REQUIRED", "NOT_FOUND"] as const satisfies ProblemCode[];
 const rangeDescription =
   "The range is half-open, in UTC days or times, and defaults to the last 30 days. Amounts are exact JSON numbers in USD.";

@@ -1,15 +1,16 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { serviceBearerToken } from "../http/authorization.ts";
 import { problem } from "../http/problem.ts";
 import { type AppCaller, callAsApp, requireCaller, workspaceIdOrUnknown } from "../satellites/app-caller.ts";
 import { callFunction } from "../supabase/data-api.ts";
-import { requirePermission } from "../workspaces/permission.ts";
+import { requireWorkspaceCaller } from "../workspaces/workspace-caller.ts";
 
 const anyId = z.uuid();
 
 /**
- * A person and what they may use, both verified: a member of a workspace with its id, or an infrastructure admin with
- * the id of the platform's book.
+ * A caller and what they may use, both verified: a member or a service account of a workspace with its id, or an
+ * infrastructure admin with the id of the platform's book.
  */
 export interface StudioMember {
   userId: string;
@@ -20,16 +21,18 @@ export interface StudioMember {
 export type StudioReader = StudioMember | (AppCaller & { workspaceId: string });
 
 /**
- * Returns the member or satellite that reads the studio, on a route that also accepts app sessions.
- * @throws Response for members, what {@link requirePermission} throws; 401 for an invalid app session
+ * Returns the member, service account or satellite that reads the studio, on a route that also accepts app sessions.
+ * @throws Response for members and service accounts like {@link requireWorkspaceCaller}; 401 for an invalid app session
  */
 export async function requireStudioReader(
   context: AppLoadContext,
   { request, params }: { request: Request; params: { workspaceId?: string | undefined } },
 ): Promise<StudioReader> {
-  const caller = await requireCaller(context, request);
-  if (caller.kind === "app") return { ...caller, workspaceId: workspaceIdOrUnknown(params.workspaceId) };
-  return (await requirePermission(context, { request, params, permission: "use_ai_studio" })).member;
+  if (serviceBearerToken(request.headers.get("authorization")) === null) {
+    const caller = await requireCaller(context, request);
+    if (caller.kind === "app") return { ...caller, workspaceId: workspaceIdOrUnknown(params.workspaceId) };
+  }
+  return (await requireWorkspaceCaller(context, { request, params, permission: "use_ai_studio" })).member;
 }
 
 export const refusal = z.union([

@@ -84,6 +84,12 @@ const verbPhrases: Record<string, string> = {
   "envelope.opened": "set a task limit for “{}”",
   "envelope.changed": "changed the task limit of “{}”",
   "envelope.ended": "stopped the task “{}”",
+  "service_account.created": "created the service account “{}”",
+  "service_account.changed": "changed the service account “{}”",
+  "service_account.secret_rotated": "created a new secret of the service account “{}”",
+  "service_account.key_added": "added a key of the service account “{}”",
+  "service_account.credential_removed": "removed a credential of the service account “{}”",
+  "service_account.revoked": "revoked the service account “{}”",
 };
 
 const keySettings: Record<string, string> = {
@@ -106,7 +112,7 @@ const taskLimits = z.object({ limitUsd: z.string(), calls: z.number().nullable()
 const taskLimitChange = z.object({ before: taskLimits.optional(), after: taskLimits });
 
 type ShownEntry = Omit<LogEntry, "id" | "at"> & {
-  /** The actor's name; null if they have left the workspace, or the system acted. */
+  /** The name of the person or service account; null if they have left the workspace, or the system acted. */
   actor: string | null;
 };
 

@@ -89,6 +89,9 @@ export const notRun: readonly string[] = [
   'docs/satellites.md satellite: import { createSatellite } from "@gatehousehq/satellite";',
   'docs/satellites.md satellite: import { createSatellite } from "@gatehousehq/satellite";',
   'docs/satellites.md context: import { createSatellite } from "@gatehousehq/satellite";',
+  "docs/service-accounts.md values: npm run gatehouse -- service-account add Deployments --scope admin:apps:read --scope admin:apps:write --key deployments.jwk",
+  'docs/service-accounts.md values: curl https://app.example.com/oauth/token -u "$CLIENT_ID:$CLIENT_SECRET" -d grant_type=client_credentials -d scope=use_ai_studio',
+  'docs/service-accounts.md values: import * as client from "openid-client";',
   'docs/upgrading.md hosted: npm run gatehouse -- setup --project "$PROJECT_REF" --plan   # what would change',
   "docs/upgrading.md hosted: npx supabase migration repair --linked --status reverted 20261127090000 20261127090500",
 ];

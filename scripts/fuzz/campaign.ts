@@ -168,7 +168,9 @@ function fitting({ surface, path, operation }: Target): readonly string[] {
   if (surface === "gateway") return ["workspace key", "app key", "app token", "bearer"];
   if (surface === "page") return path.startsWith("/admin") ? ["admin"] : ["cookie"];
   const forApps = operation?.security.some((scheme) => "app" in scheme);
-  return forApps ? ["app"] : ["cookie", "bearer", "app session"];
+  if (forApps) return ["app"];
+  const forMachines = operation?.security.some((scheme) => "service" in scheme);
+  return ["cookie", "bearer", "app session", ...(forMachines ? ["service account"] : [])];
 }
 
 /**

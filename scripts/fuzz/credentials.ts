@@ -5,6 +5,7 @@ import { createGatewayTenant } from "../../supabase/tests/gateway/tenant.ts";
 import { asApp, createApp, handOver, mint, paths, signInAgain, signOut } from "../test/apps.ts";
 import { createConsoleAdmin } from "../test/console-admin.ts";
 import { createPerson, deletePerson, query, signIn } from "../test/people.ts";
+import { createServiceAccount, tokenOfServiceAccount } from "../test/service-accounts.ts";
 import { readStack } from "../test/stack.ts";
 
 /** A way to authenticate generated requests. */
@@ -45,6 +46,9 @@ export async function castOf(): Promise<Cast> {
   const { centralSession } = await handOver(lasting, app);
   const exchange = { token: await mint(lasting, partner), workspaceId: read.workspaceId };
   const { accessToken: appToken } = (await asApp(partner, paths.exchange, exchange)).body as { accessToken: string };
+  const machineScopes = ["use_ai_studio", "manage_ai_keys", "manage_ai_policy"];
+  const machine = await createServiceAccount({ workspaceId: read.workspaceId, scopes: machineScopes });
+  let machineToken = await tokenOfServiceAccount(machine);
   await signOut(ended);
   let browser = await signIn(person);
   const [leaving, leavingBearer] = [await signIn(doomed), (await signInAgain(doomed)).accessToken];
@@ -72,6 +76,7 @@ export async function castOf(): Promise<Cast> {
       good("workspace key", () => ({ ...bearerOf(changed.key), "x-platform-workspace-id": changed.workspaceId })),
       good("app key", () => bearerOf(read.key)),
       good("app token", () => bearerOf(appToken)),
+      good("service account", () => bearerOf(machineToken)),
     ],
     ids: {
       read: { workspaceId: read.workspaceId, keyId: read.keyId, runId: run?.id ?? person.id, userId: doomed.id },
@@ -88,6 +93,8 @@ export async function castOf(): Promise<Cast> {
       appToken,
       centralSession.token,
       ended.accessToken,
+      machine.secret,
+      machineToken,
       bearer,
       person.password,
       doomed.password,
@@ -98,6 +105,8 @@ export async function castOf(): Promise<Cast> {
       const known = await fetch(`${base}/api/v1/auth/session`, { headers: { authorization: `Bearer ${bearer}` } });
       await known.arrayBuffer();
       if (known.status !== 200) bearer = (await signInAgain(person)).accessToken;
+      // A token lasts 15 minutes.
+      machineToken = await tokenOfServiceAccount(machine);
     },
     async close() {
       for (const one of [person, doomed, admin]) await deletePerson(one);

@@ -38,6 +38,8 @@ const guarded: Record<string, Guarded> = {
   ...Object.fromEntries([
     whole("public.workspace_invitations"),
     whole("private.apps"),
+    whole("private.service_accounts", ["last_used_at", "last_used_ip"]),
+    whole("private.service_account_credentials", ["last_used_at"]),
     whole("private.app_secrets"),
     whole("private.app_sessions"),
     whole("private.cross_app_tokens"),

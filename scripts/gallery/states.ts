@@ -7,6 +7,7 @@ import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
 import { consoleModelStates } from "./scenes/console-models.ts";
 import { consoleOverviewStates } from "./scenes/console-overview.ts";
+import { serviceAccountStates } from "./scenes/console-service-accounts.ts";
 import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
@@ -37,6 +38,7 @@ export const states: readonly State[] = [
   ...consoleStates,
   ...consoleModelStates,
   ...consoleAppStates,
+  ...serviceAccountStates,
   ...consoleAuditStates,
   ...consoleSpendingStates,
   ...bookStates,

@@ -56,6 +56,13 @@ export const platformArea: Area = {
       bearerFormat: "JWT",
       description: "An access token of the identity backend, as used by mobile apps.",
     },
+    service: {
+      type: "http",
+      scheme: "bearer",
+      bearerFormat: "ghs_…",
+      description:
+        "A service account's token, from the grant client_credentials at /oauth/token. It needs the scope that the operation's permission names.",
+    },
     appSession: {
       type: "http",
       scheme: "bearer",

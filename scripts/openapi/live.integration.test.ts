@@ -16,6 +16,7 @@ import {
   signInOnDevice,
 } from "../test/device-requests.ts";
 import { createPerson, deletePerson, enter, insertAuthenticators, type Person, query } from "../test/people.ts";
+import { createServiceAccount, tokenOfServiceAccount } from "../test/service-accounts.ts";
 import { readStack } from "../test/stack.ts";
 import { gatewayArea, platformArea } from "./areas.ts";
 import { anonymous, answered, bearerOf, browserOf, faults, gatewayOf, onSatellite, serverOf } from "./live-callers.ts";
@@ -218,6 +219,11 @@ describe("Live responses match the OpenAPI documents", () => {
       await caller("GET", ws);
       await caller("PATCH", ws, { name: "Research" });
       await caller("GET", `/api/v1/workspaces/${randomUUID()}`);
+    }
+    const machine = await createServiceAccount({ workspaceId: tenant.workspaceId, scopes: ["use_ai_studio"] });
+    const program = bearerOf(await tokenOfServiceAccount(machine));
+    for (const list of ["runs", "policy", "budgets", "provider-costs", "keys"]) {
+      await program("GET", `${ws}/ai/${list}`);
     }
     const { key } = await call<{ key: { id: string } }>("POST", `${ws}/ai/keys`, {
       name: "Live",

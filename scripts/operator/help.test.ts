@@ -7,6 +7,7 @@ import { usage as adminUsage } from "./admins/command.ts";
 import { usage as appUsage } from "./apps/command.ts";
 import { usage as pricesUsage } from "./prices/command.ts";
 import { usage as importCostsUsage } from "./provider-costs/cost-file-options.ts";
+import { usage as serviceAccountUsage } from "./service-accounts/command.ts";
 
 test.each([
   ["scripts/operator/admin.ts", ["--help"], adminUsage],
@@ -14,6 +15,7 @@ test.each([
   ["scripts/operator/app.ts", ["--help"], appUsage],
   ["scripts/operator/import-costs.ts", ["--help"], importCostsUsage],
   ["scripts/operator/prices.ts", ["propose", "--help"], pricesUsage],
+  ["scripts/operator/service-account.ts", ["--help"], serviceAccountUsage],
 ])("%s %j shows the usage text even if no Supabase project is configured", (script, argv, usage) => {
   const { PATH = "", NODE_ENV } = process.env;
   const env = { PATH, NODE_ENV, GATEHOUSE_STACK: "none.json" };

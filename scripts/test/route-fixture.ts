@@ -7,6 +7,7 @@ import { ask, createOpenidClient } from "./openid.ts";
 import { type Person, query } from "./people.ts";
 import { createHelper } from "./recovery-help.ts";
 import { everyRoute } from "./routes.ts";
+import { createServiceAccount } from "./service-accounts.ts";
 
 /** Data for every route. */
 export interface RouteFixture {
@@ -96,8 +97,13 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
   const device = await askFromDevice(deviceClient);
   const email = new URLSearchParams({ email: other.email });
   const { path: authorization } = await ask(client);
+  const [platformAccount, workspaceAccount] = await Promise.all([
+    createServiceAccount({ scopes: ["admin:books"] }),
+    createServiceAccount({ workspaceId, scopes: ["use_ai_studio"] }),
+  ]);
   const ids: Record<string, string> = {
     workspaceId,
+    accountId: workspaceAccount.id,
     roleId,
     runId: await one("select id from ai.runs where workspace_id = $1", [workspaceId]),
     keyId,
@@ -137,6 +143,9 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     "admin/apps/:name/:step": `/admin/apps/${app.name}/edit`,
     "admin/openid-clients/:name": `/admin/openid-clients/${client.id}`,
     "admin/openid-clients/:name/:step": `/admin/openid-clients/${client.id}/edit`,
+    "workspaces/:workspaceId/service-accounts/:accountId/:step": `/workspaces/${workspaceId}/service-accounts/${workspaceAccount.id}/edit`,
+    "admin/service-accounts/:accountId": `/admin/service-accounts/${platformAccount.id}`,
+    "admin/service-accounts/:accountId/:step": `/admin/service-accounts/${platformAccount.id}/edit`,
     "admin/workspaces/:workspaceId/:step": `/admin/workspaces/${workspaceId}/withdraw`,
     "admin/credits/:payer/:ownerId/:step": `/admin/credits/workspace/${workspaceId}/grant`,
     "admin/models/edit": "/admin/models/edit?model=demo-chat",
@@ -160,6 +169,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
       await helper.leave();
       await deleteDeviceClient(deviceClient);
       await query("delete from private.address_blocks where id = $1", [blockId]);
+      await query("delete from private.service_accounts where id = $1", [platformAccount.id]);
     },
   };
 }

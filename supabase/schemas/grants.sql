@@ -135,6 +135,7 @@ revoke insert, update, delete on
   ai.key_approval_requests,
   ai.agent_access,
   private.service_accounts,
+  private.service_account_credentials,
   ai.agent_connections,
   ai.external_provider_costs,
   ai.external_provider_invoices,
@@ -184,7 +185,8 @@ grant execute on function
   private.console_role(uuid),
   private.may_change_console(jsonb, text),
   private.service_account_may(uuid, text),
-  private.responsible_person(jsonb)
+  private.live_service_accounts(uuid),
+  private.is_responsible(jsonb, uuid)
 to service_role;
 
 -- Functions of operations/.
@@ -231,6 +233,23 @@ grant execute on function
   private.sweep_app_credentials(integer),
   private.claim_logout_notices(integer),
   private.withdraw_logout(uuid)
+to service_role;
+
+-- Functions of machines/.
+grant execute on function
+  private.may_manage_service_accounts(uuid, uuid, text[]),
+  private.save_service_account(jsonb),
+  private.rotate_service_secret(jsonb),
+  private.add_service_key(jsonb),
+  private.remove_service_credential(jsonb),
+  private.revoke_service_account(jsonb),
+  private.list_service_accounts(uuid, text[], integer),
+  private.read_service_account(uuid, uuid),
+  private.service_account_of_client(text),
+  private.service_account_keys(text),
+  private.issue_service_token(jsonb),
+  private.revoke_service_token(jsonb),
+  private.read_service_caller(bytea, inet)
 to service_role;
 
 -- Functions of sessions/.

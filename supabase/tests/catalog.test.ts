@@ -25,6 +25,9 @@ const exceptions: Record<string, readonly string[]> = {
     "private.authorization_requests",
     // Works only in the session that began it.
     "private.oauth_attempts",
+    // These two are parts of a service account, which is listed.
+    "private.service_account_credentials",
+    "private.service_tokens",
     // Codes that no longer work.
     "private.used_mfa_codes",
     // Gives a membership to the account that accepts it.

@@ -6,7 +6,7 @@ import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { budgetChange, changeBudget, valuesOf } from "../../studio/budgets/budget-change.ts";
 import { readBudgetQuery, readBudgets } from "../../studio/budgets/budgets.ts";
 import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
-import { requirePermission } from "../../workspaces/permission.ts";
+import { requireScope, requireWorkspaceCaller } from "../../workspaces/workspace-caller.ts";
 
 const permission = "use_ai_studio";
 
@@ -18,7 +18,7 @@ export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
  * periods, take none of them for a monthly one.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { member } = await requirePermission(context, { request, params, permission });
+  const { member } = await requireWorkspaceCaller(context, { request, params, permission });
   const { period, ...page } = readBudgetQuery(request, context);
   const allPeriods = period === "all";
   return Response.json(convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...page, allPeriods })));
@@ -26,10 +26,11 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 /** `PATCH` on the same URL: sets or removes one budget, unless it has changed since the member read it. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { member } = await requirePermission(context, { request, params, permission });
+  const caller = await requireWorkspaceCaller(context, { request, params, permission });
   const { requestId } = context;
   const body = await readJson(request, { schema: budgetChange, requestId, parse: parseBudgets });
-  const answer = await changeBudget(context, { member, of: body, values: valuesOf(body) });
+  requireScope(context, { caller, permission: body.scope === "key" ? "manage_ai_keys" : "manage_ai_policy" });
+  const answer = await changeBudget(context, { member: caller.member, of: body, values: valuesOf(body) });
   if (answer.outcome === "changed_meanwhile") {
     const detail = "The budget has changed since you read it. Read it and set it again.";
     throw problem("CONFLICT", { requestId, detail });

@@ -2,13 +2,12 @@ import type { ActionFunctionArgs } from "@remix-run/node";
 import { readJson } from "../../http/json-body.ts";
 import { problem } from "../../http/problem.ts";
 import type { RouteHandle } from "../../http/route-table.ts";
-import { requireFreshUser } from "../../session/user.ts";
 import { parseBudgets } from "../../studio/budgets/budget-amount.ts";
 import { keyChangeSchema } from "../../studio/keys/key-schema.ts";
 import { changeKey, revokeKey } from "../../studio/keys/keys.ts";
 import { unknownModelsProblem } from "../../studio/unknown-models.ts";
 import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
-import { requirePermission } from "../../workspaces/permission.ts";
+import { requireWorkspaceCaller } from "../../workspaces/workspace-caller.ts";
 
 export const handle: RouteHandle = { methods: ["PATCH", "DELETE"] };
 
@@ -17,10 +16,11 @@ export const handle: RouteHandle = { methods: ["PATCH", "DELETE"] };
  * approval or a fresh sign-in.
  */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { member } = await requirePermission(context, { request, params, permission: "manage_ai_keys" });
+  const isChange = request.method === "PATCH";
+  const permission = "manage_ai_keys";
+  const { member } = await requireWorkspaceCaller(context, { request, params, permission, fresh: isChange });
   const keyId = params.keyId ?? "";
-  if (request.method === "PATCH") {
-    await requireFreshUser(context, request);
+  if (isChange) {
     const { requestId } = context;
     const { version = null, ...changes } = await readJson(request, {
       schema: keyChangeSchema,

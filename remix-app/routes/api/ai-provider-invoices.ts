@@ -7,7 +7,7 @@ import { listProviderInvoices } from "../../studio/costs/book.ts";
 import { recordInvoice } from "../../studio/invoices/record-invoice.ts";
 import { requireStudioReader } from "../../studio/studio-reader.ts";
 import { convertAmountsToJsonNumbers } from "../../ui/format-amount.ts";
-import { requirePermission } from "../../workspaces/permission.ts";
+import { requireWorkspaceCaller } from "../../workspaces/workspace-caller.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/provider-invoices`: lists all stored invoices. Accepts app sessions. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
@@ -20,7 +20,7 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
 
 /** `POST /api/v1/workspaces/{wsId}/ai/provider-invoices`: records an invoice that a member enters. */
 export async function action({ request, params, context }: ActionFunctionArgs) {
-  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const { member } = await requireWorkspaceCaller(context, { request, params, permission: "use_ai_studio" });
   const { requestId } = context;
   const invoice = await readJson(request, { schema: enteredInvoice, requestId, parse: parseExactJson });
   return Response.json(await recordInvoice(context, { member, invoice }));

@@ -4,11 +4,11 @@ import { problem } from "../../http/problem.ts";
 import { formatRun } from "../../studio/runs/run-body.ts";
 import { runQuery } from "../../studio/runs/run-schema.ts";
 import { listRuns } from "../../studio/runs/runs.ts";
-import { requirePermission } from "../../workspaces/permission.ts";
+import { requireWorkspaceCaller } from "../../workspaces/workspace-caller.ts";
 
 /** `GET /api/v1/workspaces/{wsId}/ai/runs?…`: lists runs by range and filters, newest or largest first. */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { member } = await requirePermission(context, { request, params, permission: "use_ai_studio" });
+  const { member } = await requireWorkspaceCaller(context, { request, params, permission: "use_ai_studio" });
   const page = readPageQuery(request, context);
   const query = runQuery.safeParse(Object.fromEntries(new URL(request.url).searchParams));
   if (!query.success) {

@@ -38,6 +38,7 @@ const groups: readonly SectionGroup[] = [
     label: "Platform",
     sections: [
       { to: "/admin/apps", label: "Apps", also: "/admin/openid-clients" },
+      { to: "/admin/service-accounts", label: "Service accounts" },
       { to: "/admin/audit", label: "Audit log" },
     ],
   },

@@ -42,6 +42,7 @@ const groups: readonly { label?: string; sections: readonly WorkspaceSection[] }
     sections: [
       { path: "/members", label: "Members" },
       { path: "/roles", label: "Roles" },
+      { path: "/service-accounts", label: "Service accounts", needs: "manage_members" },
       { path: "/ai/policy", label: "AI policy", needs: "use_ai_studio" },
       { path: "/activity", label: "Activity", needs: "owner" },
       { path: "/settings", label: "Settings" },

@@ -6,6 +6,7 @@ import { problem } from "../../http/problem.ts";
 import { redirectTarget } from "../../http/redirect-target.ts";
 import { confirmAccess, listAccess, listPreselectedKeys, requireAccessOwner } from "../../session/account-access.ts";
 import { AccessForm, type AccessRefusal } from "../../settings/access-form.tsx";
+import { ServiceAccountsCard } from "../../settings/service-accounts-card.tsx";
 import { leaveNotice } from "../../settings/settings-notice.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Card } from "../../ui/card.tsx";
@@ -85,6 +86,7 @@ export default function AccessPage() {
           refusal={refused?.refusal ?? null}
         />
       </Card>
+      <ServiceAccountsCard accounts={access.serviceAccounts} />
     </Page>
   );
 }

@@ -1,6 +1,7 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
 import { problem } from "../../http/problem.ts";
+import { listServiceAccountNames } from "../../service-accounts/service-accounts.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
 import { RelativeTime } from "../../ui/moment.tsx";
@@ -24,12 +25,15 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const place = { workspaceId: workspace.id, requestId };
   const log = await listLogEntries(user, { ...place, before: given === null ? null : Number(given) });
   const userIds = log.entries.flatMap(({ actorId }) => actorId ?? []);
-  const names = await listMemberNames(user, { ...place, userIds });
+  const [members, serviceAccounts] = await Promise.all([
+    listMemberNames(user, { ...place, userIds }),
+    listServiceAccountNames(context, workspace.id),
+  ]);
   return {
     workspace,
     entries: log.entries.map((entry) => ({
       ...entry,
-      actor: entry.actorId ? (names.get(entry.actorId) ?? null) : null,
+      actor: entry.actorId ? (members.get(entry.actorId) ?? serviceAccounts.get(entry.actorId) ?? null) : null,
     })),
     next: log.next,
   };

@@ -24,6 +24,7 @@ const rotationAnswer = z.union([
   z.object({
     outcome: z.enum([
       ...["not_allowed", "not_approved", "not_found", "not_active", "agent_key", "app_not_linked", "too_many"],
+      "no_payer",
     ] as const),
   }),
 ]);
@@ -64,6 +65,10 @@ const refusals: Record<Refusal, { code: Parameters<typeof problem>[0]; detail: s
     detail: "externalAppId: no enabled external app linked to this workspace.",
   },
   too_many: { code: "CONFLICT", detail: "The workspace has 200 active API keys. Revoke some first." },
+  no_payer: {
+    code: "CONFLICT",
+    detail: "On this workspace’s plan, members pay for their calls. A key that a service account creates has no payer.",
+  },
 };
 
 function createRefusalResponse(outcome: Refusal, { requestId }: AppLoadContext): Response {

@@ -261,6 +261,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: { linear: "sums the workspaces with runs in the month" },
     },
     {
+      what: "console: service accounts",
+      sql: "select private.list_service_accounts(null)",
+      values: [],
+      bound: "constant",
+    },
+    {
       what: "console: run by request id",
       sql: "select private.find_runs($1)",
       values: [absent],

@@ -4,6 +4,7 @@ import type { z } from "zod";
 export type Credential =
   | "session"
   | "bearer"
+  | "service"
   | "appSession"
   | "app"
   | "workspaceKey"

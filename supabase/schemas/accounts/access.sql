@@ -3,14 +3,16 @@
 
 -- Returns what gives access to an account: { listedAt, confirmedAt, email, ways: [{ key, kind, id, name, userAgent,
 -- provider, addedAt, lastUsedAt, device, address, bySession, isNew, unconfirmed, proven }], otherSessions: { key,
--- count, isNew } }. Returns null if the account doesn't exist. The entries come from private.account_credentials; an
--- app and a device's login have one entry each. ways contains at most max_sessions sessions: the calling session, then
--- the most recently refreshed. otherSessions counts the remaining sessions, up to 1,001. kind is password, identity,
+-- count, isNew }, serviceAccounts: [{ id, name, workspaceId, workspace, addedAt, lastUsedAt, endsAt }] }. Returns null if
+-- the account doesn't exist. The entries come from private.account_credentials; an app and a device's login have one
+-- entry each. ways contains at most max_sessions sessions: the calling session, then the most recently refreshed.
+-- otherSessions counts the remaining sessions, up to 1,001. kind is password, identity,
 -- passkey, authenticator, recovery_codes, recovery_mail, session, phone_approval, app, device or agent. isNew is true
 -- if the entry was added after the owner last confirmed the list or, without a confirmation, after the account was
 -- created. In a session that began with a password reset or recovery, only confirmations by such sessions count. proven
 -- is true for the authenticator whose code the calling session entered, which shows that the caller has that app.
--- device and address are null if no event records where the entry was added.
+-- device and address are null if no event records where the entry was added. serviceAccounts has those that the owner is
+-- responsible for and that work; they are revoked on pages of their own.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_access(
   subject_id uuid, actor_session_id uuid, max_sessions integer default null
@@ -72,7 +74,7 @@ as $$
       end order by c.added_at desc, c.id))[1] as event_id
     from account a
     join private.account_credentials c on c.user_id = a.id
-    where c.kind <> 'session'
+    where c.kind not in ('session', 'service_account')
       and c.is_live
       and (c.kind <> 'identity' or c.provider not in ('email', 'phone'))
       -- An approval of the calling session is part of that session.
@@ -136,6 +138,20 @@ as $$
         )
       )
       from private.count_account_sessions(a.id, max_sessions + 1001) as c (sessions)
+    ),
+    'serviceAccounts', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', c.id,
+        'name', c.name,
+        'workspaceId', w.id,
+        'workspace', w.name,
+        'addedAt', c.added_at,
+        'lastUsedAt', c.last_used_at,
+        'endsAt', c.ends_at
+      ) order by c.added_at, c.id), '[]')
+      from private.account_credentials c
+      left join public.workspaces w on w.id = (c.record ->> 'workspaceId')::uuid
+      where c.user_id = a.id and c.kind = 'service_account' and c.is_live and w.deleted_at is null
     )
   )
   from account a
@@ -163,7 +179,7 @@ as $$
       select count(distinct c.listed_as)
       from private.account_credentials c
       where c.user_id = subject_id
-        and c.kind <> 'session'
+        and c.kind not in ('session', 'service_account')
         and not c.is_method
         and c.session_id is distinct from actor_session_id
         and c.is_live

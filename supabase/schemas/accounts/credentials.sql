@@ -202,6 +202,19 @@ from (
     )
   from ai.agent_connections c
   left join private.openid_grants g on g.id = c.login_id
+
+  union all
+  -- Listed for the person who is responsible for it. Nothing that ends an account's access ends it, like a workspace's
+  -- keys, because it is not the person's: production must not stop when somebody signs out.
+  select
+    s.created_by, 'service_account', s.id, 'service_account:' || s.id, false, null, null, null, null, s.name, null,
+    s.created_at, s.created_at, s.last_used_at, s.expires_at, s.enabled and s.revoked_at is null,
+    jsonb_build_object(
+      'id', s.id, 'workspaceId', s.workspace_id, 'name', s.name, 'scopes', s.scopes, 'createdAt', s.created_at,
+      'expiresAt', s.expires_at, 'revokedAt', s.revoked_at
+    )
+  from private.service_accounts s
+  where s.created_by is not null
 ) as c;
 comment on view private.account_credentials is
   'One row for each credential, including ended ones. listed_as: the entry of the access review that the row belongs '

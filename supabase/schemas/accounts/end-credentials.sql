@@ -19,8 +19,8 @@ end
 $$;
 
 -- Ends credentials of an account by their keys in private.account_credentials, and those that were derived from them in
--- the meantime. Returns how many ended, without ways to sign in. Keys of other accounts match nothing. Call private.lock_app_credentials before
--- reading the keys. For definers; not granted to any role.
+-- the meantime. Returns how many ended, without ways to sign in. Keys of other accounts match nothing. Service accounts
+-- are not ended. Call private.lock_app_credentials before reading the keys. For definers; not granted to any role.
 create or replace function private.end_credentials(subject_id uuid, keys text[]) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$

@@ -10,7 +10,8 @@ as $$
     select jsonb_object_agg(p.part, private.export_whole_part(subject_id, p.part, with_parts))
     from unnest(array[
       'sessions', 'securityEvents', 'approvals', 'workspaces', 'invitations', 'keys', 'appHandoffs', 'appSessions',
-      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess'
+      'appTokens', 'openidLogins', 'openidCodes', 'deviceLogins', 'openidConsents', 'agentConnections', 'agentAccess',
+      'serviceAccounts'
     ]) as p (part)
   )
 $$;
@@ -68,8 +69,8 @@ $$;
 
 -- Returns a page of one list of private.export_account, oldest record first. part names the list: sessions,
 -- securityEvents, approvals, workspaces, invitations, keys, appHandoffs, appSessions, appTokens, openidLogins,
--- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess or ledger (of credits). after is the last
--- record of the previous page. If page_size is null, returns all records. Credentials come from
+-- openidCodes, deviceLogins, openidConsents, agentConnections, agentAccess, serviceAccounts or ledger (of credits). after
+-- is the last record of the previous page. If page_size is null, returns all records. Credentials come from
 -- private.account_credentials; linkedAccounts, authenticators, recoveryCodes and passkeys can't be paged.
 -- Definer: the service role may not read the identity backend's tables.
 create or replace function private.export_account_part(
@@ -92,6 +93,7 @@ declare
     when 'openidCodes' then 'openid_code'
     when 'deviceLogins' then 'device_request'
     when 'agentConnections' then 'agent_connection'
+    when 'serviceAccounts' then 'service_account'
   end;
   last_at timestamptz := coalesce(after ->> 'createdAt', after ->> 'joinedAt', '-infinity')::timestamptz;
   last_id uuid := case when part <> 'ledger' then coalesce((after ->> 'id')::uuid, '00000000-0000-0000-0000-000000000000') end;

@@ -77,8 +77,9 @@ create or replace trigger revoke_resource_credentials after update of resource_u
   for each row when (old.resource_url is not null and old.resource_url is distinct from new.resource_url)
   execute function private.revoke_resource_credentials();
 
--- Deletes app credentials a day after they end, expired authorization requests, and clients that registered themselves
--- once they expire, up to at_most of each kind. Returns how many it deleted; 0 while another sweep runs.
+-- Deletes app credentials a day after they end, expired authorization requests, expired tokens and assertions of service
+-- accounts, and clients that registered themselves once they expire, up to at_most of each kind. Returns how many it
+-- deleted; 0 while another sweep runs.
 create or replace function private.sweep_app_credentials(at_most integer default 1000) returns integer
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -98,6 +99,9 @@ begin
   deleted_count := deleted_count + private.delete_expired_rows('private.authorization_requests', 'expires_at', '0', at_most);
   deleted_count := deleted_count + private.delete_expired_rows('private.authorization_codes', 'expires_at', '1 day', at_most);
   deleted_count := deleted_count + private.delete_expired_rows('private.device_authorizations', 'expires_at', '1 day', at_most);
+  deleted_count := deleted_count + private.delete_expired_rows('private.service_tokens', 'expires_at', '0', at_most);
+  -- The hour covers servers whose clocks are behind: one could accept the assertion again.
+  deleted_count := deleted_count + private.delete_expired_rows('private.used_assertions', 'expires_at', '1 hour', at_most);
   -- A disabled client is kept, so that it can't register again.
   delete from private.apps a
   where a.id in (

@@ -191,7 +191,7 @@ begin
   if not private.may_change_console(change, 'admin:accounts:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
-  if private.responsible_person(change) = (change ->> 'subject')::uuid then
+  if private.is_responsible(change, (change ->> 'subject')::uuid) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   select u.id, u.email into account from auth.users u where u.id = (change ->> 'subject')::uuid and u.deleted_at is null;

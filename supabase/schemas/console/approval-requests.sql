@@ -143,6 +143,6 @@ as $$
   select case
     when not private.may_change_console(change, 'admin:approvals:write') then jsonb_build_object('refused', 'forbidden')
     when (workspace).id is null then jsonb_build_object('refused', 'not_found')
-    when (workspace).personal_user_id = private.responsible_person(change) then jsonb_build_object('refused', 'oneself')
+    when private.is_responsible(change, (workspace).personal_user_id) then jsonb_build_object('refused', 'oneself')
   end
 $$;

@@ -101,7 +101,7 @@ begin
     end if;
     -- What a linked app uses costs the workspace no credits.
     if exists (
-      select from public.workspaces w where w.id = linked and w.personal_user_id = private.responsible_person(change)
+      select from public.workspaces w where w.id = linked and private.is_responsible(change, w.personal_user_id)
     ) then
       return jsonb_build_object('refused', 'oneself');
     end if;

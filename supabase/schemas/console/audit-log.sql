@@ -83,7 +83,7 @@ as $$
     select m[1] as kind, m[2] as id
     from regexp_match(
       target,
-      '^((?:document of )?platform invoice|platform month|workspace|member|app|model|plan|provider|address) (.+)$'
+      '^((?:document of )?platform invoice|platform month|workspace|member|app|model|plan|provider|address|service account) (.+)$'
     ) m
   ) p
   cross join lateral (
@@ -102,6 +102,10 @@ as $$
     select 'model', m.display_name from ai.models m where p.kind = 'model' and m.id = p.id
     union all
     select 'plan', l.name from ai.plans l where p.kind = 'plan' and l.id = p.id
+    union all
+    select 'service_account', s.name
+    from private.service_accounts s
+    where p.kind = 'service account' and s.id = private.uuid_or_null(p.id)
     union all
     select 'platform_invoice', concat_ws(' ', i.provider, i.reference)
     from ai.invoice_book_entries i

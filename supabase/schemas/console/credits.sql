@@ -99,7 +99,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if personal = private.responsible_person(change) then
+  if private.is_responsible(change, personal) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   if direction < 0 then

@@ -34,7 +34,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if exists (select from public.workspaces w where w.id = workspace and w.personal_user_id = private.responsible_person(change)) then
+  if exists (select from public.workspaces w where w.id = workspace and private.is_responsible(change, w.personal_user_id)) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   if num_nonnulls(plan, workspace) <> 1

@@ -173,7 +173,7 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  if workspace.personal_user_id = private.responsible_person(change) then
+  if private.is_responsible(change, workspace.personal_user_id) then
     return jsonb_build_object('refused', 'oneself');
   end if;
   target := 'workspace ' || workspace.id;

@@ -41,9 +41,9 @@ as $$
   where b.ends_at > now()
 $$;
 
--- Opens an envelope for a person, for the calls of a key's lineage or for their own. Without a label, it holds all calls
--- of the principal. Takes the place of an envelope that has ended. Returns { outcome: opened | exists | too_many, id }.
--- Callers have checked what the person may do.
+-- Opens an envelope for a person or service account, for the calls of a key's lineage or for a person's own. Without a
+-- label, it holds all calls of the principal. Takes the place of an envelope that has ended. Returns { outcome: opened |
+-- exists | too_many, id }. Callers have checked what the person or service account may do.
 create or replace function ai.open_envelope(
   workspace uuid, principal uuid, label text, envelope jsonb, opened_by uuid, key_lineage uuid default null,
   owner uuid default null, ends_at timestamptz default null
@@ -55,6 +55,7 @@ declare
   existing ai.envelopes;
   opened ai.envelopes;
   new_label text := coalesce(open_envelope.label, '');
+  person uuid := private.person_or_null(open_envelope.opened_by);
 begin
   -- Serializes people who open one for the same principal. A call that opens the same one waits at the unique key.
   perform pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'ai.open_envelope', workspace, principal), 0));
@@ -74,12 +75,13 @@ begin
     return jsonb_build_object('outcome', 'too_many');
   end if;
   insert into ai.envelopes (
-    workspace_id, principal_id, label, holds_all, key_lineage_id, actor_id, opened_usd, opened_calls, ttl_seconds, opened_by
+    workspace_id, principal_id, label, holds_all, key_lineage_id, actor_id, opened_usd, opened_calls, ttl_seconds,
+    opened_by, service_account_id
   )
   values (
-    workspace, principal, new_label, new_label = '', key_lineage, coalesce(owner, open_envelope.opened_by),
-    (envelope ->> 'usd')::numeric, (envelope ->> 'calls')::bigint, (envelope ->> 'ttl_seconds')::integer,
-    open_envelope.opened_by
+    workspace, principal, new_label, new_label = '', key_lineage, coalesce(owner, person),
+    (envelope ->> 'usd')::numeric, (envelope ->> 'calls')::bigint, (envelope ->> 'ttl_seconds')::integer, person,
+    private.service_account_or_null(open_envelope.opened_by)
   )
   on conflict do nothing
   returning * into opened;

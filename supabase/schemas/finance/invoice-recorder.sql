@@ -14,7 +14,7 @@ as $$
         'by', case when l.actor_id is null then 'app' else 'person' end,
         'name', case
           when l.actor_id is null then ai.app_label((invoice).app_id)
-          else (select p.display_name from public.profiles p where p.id = l.actor_id)
+          else private.actor_name(l.actor_id)
         end
       )
       from public.workspace_audit_log l

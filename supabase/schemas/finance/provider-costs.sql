@@ -158,7 +158,7 @@ as $$
     'timeZone', i.time_zone,
     'rates', i.rates,
     'by', case when i.imported_by is null then 'operator' else 'person' end,
-    'name', (select p.display_name from public.profiles p where p.id = i.imported_by),
+    'name', private.actor_name(i.imported_by),
     'importedAt', ai.utc_text_microseconds(i.imported_at)
   )
   from ai.cost_imports i

@@ -114,7 +114,7 @@ begin
   set
     state = case answer when 'approve' then 'approved' when 'decline' then 'declined' else 'withdrawn' end,
     answered_at = now(),
-    answered_by = member_id
+    answered_by = private.person_or_null(member_id)
   where a.workspace_id = workspace
     and a.user_id = requester_id
     and a.requested_at = answer_agent_access.requested_at

@@ -93,6 +93,8 @@ begin
   set ends_at = least(b.ends_at, now() - interval '1 minute')
   where b.scope = 'envelope' and b.subject_id = envelope.id and b.workspace_id = envelope.workspace_id
     and b.period = 'total';
-  update ai.envelopes e set ended_at = now(), ended_by = actor where e.id = envelope.id and e.ended_at is null;
+  update ai.envelopes e
+  set ended_at = now(), ended_by = private.person_or_null(actor)
+  where e.id = envelope.id and e.ended_at is null;
 end
 $$;

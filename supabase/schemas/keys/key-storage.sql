@@ -19,14 +19,17 @@ declare
 begin
   insert into ai.keys (
     id, lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id
+    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id, connection_id,
+    service_account_id
   )
   select
-    id, coalesce(lineage, id), workspace, member_id, key ->> 'name', coalesce(key ->> 'environment', 'production'),
+    id, coalesce(lineage, id), workspace, private.person_or_null(member_id), key ->> 'name',
+    coalesce(key ->> 'environment', 'production'),
     store_key.lookup, decode(store_key.secret_hash, 'hex'), (key ->> 'externalAppId')::uuid,
     ai.text_list(key -> 'allowedModels'), ai.text_list(key -> 'allowedAddresses')::cidr[],
     (key ->> 'requestsPerMinute')::integer, (key ->> 'tokensPerMinute')::bigint, (key ->> 'expiresAt')::timestamptz,
-    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id
+    coalesce((key ->> 'strict')::boolean, false), key ->> 'entityId', store_key.connection_id,
+    private.service_account_or_null(member_id)
   from (select gen_random_uuid() as id) as made_id
   returning * into new_key;
   if key ->> 'monthlyBudgetUsd' is not null then
@@ -41,6 +44,19 @@ begin
   end if;
   return new_key;
 end
+$$;
+
+-- Returns whether a key's calls would have no payer: a service account creates it, and members pay on the workspace's
+-- plan.
+create or replace function ai.key_has_no_payer(creator_id uuid, workspace uuid) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select private.service_account_or_null(creator_id) is not null and exists (
+    select
+    from public.workspaces w
+    join ai.plans p on p.id = w.plan_id
+    where w.id = workspace and p.payer = 'member'
+  )
 $$;
 
 -- Returns whether a workspace has reached its limit of 200 live keys. For a coding agent, counts only the latest key of

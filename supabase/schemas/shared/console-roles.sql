@@ -21,14 +21,15 @@ as $$
 $$;
 
 -- Returns whether a change in the console may be made. The change names either actor, an infrastructure admin, or
--- serviceAccount, a service account of the platform with the scope. Changes that only a person may make ask
--- private.is_infrastructure_admin instead.
+-- serviceAccount, a service account of the platform with the scope, and serviceAccountScopes, the scopes of its token.
+-- Changes that only a person may make ask private.is_infrastructure_admin instead.
 create or replace function private.may_change_console(change jsonb, scope text) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
   select case num_nonnulls(change ->> 'actor', change ->> 'serviceAccount')
     when 1 then private.is_infrastructure_admin((change ->> 'actor')::uuid)
-      or private.service_account_may((change ->> 'serviceAccount')::uuid, scope)
+      or coalesce(change -> 'serviceAccountScopes' ? scope, false)
+        and private.service_account_may((change ->> 'serviceAccount')::uuid, scope)
     else false
   end
 $$;
@@ -39,19 +40,25 @@ create or replace function private.service_account_may(account_id uuid, scope te
 as $$
   select exists (
     select
-    from private.service_accounts s
-    where s.id = account_id and s.workspace_id is null and s.enabled and s.revoked_at is null
-      and s.expires_at > now() and scope = any (s.scopes)
+    from private.live_service_accounts(account_id) s
+    where s.workspace_id is null and scope = any (s.scopes)
   )
 $$;
 
--- Returns the person who must not gain from a change: its actor, or the person who is responsible for the service
--- account. Null once that person's account is deleted.
-create or replace function private.responsible_person(change jsonb) returns uuid
+-- Returns whether a person must not gain from a change: its actor, or, if a service account makes it, the person who is
+-- responsible for the service account, and everyone who added a credential of it, because they may hold the secret.
+create or replace function private.is_responsible(change jsonb, person uuid) returns boolean
   language sql stable security invoker set search_path = ''
 as $$
-  select coalesce(
-    (change ->> 'actor')::uuid,
-    (select s.created_by from private.service_accounts s where s.id = (change ->> 'serviceAccount')::uuid)
-  )
+  select coalesce(person = (change ->> 'actor')::uuid, false)
+    or exists (
+      select
+      from private.service_accounts s
+      where s.id = (change ->> 'serviceAccount')::uuid
+        and (s.created_by = person or exists (
+          select
+          from private.service_account_credentials c
+          where c.service_account_id = s.id and c.created_by = person
+        ))
+    )
 $$;

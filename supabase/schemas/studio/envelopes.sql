@@ -129,7 +129,7 @@ begin
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', l.id,
         'actorId', l.actor_id,
-        'actor', (select p.display_name from public.profiles p where p.id = l.actor_id),
+        'actor', private.actor_name(l.actor_id),
         'action', l.action,
         'subjectId', l.subject_id,
         'subject', l.subject,
@@ -234,7 +234,8 @@ begin
   where b.scope = 'envelope' and b.subject_id = envelope_id and b.workspace_id = workspace and b.period = 'total'
   returning * into new_budget;
   if ends then
-    update ai.envelopes e set ended_at = now(), ended_by = member_id where e.id = envelope_id returning * into envelope;
+    update ai.envelopes e set ended_at = now(), ended_by = private.person_or_null(member_id) where e.id = envelope_id
+    returning * into envelope;
   elsif raises then
     perform ai.reset_budget_alert('envelope', envelope_id, workspace, 'total');
   end if;
@@ -269,7 +270,11 @@ declare
   envelope ai.envelopes;
   budget ai.budgets;
 begin
-  if access is null or (key_id is null and not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')) then
+  -- A service account makes no calls of its own.
+  if access is null or key_id is null and (
+    not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio')
+    or private.person_or_null(member_id) is null
+  ) then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   if key_id is not null then
@@ -379,7 +384,7 @@ as $$
     'openedUsd', trim_scale((envelope).opened_usd)::text,
     'openedCalls', (envelope).opened_calls,
     'openedAt', ai.utc_text_microseconds((envelope).opened_at),
-    'openedBy', (select p.display_name from public.profiles p where p.id = (envelope).opened_by),
+    'openedBy', private.actor_name(coalesce((envelope).opened_by, (envelope).service_account_id)),
     'endedAt', ai.utc_text((envelope).ended_at),
     'endedBy', (select p.display_name from public.profiles p where p.id = (envelope).ended_by),
     'replaced', (envelope).superseded_at is not null,

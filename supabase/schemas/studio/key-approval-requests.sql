@@ -1,6 +1,6 @@
 -- Requests of a workspace's members for approval to create keys.
 
--- Requests approval for a workspace on behalf of a member with manage_ai_keys. Queues one email { subject, text } for
+-- Requests approval for a workspace on behalf of a person with manage_ai_keys. Queues one email { subject, text } for
 -- each infrastructure admin. Changes nothing if a request is open or the workspace is approved. Returns
 -- ai.key_approval_state or { outcome: not_allowed }.
 -- Definer: the service role cannot write requests or read Supabase Auth's email addresses.
@@ -11,7 +11,8 @@ declare
   old_request ai.key_approval_requests;
   emails_admins boolean;
 begin
-  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys') then
+  if not private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or private.person_or_null(member_id) is null then
     return jsonb_build_object('outcome', 'not_allowed');
   end if;
   -- Serializes a member's requests, because the limit on emails counts the member's earlier requests.

@@ -41,7 +41,7 @@ as $$
     'version', ai.key_version(key),
     'prefix', 'ttr_ai_' || (key).lookup,
     'createdAt', (key).created_at,
-    'createdBy', (select p.display_name from public.profiles p where p.id = (key).created_by),
+    'createdBy', private.actor_name(coalesce((key).created_by, (key).service_account_id)),
     'lastUsedAt', case
       when (key).connection_id is null then (key).last_used_at
       else (select max(k.last_used_at) from ai.keys k where k.connection_id = (key).connection_id)

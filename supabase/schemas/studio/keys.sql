@@ -102,8 +102,9 @@ end
 $$;
 
 -- Stores a new key. The caller has generated the key's text and shows it once, and passes only the lookup part and the
--- SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, app_not_linked, unknown_models
--- (with param and models), too_many. too_many: the workspace has 200 live keys.
+-- SHA-256 hash in hexadecimal. Outcomes: issued (with key), not_allowed, not_approved, no_payer, app_not_linked,
+-- unknown_models (with param and models), too_many. too_many: the workspace has 200 live keys. no_payer: the caller is a
+-- service account, and members pay for their own keys.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.issue_key(member_id uuid, workspace uuid, key jsonb, lookup text, secret_hash text) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -116,6 +117,9 @@ declare
 begin
   if issue_permission <> 'allowed' then
     return jsonb_build_object('outcome', issue_permission);
+  end if;
+  if ai.key_has_no_payer(member_id, workspace) then
+    return jsonb_build_object('outcome', 'no_payer');
   end if;
   if unknown is not null then
     return jsonb_build_object('outcome', 'unknown_models', 'param', 'allowedModels', 'models', unknown);
@@ -209,8 +213,8 @@ end
 $$;
 
 -- Replaces a key with a new one. The new key keeps all limits and bindings. The spend of both keys is counted together.
--- The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, not_found,
--- not_active, agent_key. agent_key: only the coding agent can renew this key.
+-- The old key works until the overlap ends. Outcomes: issued (with key), not_allowed, not_approved, no_payer, not_found,
+-- not_active, agent_key. agent_key: only the coding agent can renew this key. no_payer: as in ai.issue_key.
 -- Definer: the service role cannot write keys, so every key passes these checks.
 create or replace function ai.rotate_key(
   member_id uuid,
@@ -226,6 +230,7 @@ declare
   issue_permission text := ai.key_issue_permission(member_id, workspace);
   old ai.keys;
   new_key ai.keys;
+  creator uuid;
 begin
   if issue_permission <> 'allowed' then
     return jsonb_build_object('outcome', issue_permission);
@@ -243,19 +248,21 @@ begin
   if old.replaced_by is not null or old.revoked_at is not null or old.expires_at <= now() then
     return jsonb_build_object('outcome', 'not_active');
   end if;
+  -- Keeps the key's creator, because calls in a free workspace are charged to the creator's credits. If the creator has
+  -- left, their key would not work in a free workspace, so the caller becomes its creator.
+  creator := case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end;
+  if ai.key_has_no_payer(creator, workspace) then
+    return jsonb_build_object('outcome', 'no_payer');
+  end if;
   perform set_config('gatehouse.actor_id', member_id::text, true);
   insert into ai.keys (
-    lineage_id, workspace_id, created_by, name, environment, lookup, secret_hash, external_app_id, allowed_models,
-    allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id
+    lineage_id, workspace_id, created_by, service_account_id, name, environment, lookup, secret_hash, external_app_id,
+    allowed_models, allowed_addresses, requests_per_minute, tokens_per_minute, expires_at, is_strict, entity_id
   )
   values (
-    old.lineage_id, workspace,
-    -- Keeps the key's creator, because calls in a free workspace are charged to the creator's credits. If the creator
-    -- has left, their key would not work in a free workspace, so the member who rotates the key becomes its creator.
-    case when private.is_workspace_member(old.created_by, workspace) then old.created_by else member_id end,
-    old.name, old.environment, rotate_key.lookup,
-    decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models, old.allowed_addresses,
-    old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict, old.entity_id
+    old.lineage_id, workspace, private.person_or_null(creator), private.service_account_or_null(creator), old.name,
+    old.environment, rotate_key.lookup, decode(rotate_key.secret_hash, 'hex'), old.external_app_id, old.allowed_models,
+    old.allowed_addresses, old.requests_per_minute, old.tokens_per_minute, old.expires_at, old.is_strict, old.entity_id
   )
   returning * into new_key;
   update ai.keys k
@@ -290,7 +297,7 @@ begin
     -- A key manager who revokes another member's agent also withdraws that member's approval.
     if ai.end_connection(agent, member_id) then
       update ai.agent_access a
-      set state = 'withdrawn', answered_at = now(), answered_by = member_id
+      set state = 'withdrawn', answered_at = now(), answered_by = private.person_or_null(member_id)
       from ai.agent_connections c
       where c.id = agent
         and c.user_id <> member_id

@@ -84,7 +84,8 @@ begin
     content_capture = coalesce((changes ->> 'contentCapture')::boolean, p.content_capture),
     content_retention_days = coalesce((changes ->> 'contentRetentionDays')::integer, p.content_retention_days),
     updated_at = now(),
-    updated_by = member_id
+    updated_by = private.person_or_null(member_id),
+    service_account_id = private.service_account_or_null(member_id)
   where p.workspace_id = workspace;
   -- Locks apps before the workspace, which is the common lock order.
   for app in
@@ -147,7 +148,7 @@ as $$
         and b.limit_usd is not null
     ),
     'updatedAt', p.updated_at,
-    'updatedBy', (select u.display_name from public.profiles u where u.id = p.updated_by)
+    'updatedBy', private.actor_name(coalesce(p.updated_by, p.service_account_id))
   )
   from (select workspace as id) w
   left join ai.workspace_policies p on p.workspace_id = w.id

@@ -116,8 +116,9 @@ begin
 end
 $$;
 
--- Returns whether a user has a permission in a workspace. For definers that have derived the user from a credential.
--- Not granted to any role, because it does not check that the id is the caller's.
+-- Returns whether a user or a service account of the workspace has a permission in it. For definers that have derived the
+-- id from a credential. Not granted to any role, because it does not check that the id is the caller's. The functions
+-- below are only for people: sessions, apps and coding agents act for members.
 create or replace function private.user_has_workspace_permission(
   user_id uuid,
   workspace_id uuid,
@@ -129,6 +130,8 @@ as $$
     select from private.memberships_with_permission(
       user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
     )
+  ) or private.service_account_has_permission(
+    user_has_workspace_permission.user_id, user_has_workspace_permission.workspace_id, permission
   )
 $$;
 

@@ -65,6 +65,22 @@ describe("account_credentials", () => {
     expect((await end(db, name, claims)).ended).toBe(0);
   });
 
+  test("nothing that ends an account's access ends its service accounts, which are listed apart", async ({ db }) => {
+    const { userId, claims } = await createOwner(db);
+    const { id } = await one<{ id: string }>(db, {
+      sql: `insert into private.service_accounts (name, scopes, created_by, expires_at)
+        values ($1, '{admin:audit:read}', $2, now() + interval '1 day') returning id`,
+      values: [userId, userId],
+    });
+    const before = await accessOf(db, userId);
+    expect(before.ways.map(({ key }) => key)).not.toContain(`service_account:${id}`);
+    expect(before).toMatchObject({ serviceAccounts: [{ id, name: userId, workspaceId: null, workspace: null }] });
+    await confirm(db, { userId, sessionId: claims.session_id, remove: [`service_account:${id}`] });
+    await end(db, "end_other_sessions", claims);
+    await end(db, "sign_out_everywhere", claims);
+    expect(await liveKinds(db, userId)).toContain("service_account");
+  });
+
   test("removing everything that the access list offers leaves only the calling session", async ({ db }) => {
     const { userId, claims } = await openEverything(db);
     const remove = (await accessOf(db, userId)).ways.map(({ key }) => key).filter((key) => key !== "password");

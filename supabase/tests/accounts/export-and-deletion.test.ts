@@ -316,6 +316,11 @@ describe("an account's export", () => {
        from (select n, row_number() over (order by n) as place from t) as t
        join (select id, row_number() over (order by id) as place from place) as p using (place)`,
     ],
+    [
+      "serviceAccounts",
+      `insert into private.service_accounts (name, scopes, created_by, created_at, expires_at)
+       select gen_random_uuid()::text, '{admin:audit:read}', $1, n, n + interval '1 year' from t`,
+    ],
   ] as const)("an account's export contains each of its %s once, paged or in full", async ([part, insert], { db }) => {
     const { sub } = await createActor(db, {});
     // Four rows share a timestamp, so that a page ends among them.
@@ -432,7 +437,6 @@ const outsideExports: Record<string, string> = {
   "private.finance_people.user_id": "an office of the operator, kept in the operator's own log",
   "private.console_notices.user_id": "a choice that belongs to the operator's office",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",
-  "private.service_accounts.created_by": "an act of the operator's office",
   "private.app_workspaces.linked_by": "an act of the operator's office",
   "private.admin_audit_log.actor_id": "an act of the operator's office",
   "private.admin_audit_log.target_user_id": "the operator's log, which outlives the account",
@@ -453,6 +457,8 @@ const outsideExports: Record<string, string> = {
   "private.logout_notices.user_id": "a notice to an app, gone once delivered; the login is listed",
   "private.mint_leases.user_id": "a lock while a session is being made, gone within seconds",
   "private.review_drafts.user_id": "a file under review, gone within 15 minutes",
+  "private.service_account_credentials.created_by":
+    "an act of an admin or of a workspace's manager, which the logs name",
   "ai.workspace_policies.updated_by": "a setting of the workspace",
   "ai.usage_daily.actor_id": "sums of the person's runs, which are exported",
   "ai.envelopes.actor_id": "a limit of the workspace's calls; the runs that it held are exported",
@@ -485,6 +491,7 @@ const exported = [
   "private.mfa_recovery_codes.user_id",
   "private.openid_consents.user_id",
   "private.openid_grants.user_id",
+  "private.service_accounts.created_by",
   "private.unconfirmed_additions.user_id",
   "public.profiles.id",
   "public.security_events.user_id",

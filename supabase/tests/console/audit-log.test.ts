@@ -124,11 +124,17 @@ describe("the targets of the audit log", () => {
     await db.query("insert into private.apps (name, display_name, kind) values ($1, 'Notes', 'internal')", [
       `notes-${run}`,
     ]);
+    const [machine] = await db.query<{ id: string }>(
+      `insert into private.service_accounts (name, scopes, expires_at)
+       values ($1, '{admin:audit:read}', now() + interval '1 day') returning id`,
+      [`deploy-${run}`],
+    );
     const targets = [
       [`workspace ${tenant.workspaceId}`, "Test", "workspace", tenant.workspaceId],
       [`member ${user.id}`, user.email, "member", user.id],
       [`plan ${tenant.planId}`, "Test", "plan", tenant.planId],
       [`app notes-${run}`, "Notes", "app", `notes-${run}`],
+      [`service account ${machine?.id}`, `deploy-${run}`, "service_account", machine?.id],
       [`workspace ${randomUUID()}`, null, null, null],
       ["workspace x", null, null, null],
       [`provider harbour-${run}`, null, "provider", `harbour-${run}`],

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { describe, expect } from "vitest";
 import { createUser, type Database, test } from "../database.ts";
 import { createTenant } from "../gateway/fixtures.ts";
@@ -41,11 +42,14 @@ const forPeople = [
 const names = Object.keys(scopes);
 const allScopes = [...new Set(Object.values(scopes))];
 
-/** Calls a change as our server does. An error after the gate counts as passing it. */
+/** Calls a change as our server does, with a token of all scopes. An error after the gate counts as passing it. */
 async function ask(db: Database, { name, change }: { name: string; change: object }): Promise<Answer> {
   await db.query("savepoint call");
   try {
-    const stamped = JSON.stringify({ reason: "test", requestId: "request-1", ip: "192.0.2.1", ...change });
+    const stamped = JSON.stringify({
+      ...{ reason: "test", requestId: "request-1", ip: "192.0.2.1", serviceAccountScopes: allScopes },
+      ...change,
+    });
     const [row] = await db.asRole("service_role", () =>
       db.query<{ answer: Answer }>(`select private.${name}($1) as answer`, [stamped]),
     );
@@ -63,7 +67,7 @@ async function createServiceAccount(db: Database, fields: Record<string, unknown
       values ($1, gen_random_uuid()::text, $2, $3, $4, now() + $5::interval, $6) returning id`,
     [
       fields.workspaceId ?? null,
-      fields.scopes ?? allScopes,
+      fields.scopes ?? (fields.workspaceId ? ["use_ai_studio"] : allScopes),
       fields.enabled ?? true,
       fields.createdBy ?? null,
       fields.expiresIn ?? "1 day",
@@ -110,6 +114,9 @@ describe("who may change the console", () => {
       const all = {
         ...wrong,
         "without the scope": { serviceAccount: await createServiceAccount(db, { scopes: without }) },
+        "with a token without the scope": { serviceAccount, serviceAccountScopes: without },
+        "with a token without scopes": { serviceAccount, serviceAccountScopes: [] },
+        "without a token": { serviceAccount, serviceAccountScopes: null },
       };
       for (const [who, change] of Object.entries(all)) {
         // The command line may change OpenID clients.
@@ -132,10 +139,18 @@ describe("who may change the console", () => {
     expect(answer).toEqual({ refused: "forbidden" });
   });
 
-  test("the person who is responsible for a service account gains nothing by it", async ({ db }) => {
+  test("a person gains nothing by a service account that they created or added a credential to", async ({ db }) => {
     const admin = await createAdmin(db);
-    const serviceAccount = await createServiceAccount(db, { createdBy: admin.id });
-    const [own] = await db.query<{ id: string; plan: string }>(
+    const { id: creator } = await createAdmin(db);
+    const ofOthers = await createServiceAccount(db, { createdBy: creator });
+    const withCredential = await createServiceAccount(db, { createdBy: creator });
+    await db.query(
+      `insert into private.service_account_credentials (service_account_id, secret_hash, created_by)
+       values ($1, sha256($2), $3), ($1, sha256($3::text::bytea), $4)`,
+      [withCredential, randomBytes(32), admin.id, creator],
+    );
+    const own = await createServiceAccount(db, { createdBy: admin.id });
+    const [personal] = await db.query<{ id: string; plan: string }>(
       "select w.id, w.plan_id as plan from public.workspaces w where w.personal_user_id = $1",
       [admin.id],
     );
@@ -144,22 +159,28 @@ describe("who may change the console", () => {
       app,
     ]);
     const [{ version } = {}] = await db.query<{ version?: string }>("select private.app_version($1) as version", [app]);
+    const [model] = await db.query<{ id: string }>("select id from ai.models limit 1");
     const changes: [string, object][] = [
       [
         "change_credits",
-        { payer: "workspace", ownerId: own?.id, step: "grant", amount: "5", reference: "r", description: "d" },
+        { payer: "workspace", ownerId: personal?.id, step: "grant", amount: "5", reference: "r", description: "d" },
       ],
       [
         "change_credits",
         { payer: "member", ownerId: admin.id, step: "grant", amount: "5", reference: "r", description: "d" },
       ],
-      ["move_workspace", { workspace: own?.id, seen: own?.plan, plan: "free" }],
-      ["set_key_approval", { workspace: own?.id, approved: true }],
+      ["move_workspace", { workspace: personal?.id, seen: personal?.plan, plan: "free" }],
+      ["set_key_approval", { workspace: personal?.id, approved: true }],
       ["sign_account_out", { subject: admin.id }],
-      ["change_app", { name: app, version, step: "link", workspace: own?.id }],
+      ["change_app", { name: app, version, step: "link", workspace: personal?.id }],
+      ["set_model_grant", { model: model?.id, workspace: personal?.id, granted: true }],
     ];
-    for (const [name, change] of changes)
-      expect(await ask(db, { name, change: { ...change, serviceAccount } }), name).toEqual({ refused: "oneself" });
+    for (const [name, change] of changes) {
+      for (const who of [{ actor: admin.id }, { serviceAccount: own }, { serviceAccount: withCredential }])
+        expect(await ask(db, { name, change: { ...change, ...who } }), name).toEqual({ refused: "oneself" });
+      const { refused } = await ask(db, { name, change: { ...change, serviceAccount: ofOthers } });
+      expect(["forbidden", "oneself"], name).not.toContain(refused);
+    }
   });
 
   test("a service account can't sign out people with a role in the console", async ({ db }) => {
@@ -178,7 +199,8 @@ describe("who may change the console", () => {
     const { workspaceId } = await createTenant(db);
     const serviceAccount = await createServiceAccount(db);
     await db.query("update private.service_accounts set name = 'deployments' where id = $1", [serviceAccount]);
-    const change = { serviceAccount, payer: "workspace", ownerId: workspaceId, step: "grant", amount: "5" };
+    const caller = { serviceAccount, serviceAccountScopes: ["admin:workspaces:write"] };
+    const change = { ...caller, payer: "workspace", ownerId: workspaceId, step: "grant", amount: "5" };
     const stamped = { ...change, reference: "r", description: "d", reason: "test", requestId: "request-1" };
     await db.asRole("service_role", () => db.query("select private.change_credits($1)", [JSON.stringify(stamped)]));
     await db.query("delete from private.service_accounts where id = $1", [serviceAccount]);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isNetworkAddress } from "./key-schema.ts";
+import { isNetworkAddress } from "./network-address.ts";
 
 test.for([
   ["192.0.2.7", true],

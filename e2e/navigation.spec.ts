@@ -200,8 +200,9 @@ test("admins see a link to the console in the header, and the console's pages ar
   const menu = page.getByRole("navigation", { name: "Console" });
   await expect(menu.locator("[aria-current=page]")).toHaveText("Overview");
   const people = menu.getByRole("list", { name: "People" });
-  // Recovery may have a count.
-  await expect(people.getByRole("link")).toHaveText(["Accounts", /^Recovery/, "Blocked IP addresses"]);
+  // Accounts and Recovery may have a count.
+  const entries = [/^Accounts/, "Invitations", /^Recovery/, "Blocked IP addresses"];
+  await expect(people.getByRole("link")).toHaveText(entries);
   const money = menu.getByRole("list", { name: "Money" });
   await expect(money.getByRole("link")).toHaveText(["Spending", /^Books/]);
 

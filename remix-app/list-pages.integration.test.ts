@@ -230,7 +230,16 @@ test("splits the console's lists into pages under 100 KB", async () => {
     expect(new Set(spending.join("").match(/Space \d{4}/g)).size).toBe(120);
     const user = await walkAsAdmin(`/admin/users/${person.id}`, /never/);
     expect(user[0]).toContain("121");
+    await query(
+      `insert into private.account_invitations (email, invited_by, reason)
+       ${first(60, "$1 || '-' || n || '-' || repeat('x', 60) || '@example.com', $2, repeat('Reason ', 70)")}`,
+      [mark, admin.id],
+    );
+    const invitations = await walkAsAdmin("/admin/invitations", nextOf("Pages of invitations"));
+    const revoked = invitations.join("").match(new RegExp(`Revoke the invitation of ${mark}-\\d+-`, "g"));
+    expect(new Set(revoked).size).toBe(60);
   } finally {
+    await query("delete from private.account_invitations where email like $1 || '-%'", [mark]);
     await deletePerson(admin);
   }
 });

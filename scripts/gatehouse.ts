@@ -22,7 +22,7 @@ const commands: Record<string, () => Promise<unknown>> = {
 
 const checkoutUsage = `For operators, in the project that the environment or .env names, or else in the running local stack:
 
-admin            Grants and revokes access to the admin console.
+admin            Grants and revokes access to the admin console, and lifts blocks of IP addresses.
 app              Registers and manages apps.
 backup           Writes the database's data to an archive.
 compose          Writes the settings of Gatehouse on one machine.

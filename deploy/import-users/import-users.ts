@@ -43,6 +43,8 @@ type ImportOptions = {
   report: Pick<ReturnType<typeof openReport>, "add">;
   /** Whether users without a usable hash get an account without a password. */
   withoutPassword: boolean;
+  /** Lets the database accept an email that may not sign up. Given while sign-up is by invitation. */
+  admit?: (email: string) => Promise<void>;
 };
 
 /**
@@ -68,11 +70,12 @@ export async function importUsers(openUsers: () => AsyncIterable<FileUser>, opti
 
 async function importOne(
   { line, value: user }: { line: number; value: SourceUser },
-  { provider, backend, withoutPassword }: ImportOptions,
+  { provider, backend, withoutPassword, admit }: ImportOptions,
 ): Promise<ReportEntry> {
   const entry = { line, source_id: user.sourceId, email: user.email };
   const { password } = user;
   if ("missing" in password && !withoutPassword) return { ...entry, outcome: "not_taken", reason: password.missing };
+  await admit?.(user.email);
   const outcome = await importUser(backend, user, { provider });
   return { ...entry, ...describeOutcome(outcome, user) };
 }

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from "node:fs";
-import { createClient } from "@supabase/supabase-js";
+import { createClient, type SupabaseClient } from "@supabase/supabase-js";
+import { z } from "zod";
 import { readArguments } from "../../scripts/help.ts";
 import { createProgress } from "../../scripts/load/progress.ts";
 import { operatorProject } from "../../scripts/operator/project.ts";
@@ -62,10 +63,11 @@ async function run(from: Provider, path: string) {
     if (input !== undefined && !existsSync(input)) throw new Error(`There is no file ${input}.`);
   const openUsers = await prepareReader(from, path);
   const { url, secretKey } = operatorProject();
-  const { auth } = createClient(url, secretKey, {
+  const client = createClient(url, secretKey, {
     auth: { persistSession: false, autoRefreshToken: false },
     global: { fetch: (input, init) => fetch(input, { ...init, signal: AbortSignal.timeout(callTimeoutMs) }) },
   });
+  const admit = await prepareAdmission(client);
   const time = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
   const reportPath = values.report ?? `import-users-${from}-${time}.jsonl`;
   if (existsSync(reportPath)) throw new Error(`${reportPath} exists. Name another file with --report, or move it.`);
@@ -74,15 +76,35 @@ async function run(from: Provider, path: string) {
   try {
     await importUsers(openUsers, {
       provider: from,
-      backend: auth.admin,
+      backend: client.auth.admin,
       report,
       withoutPassword: values["without-password"],
+      ...(admit && { admit }),
     });
   } finally {
     await report.close();
     console.log(report.summary());
   }
   return report;
+}
+
+/**
+ * Returns a function that lets the database accept an email while sign-up is by invitation; null if sign-up is open.
+ * @throws Error if the database doesn't answer
+ */
+async function prepareAdmission(
+  client: Pick<SupabaseClient, "schema">,
+): Promise<((email: string) => Promise<void>) | null> {
+  const call = async (name: string, args: object) => {
+    const { data, error } = await client.schema("private").rpc(name, args);
+    if (error) throw new Error(`The database refused private.${name}: ${error.code}. Is it up to date?`);
+    return data as unknown;
+  };
+  const { open } = z.object({ open: z.boolean() }).parse(await call("read_sign_up", {}));
+  if (open) return null;
+  return async (email) => {
+    await call("admit_imported_account", { account_email: email });
+  };
 }
 
 /** Returns a function that reads the file's users from its beginning. */

@@ -58,6 +58,11 @@ export interface AttemptOptions {
   /** Replaces `email` if the session identifies the account. */
   userId?: string;
   /**
+   * The session that enters a code of its account's second factor. A block of the address does not stop an
+   * infrastructure admin whose session proved that factor before.
+   */
+  sessionId?: string;
+  /**
    * The posted field `botChallengeField` if the identity backend protects this call (sign-in, sign-up, resend, reset,
    * passkey options); omitted otherwise.
    */
@@ -126,7 +131,7 @@ export async function guardAttempt(
   options: AttemptOptions,
 ): Promise<AdmittedAttempt | RefusedAttempt> {
   const { env, clientAddress, userAgent } = context;
-  const { action, mail, email, code, userId, botChallenge, allowOverride = false } = options;
+  const { action, mail, email, code, userId, sessionId, botChallenge, allowOverride = false } = options;
   const count = (result: AttemptResult) => context.countAttempt?.({ action, result });
   if (isSuspiciousUserAgent(userAgent)) {
     count("suspicious");
@@ -141,7 +146,7 @@ export async function guardAttempt(
 
   const database = createServiceClient(env).schema("private");
   const { data, error } = await database.rpc("begin_attempt", {
-    attempt: { action, mail, address: clientAddress, email, code, userId, challenged, allowOverride },
+    attempt: { action, mail, address: clientAddress, email, code, userId, sessionId, challenged, allowOverride },
   });
   const response = beginResponse.safeParse(data);
   if (!response.success) {

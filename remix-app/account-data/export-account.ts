@@ -3,8 +3,11 @@ import { createReadableStreamFromReadable } from "@remix-run/node";
 import type { SupabaseClient } from "@supabase/supabase-js";
 import { z } from "zod";
 import { eachPage } from "../http/list-page.ts";
+import { createServiceClient } from "../supabase/data-api.ts";
 
 const pageSize = 500;
+/** The timeout of each read. An account's export may take longer than what a page waits for. */
+const timeoutMs = 10_000;
 const records = z.array(z.looseObject({ id: z.union([z.string(), z.number()]) }));
 const exportHeadSchema = z.looseObject({ credits: z.looseObject({}).nullish() });
 
@@ -30,6 +33,11 @@ const exportListNames = [
 ] as const;
 
 type ExportListName = (typeof exportListNames)[number] | "ledger";
+
+/** Returns the client with which an account is exported. It waits longer than that of other requests. */
+export function createExportClient(env: Parameters<typeof createServiceClient>[0]): SupabaseClient {
+  return createServiceClient(env, { timeoutMs });
+}
 
 /**
  * Streams everything we hold about an account as one JSON document, at the reader's pace. It starts with the result of

@@ -114,6 +114,22 @@ export const eventKinds = {
       what: "An administrator blocked your {product} account. You can’t sign in to it.",
     },
   },
+  deletion_requested: {
+    label: "An administrator scheduled the account’s deletion",
+    byAdmin: true,
+    notice: {
+      subject: "Your {product} account will be deleted",
+      what: "An administrator scheduled the deletion of your {product} account. You can’t sign in to it. At the time below, the account and its data are deleted for good.",
+    },
+  },
+  deletion_canceled: {
+    label: "An administrator canceled the account’s deletion",
+    byAdmin: true,
+    notice: {
+      subject: "Your {product} account will not be deleted",
+      what: "An administrator canceled the deletion of your {product} account.",
+    },
+  },
   account_unbanned: {
     label: "The account was unblocked",
     byAdmin: true,

@@ -1,4 +1,5 @@
 import { providerLabel } from "../config/oauth-providers.ts";
+import { formatDateTime } from "../http/date-text.ts";
 
 const labels: Record<string, string> = {
   password: "Password",
@@ -26,9 +27,10 @@ export function methodLabel(method: string): string {
 }
 
 /**
- * Returns a value from the details of a `public.security_events` row, as shown to people: the label of a provider, and
- * any other value unchanged.
+ * Returns a value from the details of a `public.security_events` row, as shown to people: the label of a provider, the end
+ * of a ban or the time of a deletion, and any other value unchanged.
  */
 export function detailText(name: string, value: string): string {
+  if (name === "until" || name === "deletion") return formatDateTime(value);
   return name === "provider" ? providerLabel(value) : value;
 }

@@ -55,6 +55,18 @@ test("omits the device and address from an email about an administrator's action
   expect(text).not.toMatch(/Device:|IP address:/);
 });
 
+test("an email about an administrator's act has its reason and times, and no other details", () => {
+  const details = { reason: "Spam: see https://evil.example", until: "2026-12-07T09:05:31Z", admin: "Ada" };
+  const { text } = eventMail({ ...event, kind: "account_banned", details }, addressed);
+  expect(text).toContain(
+    "Reason: Spam: see https:\u200A/\u200A/evil.\u200Aexample\nUntil: 7 Dec 2026, 09:05 UTC\nWhen:",
+  );
+  expect(text).not.toContain("Ada");
+  const due = { reason: "Left", deletion: "2026-12-07T09:05:31Z" };
+  const scheduled = eventMail({ ...event, kind: "deletion_requested", details: due }, addressed);
+  expect(scheduled.text).toContain("Deletion: 7 Dec 2026, 09:05 UTC");
+});
+
 test("the email about a provider that an app linked doesn’t say that it signs in, and says what the owner has to do", () => {
   const linked = { ...event, kind: "identity_linked", details: { provider: "Google" } };
   const unconfirmed = eventMail({ ...linked, unconfirmed: true }, addressed).text;

@@ -36,11 +36,9 @@ export function eventMail(event: NoticeEvent, { to, site }: { to: string; site: 
     ],
     facts: [
       ...(kind === "sign_in" ? [["Method", methodLabel(event.method ?? "")] as const] : []),
-      ...(byAdmin
-        ? []
-        : Object.entries(details).map(
-            ([name, value]) => [capitalize(name), quoteText(detailText(name, value))] as const,
-          )),
+      ...Object.entries(details)
+        .filter(([name]) => !byAdmin || adminDetails.includes(name))
+        .map(([name, value]) => [capitalize(name), quoteText(detailText(name, value))] as const),
       ["When", formatDateTime(when)],
       ...(byAdmin
         ? []
@@ -62,6 +60,9 @@ export function eventMail(event: NoticeEvent, { to, site }: { to: string; site: 
   };
   return { to, subject: withProduct(texts.subject), text: mailText(parts) };
 }
+
+/** The details of an administrator's act that the email contains: the reason and the times. */
+const adminDetails: readonly string[] = ["reason", "until", "deletion"];
 
 const defaultTexts = { subject: "Your {product} account was changed" };
 

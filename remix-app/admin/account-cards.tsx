@@ -8,6 +8,7 @@ import { countText } from "../ui/count-text.ts";
 import { DotSeparated } from "../ui/facts.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
 import { Notice } from "../ui/notice.tsx";
+import { isPermanentBan } from "./account-access-card.tsx";
 import type { Account, TimelineEntry } from "./accounts.ts";
 import { actionLabel, actorLabel } from "./audit-actions.ts";
 import { formatQuantity, policyLabels } from "./labels.ts";
@@ -33,7 +34,13 @@ export function AccountState({ account, policy }: { account: Account; policy: Pi
       <Fact label="Ban">
         {account.bannedUntil ? (
           <span className="text-bad">
-            Banned, ends <RelativeTime at={account.bannedUntil} />
+            {isPermanentBan(account.bannedUntil) ? (
+              "Banned until lifted"
+            ) : (
+              <>
+                Banned, ends <RelativeTime at={account.bannedUntil} />
+              </>
+            )}
           </span>
         ) : (
           "None"

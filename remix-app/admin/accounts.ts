@@ -5,8 +5,6 @@ import { buildPage, parseCursor, readCursor, writeCursor } from "../http/list-pa
 import { consoleRoleSchema } from "../session/console-role.ts";
 import { callFunction } from "../supabase/data-api.ts";
 import type { Confirmation } from "./confirmation.ts";
-import { applyConsoleChange, type ConsoleChange } from "./console-change.ts";
-import type { InfrastructureAdmin } from "./require-admin.ts";
 
 /** The states of an {@link AccountPolicy}. */
 const policyState = z.enum(["optional", "required", "recovery_in_progress", "malformed"]);
@@ -40,6 +38,10 @@ export const accountSchema = z.object({
   confirmedAt: z.string().nullable(),
   lastSignInAt: z.string().nullable(),
   bannedUntil: z.string().nullable(),
+  /** The scheduled deletion. `blockers` are the workspaces that prevented it. */
+  deletion: z
+    .object({ dueAt: z.string(), reason: z.string(), blockers: z.array(z.object({ name: z.string() })) })
+    .nullable(),
   consoleRole: consoleRoleSchema,
   methods: z.object({
     password: z.boolean(),
@@ -132,22 +134,7 @@ export async function readAccounts(
   return { accounts, more: isSearch && nextCursor !== null, nextCursor: isSearch ? null : nextCursor };
 }
 
-/** Signs an account out of every device and app, and notifies its owner. */
-export function signAccountOut(
-  context: AppLoadContext,
-  { admin, ...change }: { admin: InfrastructureAdmin; subject: string; reason: string },
-): Promise<ConsoleChange> {
-  const refusals = {
-    oneself: { status: 403, message: ownSignOutMessage },
-    not_found: { status: 404, message: "This account doesn’t exist." },
-  } as const;
-  return applyConsoleChange(context, { admin, name: "sign_account_out", change, refusals });
-}
-
 /** Returns what an admin types before a change that locks an account out: its email, or its ID if it has none. */
 export function confirmAccount({ id, email }: Pick<Account, "id" | "email">): Confirmation {
   return email === null ? { text: id, what: "the account’s ID" } : { text: email, what: "the account’s email" };
 }
-
-/** Tells admins where to sign themselves out. */
-export const ownSignOutMessage = "Sign yourself out everywhere under Security in your settings.";

@@ -11,6 +11,13 @@ const automaticImportAction = "costs.import_automatically";
 export const auditActions: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Accounts: {
     "account.sign_out": "Signed an account out everywhere",
+    "account.ban": "Banned an account",
+    "account.unban": "Lifted the ban of an account",
+    "account.request_deletion": "Scheduled an account’s deletion",
+    "account.cancel_deletion": "Canceled an account’s deletion",
+    "account.delete": "Deleted an account as scheduled",
+    "account_invitation.add": "Invited a person",
+    "account_invitation.revoke": "Revoked an invitation",
     [accountDeletedAction]: "Deleted an account",
     "required_mfa.require": "Required MFA",
     "required_mfa.make_optional": "Made MFA optional",
@@ -78,6 +85,9 @@ export const auditActions: Readonly<Record<string, Readonly<Record<string, strin
     "service_account.add_key": "Added a public key to a service account",
     "service_account.remove_credential": "Removed a credential of a service account",
     "service_account.revoke": "Revoked a service account",
+  },
+  Settings: {
+    "settings.sign_up": "Opened or closed sign-up",
   },
   "Roles in the console": {
     "admin.grant": "Made an account an admin",

@@ -168,6 +168,12 @@ test.for([
     "level 2, blocked until 1 Dec 2026, 09:30 UTC",
   ],
   ["recovery.create", null, { expires_at: "2026-12-07T10:00:00Z" }, "until 7 Dec 2026, 10:00 UTC"],
+  [
+    "recovery.create",
+    null,
+    { expires_at: "2026-12-07T10:00:00Z", single_use: true },
+    "until first used, until 7 Dec 2026, 10:00 UTC",
+  ],
   ["model.merge", { enabled: false }, { enabled: true }, null],
   ["credits.grant", null, "unreadable", null],
 ] as const)("summarizes %s (%#)", ([action, before, after, summary]) => {

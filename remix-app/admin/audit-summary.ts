@@ -23,7 +23,17 @@ type Summary = (old: State, now: State) => (string | false)[];
 
 const summaries: Readonly<Record<string, Summary>> = {
   "account.sign_out": ({ sessions }) => [formatQuantity(Number(sessions ?? 0), "session")],
-  "recovery.create": (_, { expires_at }) => [`until ${valueText("expiresAt", expires_at)}`],
+  "account.ban": (_, { bannedUntil }) => [
+    bannedUntil ? `until ${valueText("bannedUntil", bannedUntil)}` : "until it is lifted",
+  ],
+  "account.request_deletion": (_, { deletion }) => [`on ${valueText("deletion", deletion)}`],
+  "account.cancel_deletion": (_, { banned }) => [banned === true && "still banned"],
+  "account_invitation.add": (_, { expiresAt }) => [`until ${valueText("expiresAt", expiresAt)}`],
+  "settings.sign_up": ({ signUp: from }, { signUp: to }) => [`${text(from)} → ${text(to)}`],
+  "recovery.create": (_, { expires_at, single_use }) => [
+    single_use === true && "until first used",
+    `until ${valueText("expiresAt", expires_at)}`,
+  ],
   "recovery.send": (_, { expiresAt }) => [`until ${valueText("expiresAt", expiresAt)}`],
   "address_block.lift": ({ level, blockedUntil }) => [
     `level ${text(level)}`,

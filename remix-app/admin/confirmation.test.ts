@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { accountSteps } from "./account-steps.ts";
 import { appSteps } from "./app-steps.ts";
 import type { RegisteredApp } from "./apps.ts";
 import { approvalSteps } from "./key-approvals.ts";
@@ -8,6 +9,7 @@ import { clientSteps } from "./openid-client-steps.ts";
 import type { RegisteredClient } from "./openid-clients.ts";
 import { mfaPolicyChanges } from "./policy-step.ts";
 import { overlapSeconds } from "./registry-steps.ts";
+import { signUpChanges } from "./sign-up-mode.ts";
 
 const scope: StepScope = {
   model: { ...createBlankModel(), id: "orbit-large" },
@@ -43,6 +45,8 @@ test("only changes that delete something or stop something from working are conf
   });
   expect(typedSteps(clientSteps, (step) => step.destroys?.(client, undefined))).toEqual(registry);
   expect(typedSteps(approvalSteps)).toEqual({ approve: false, decline: false, withdraw: true });
+  expect(typedSteps(accountSteps)).toEqual({ ban: true, unban: false, delete: true, keep: false, "sign-out": true });
+  expect(typedSteps(signUpChanges)).toEqual({ open: true, invitation: false });
   expect(typedSteps(mfaPolicyChanges)).toEqual({ require: true, "make-optional": false, reset: true });
   expect(
     Object.fromEntries(Object.entries(modelSteps).map(([name, step]) => [name, step.confirmationOf(scope) !== null])),

@@ -18,7 +18,7 @@ export type ConsoleRefusal = {
   status: 400 | 403 | 404 | 409 | 503;
   message: string;
   /** The form field that the refusal is about, if any. */
-  field?: "confirmation" | "amount" | "reference";
+  field?: "confirmation" | "amount" | "reference" | "email";
   /** The part of a change of several parts that was refused, as the database function names it. */
   part?: string;
 };

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { mailsTo } from "../../e2e/mailbox.ts";
 import { type ConsoleAdmin, createConsoleAdmin } from "../../scripts/test/console-admin.ts";
-import { createPerson, deletePerson, enter, type Person, query } from "../../scripts/test/people.ts";
+import { createPerson, deletePerson, enter, type Person, query, signIn } from "../../scripts/test/people.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { newAddress, visitorHeaders } from "../testing/visitor.ts";
 import { linesPerRead } from "./audit-log.ts";
@@ -60,10 +60,51 @@ describe("a recovery override in the console", () => {
     expect((await admin.browser.post(await stepPage("revoke"), filled())).status).toBe(409);
   });
 
+  test("creates a recovery override until first used, which ends with a sign-in and says so", async () => {
+    const ban = () => query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [person.id]);
+    await ban();
+    const form = filled({ validity: "first_use", lifetimeDays: "" });
+    expect((await admin.browser.post(makePage(), form)).location).toBe(`${page()}&done=new`);
+    expect(await overrides()).toMatchObject([{ seconds: 30 * 24 * 60 * 60 }]);
+    const unused = (await admin.browser.get(page())).words;
+    expect(unused).toMatch(/Active · Reason: .* ends when it is used, or in 30 days/);
+    expect(unused).toMatch(/The account is banned until \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC/);
+    expect((await signIn(person)).location).toBe("/");
+    const used = (await admin.browser.get(page())).words;
+    expect(used).toMatch(/Used on \d+ \w+ \d{4}, \d\d:\d\d UTC · Reason:/);
+    expect(used).toContain("Create override");
+    expect(used).not.toContain("Revoke override");
+    await ban();
+    expect((await signIn(person)).location).toBeNull();
+    expect((await admin.browser.post(await stepPage("send"), filled())).status).toBe(409);
+  });
+
+  test("says when a recovery override for some days was used, with Revoke next to it", async () => {
+    await admin.browser.post(makePage(), filled());
+    expect((await signIn(person)).location).toBe("/");
+    const { words } = await admin.browser.get(page());
+    expect(words).toMatch(/Active · Used on \d+ \w+ \d{4}, \d\d:\d\d UTC · Reason:/);
+    expect(words).toContain("Revoke override");
+    expect((await admin.browser.post(await stepPage("revoke"), filled())).location).toBe(`${page()}&done=revoke`);
+    expect((await admin.browser.get(page())).words).toContain("Revoked · Used on");
+  });
+
+  test("shows the limits that lock an email, until when, and those that don't lock", async () => {
+    expect((await admin.browser.get(page())).words).toContain("No sign-in limits apply to this email.");
+    const attempt = JSON.stringify({ action: "password", email: person.email, address: newAddress() });
+    for (let made = 0; made < 10; made += 1) await query("select private.begin_attempt($1)", [attempt]);
+    const { words } = await admin.browser.get(page());
+    expect(words).toMatch(
+      /10 of 10 passwords in 15 minutes from one IP address, then refused until \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC/,
+    );
+    expect(words).toContain("10 of 20 passwords an hour, then a bot challenge not locked");
+  });
+
   test.each([
     ["without a reason", { reason: " " }, "Enter a reason"],
     ["for 0 days", { lifetimeDays: "0" }, "at least 1 day"],
     ["for 31 days", { lifetimeDays: "31" }, "at most 30 days"],
+    ["of an unknown validity", { validity: "ever" }, "Choose how long the override is valid"],
   ])("refuses to create a recovery override %s", async (_, more, words) => {
     const answer = await admin.browser.post(makePage(), filled(more));
     expect([answer.status, answer.words]).toEqual([400, expect.stringContaining(words)]);

@@ -1,6 +1,7 @@
 import { countText } from "../ui/count-text.ts";
 import { formatExactUsd } from "../ui/format-amount.ts";
 import type { PolicyState } from "./accounts.ts";
+import type { RecoveryLock } from "./recovery.ts";
 
 /** Returns a number with its noun: "1 session", "3 sessions". */
 export function formatQuantity(number: number, noun: string): string {
@@ -44,6 +45,11 @@ const attemptLabels: Record<string, string> = {
   mail: "emails",
   sign_up: "sign-ups",
   override_password: "passwords under an override",
+  credential: "changes of a password or email",
+  handoff: "sign-ins to apps",
+  user_code: "codes of devices",
+  direct_password: "passwords past our pages",
+  direct_code: "second-factor codes past our pages",
 };
 
 /** Returns the label of a kind of attempt, even of a kind that only a later version knows. */
@@ -58,18 +64,26 @@ const consequences: Record<string, string> = {
   block: "then blocked",
 };
 
-/** Describes how much of a rate limit an email has used: "12 of 20 passwords an hour, then a bot challenge". */
-export function counterSentence(counter: {
-  action: string;
-  used: number;
-  attempts: number;
-  perSeconds: number;
-  whenEmpty: string;
-}): string {
-  const { action, used, perSeconds, whenEmpty } = counter;
+/** Describes what limits sign-ins with an email: "12 of 20 passwords an hour, then a bot challenge". */
+export function lockSentence(lock: RecoveryLock): string {
+  switch (lock.kind) {
+    case "ban":
+      return "The account is banned";
+    case "codes":
+      return lock.until ? "Recovery email codes are locked" : formatQuantity(lock.wrong, "wrong recovery email code");
+    case "block":
+      return `The IP address ${lock.address} is blocked`;
+    case "limit":
+      return limitSentence(lock);
+  }
+}
+
+function limitSentence(limit: Extract<RecoveryLock, { kind: "limit" }>): string {
+  const { action, scope, used, attempts, perSeconds, whenEmpty } = limit;
   const what = attemptLabel(action);
   const minutes = Math.round(perSeconds / 60);
   const per =
     minutes === 60 ? "an hour" : minutes > 60 ? `in ${Math.round(minutes / 60)} hours` : `in ${minutes} minutes`;
-  return `${used} of ${counter.attempts} ${what} ${per}, ${consequences[whenEmpty] ?? whenEmpty}`;
+  const from = scope === "pair" ? " from one IP address" : "";
+  return `${used} of ${attempts} ${what} ${per}${from}, ${consequences[whenEmpty] ?? whenEmpty}`;
 }

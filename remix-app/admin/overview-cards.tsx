@@ -8,7 +8,7 @@ import { RelativeTime, UtcDay } from "../ui/moment.tsx";
 import { Credits } from "../ui/money.tsx";
 import { formatQuantity } from "./labels.ts";
 import type { Attention, Overview } from "./overview.ts";
-import { budgetWords, importerWords, jobWords, mailWords, restWords } from "./overview-words.ts";
+import { budgetWords, deletionWords, importerWords, jobWords, mailWords, restWords } from "./overview-words.ts";
 
 interface AttentionRow {
   key: string;
@@ -41,6 +41,7 @@ export function attentionCards(overview: Overview, names: ProviderNames): Attent
     ...operationsCards(overview),
     approvalsCard(overview),
     recoveriesCard(overview),
+    deletionsCard(overview),
     creditsCard(overview),
     budgetsCard(overview),
     monthsCard(overview),
@@ -133,6 +134,22 @@ function recoveriesCard({ recoveries, attention }: Overview): AttentionCardProps
         ),
     })),
     rest: restWords(attention.recoveries.count, "oldest"),
+  };
+}
+
+function deletionsCard({ deletions, attention }: Overview): AttentionCardProps {
+  return {
+    kind: "deletions",
+    title: "Accounts not deleted",
+    lead: "Their deletion is due. Give their workspaces another owner, or keep the accounts.",
+    rows: deletions.map(({ userId, email, dueAt, ...blocked }) => ({
+      key: userId,
+      to: `/admin/users/${userId}`,
+      name: <EmailAddress>{email ?? userId}</EmailAddress>,
+      aside: <RelativeTime at={dueAt} />,
+      detail: <bdi>{deletionWords(blocked)}</bdi>,
+    })),
+    rest: restWords(attention.deletions.count, "oldest"),
   };
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type Attention, countSections, type Overview } from "./overview.ts";
 import { attentionCards } from "./overview-cards.tsx";
-import { budgetWords, importerWords, mailWords, restWords } from "./overview-words.ts";
+import { budgetWords, deletionWords, importerWords, mailWords, restWords } from "./overview-words.ts";
 
 test.each([
   [10, null],
@@ -45,15 +45,24 @@ test.each([
   expect(mailWords({ failed, waiting })).toEqual(words);
 });
 
+test.each([
+  [0, [], "The account is not deleted yet. Check the logs of the database."],
+  [1, ["Orbit"], "Without another owner: Orbit."],
+  [4, ["A", "B", "C"], "Without another owner: A, B, C and 1 more workspace."],
+])("says why a due deletion was not made (%i workspaces)", (blockers, workspaces, words) => {
+  expect(deletionWords({ blockers, workspaces })).toBe(words);
+});
+
 const kinds = [
   ...["approvals", "budgets", "credits", "months", "importers"],
-  ...["mails", "jobs", "recoveries", "providers"],
+  ...["mails", "jobs", "recoveries", "deletions", "providers"],
 ] as const;
 const attentionWith = (counts: Partial<Record<string, number>>) =>
   Object.fromEntries(kinds.map((kind) => [kind, { count: counts[kind] ?? 0, since: null }])) as Attention;
 
 test("the menu counts what each section decides about, and adds up the books", () => {
   expect(countSections(attentionWith({ approvals: 3, months: 2, importers: 1, budgets: 9 }))).toEqual({
+    "/admin/accounts": 0,
     "/admin/approvals": 3,
     "/admin/recovery": 0,
     "/admin/providers": 0,
@@ -65,6 +74,7 @@ test("the overview has a card for each kind that needs somebody, and none otherw
   const nothing: Overview = {
     attention: attentionWith({}),
     ...{ providers: [], approvals: [], budgets: [], credits: [], months: [], importers: [], jobs: [], recoveries: [] },
+    deletions: [],
     mails: { failed: 0, waiting: 0 },
     today: { calls: 0, failed: 0, refused: 0, costUsd: "0" },
     usual: null,
@@ -72,6 +82,6 @@ test("the overview has a card for each kind that needs somebody, and none otherw
   expect(attentionCards(nothing, {})).toEqual([]);
   const all = attentionWith(Object.fromEntries(kinds.map((kind) => [kind, 1])));
   expect(attentionCards({ ...nothing, attention: all }, {}).map(({ kind }) => kind)).toEqual([
-    ...["jobs", "mails", "approvals", "recoveries", "credits", "budgets", "months", "importers"],
+    ...["jobs", "mails", "approvals", "recoveries", "deletions", "credits", "budgets", "months", "importers"],
   ]);
 });

@@ -1,7 +1,7 @@
 import { periodWords } from "../studio/budgets/budget-words.ts";
 import { countText } from "../ui/count-text.ts";
 import { countOf, formatExactUsd } from "../ui/format-amount.ts";
-import type { FailingImporter, LateJob, Overview, UsedUpBudget } from "./overview.ts";
+import type { BlockedDeletion, FailingImporter, LateJob, Overview, UsedUpBudget } from "./overview.ts";
 
 /** The maximum number of rows that a card lists (private.read_overview). */
 const maxRows = 10;
@@ -45,6 +45,13 @@ export function mailWords({ failed, waiting }: Overview["mails"]): string[] {
     ...(failed > 0 ? [`${emails(failed)} could not be sent in twelve attempts.`] : []),
     ...(waiting > 0 ? [`${emails(waiting)} ${waiting === 1 ? "has" : "have"} been due for more than 15 minutes.`] : []),
   ];
+}
+
+/** Says why a due deletion was not made. */
+export function deletionWords({ blockers, workspaces }: Pick<BlockedDeletion, "blockers" | "workspaces">): string {
+  if (blockers === 0) return "The account is not deleted yet. Check the logs of the database.";
+  const more = blockers > workspaces.length ? ` and ${countOf(blockers - workspaces.length, "more workspace")}` : "";
+  return `Without another owner: ${workspaces.join(", ")}${more}.`;
 }
 
 /** What each scheduled job does, and the guide about its delay. */

@@ -15,6 +15,7 @@ const menuSchema = z.object({
   months: kindSchema,
   importers: kindSchema,
   recoveries: kindSchema,
+  deletions: kindSchema,
   providers: kindSchema,
 });
 type MenuAttention = z.infer<typeof menuSchema>;
@@ -67,6 +68,16 @@ const recoverySchema = z.object({
   endsAt: z.string().nullable(),
 });
 
+const deletionSchema = z.object({
+  userId: z.uuid(),
+  email: z.string().nullable(),
+  dueAt: z.string(),
+  /** How many workspaces would be left without an owner, and the names of the first three. */
+  blockers: z.number(),
+  workspaces: z.array(z.string()),
+});
+export type BlockedDeletion = z.infer<typeof deletionSchema>;
+
 /** What the console's overview shows. The lists have at most 10 rows; `attention` counts all. */
 const overviewSchema = z.object({
   attention: attentionSchema,
@@ -79,6 +90,7 @@ const overviewSchema = z.object({
   mails: z.object({ failed: z.number(), waiting: z.number() }),
   jobs: z.array(jobSchema),
   recoveries: z.array(recoverySchema),
+  deletions: z.array(deletionSchema),
   /** Since midnight UTC. */
   today: z.object({ calls: z.number(), failed: z.number(), refused: z.number(), costUsd: amountText }),
   /** What is usual by this time of this weekday. Null before a week has been counted. */
@@ -101,6 +113,7 @@ export async function readOverview(context: AppLoadContext, { costProviders }: C
 
 /** The kinds that the menu counts, each in the section in which people decide about it. */
 const menuKinds: Readonly<Record<string, readonly (keyof MenuAttention)[]>> = {
+  "/admin/accounts": ["deletions"],
   "/admin/recovery": ["recoveries"],
   "/admin/approvals": ["approvals"],
   "/admin/providers": ["providers"],

@@ -72,3 +72,36 @@ test("without JavaScript, an admin requires MFA, completes an interrupted reset 
   await deletePerson(member);
   await deletePerson(admin);
 });
+
+test("without JavaScript, an admin bans an account, lifts the ban, and invites a person", async () => {
+  const [admin, member] = [await createConsoleAdmin(), await createPerson()];
+  const email = `${crypto.randomUUID()}@integration.gatehouse.test`;
+  const tab = openPlainTab(readStack().base, admin.browser);
+  try {
+    await tab.open(`/admin/users/${member.id}`);
+    await tab.follow("Ban account");
+    tab.fill("Reason", "Sent spam");
+    tab.fill("Banned for (days)", "3");
+    await tab.press("Ban account");
+    expect([tab.status(), tab.valueOf("Banned for (days)")]).toEqual([400, "3"]);
+    tab.fill(/to confirm$/, member.email);
+    await tab.press("Ban account");
+    expect(tab.words()).toContain("The account is banned and signed out everywhere.");
+    await tab.follow("Lift ban");
+    tab.fill("Reason", "A mistake");
+    await tab.press("Lift ban");
+    expect(tab.words()).toContain("The ban is lifted.");
+
+    await tab.follow("Invitations");
+    await tab.follow("Invite");
+    tab.fill("Email", email);
+    await tab.press("Invite");
+    expect([tab.status(), tab.valueOf("Email")]).toEqual([400, email]);
+    tab.fill("Reason", "New here");
+    await tab.press("Invite");
+    expect(tab.words()).toContain(`${email} is invited.`);
+  } finally {
+    await query("delete from private.account_invitations where email = $1", [email]);
+    await Promise.all([deletePerson(member), deletePerson(admin)]);
+  }
+});

@@ -1,57 +1,52 @@
+import { formatDateTime, formatExactDateTime } from "../http/date-text.ts";
 import { ButtonLink } from "../ui/button.tsx";
 import { Card } from "../ui/card.tsx";
 import { RelativeTime } from "../ui/moment.tsx";
-import { counterSentence, recoveryEventLabel } from "./labels.ts";
+import { lockSentence, recoveryEventLabel } from "./labels.ts";
 import type { RecoveryOverview } from "./recovery.ts";
 
 const row = "flex flex-wrap justify-between gap-x-6 gap-y-0.5 py-2.5 first:pt-0 last:pb-0";
 
-/** Shows what keeps the owner of an email out of their account. */
+/** Shows what keeps the owner of an email out of their account, and when they can try again. */
 export function BlocksCard({ overview }: { overview: RecoveryOverview }) {
-  const { account, codes, counters } = overview;
-  const full = (counter: RecoveryOverview["counters"][number]) => counter.used >= counter.attempts;
+  const { account, locks } = overview;
+  const isUnconfirmed = account !== null && !account.confirmedAt;
   return (
     <Card
       title="Sign-in limits"
       lead={
         account
-          ? "Bans, locks and failed attempts that affect this email."
+          ? "Bans, blocks and limits that affect this email, beginning with what locks it now."
           : "No account has this email. If you send a recovery email, using its link creates one."
       }
       action={account ? <ButtonLink href={`/admin/users/${account.id}`}>View account</ButtonLink> : null}
     >
       <ul className="divide-y divide-line">
-        {account?.bannedUntil ? (
-          <li className={row}>
-            <span className="font-medium text-bad">The account is banned</span>
-            <span className="text-muted">
-              ends <RelativeTime at={account.bannedUntil} />
-            </span>
-          </li>
-        ) : null}
-        {account && !account.confirmedAt ? <li className={row}>The email isn’t confirmed.</li> : null}
-        {codes?.lockedUntil ? (
-          <li className={row}>
-            <span className="font-medium text-bad">Recovery email codes are locked</span>
-            <span className="text-muted">
-              ends <RelativeTime at={codes.lockedUntil} />
-            </span>
-          </li>
-        ) : codes && codes.wrong > 0 ? (
-          <li className={row}>{codes.wrong} wrong recovery email codes</li>
-        ) : null}
-        {counters.map((counter) => (
-          <li key={`${counter.action} ${counter.scope}`} className={row}>
-            <span className={full(counter) ? "font-medium text-bad" : "min-w-0"}>{counterSentence(counter)}</span>
-            <span className="text-muted">
-              resets <RelativeTime at={counter.fullAt} />
+        {isUnconfirmed ? <li className={row}>The email isn’t confirmed.</li> : null}
+        {locks.map((lock) => (
+          <li key={JSON.stringify(lock)} className={`${row} items-center`}>
+            <span className={lock.until ? "min-w-0 font-medium text-bad" : "min-w-0"}>{lockSentence(lock)}</span>
+            <span className="flex flex-wrap items-center gap-x-4 gap-y-2 text-muted">
+              {lock.until ? (
+                <span>
+                  until <time dateTime={lock.until}>{formatExactDateTime(lock.until)}</time>
+                </span>
+              ) : (
+                "not locked"
+              )}
+              {lock.kind === "block" ? (
+                <ButtonLink
+                  href={`/admin/address-blocks/${lock.blockId}/lift`}
+                  aria-label={`Lift the block of ${lock.address}`}
+                >
+                  Lift
+                </ButtonLink>
+              ) : null}
             </span>
           </li>
         ))}
       </ul>
-      {account?.bannedUntil || (account && !account.confirmedAt) || codes || counters.length > 0 ? null : (
-        <p className="text-muted">No sign-in limits apply to this email.</p>
-      )}
+      {isUnconfirmed || locks.length > 0 ? null : <p className="text-muted">No sign-in limits apply to this email.</p>}
     </Card>
   );
 }
@@ -88,7 +83,8 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
                 created <RelativeTime at={override.createdAt} /> by {override.createdBy ?? "a former admin"}
                 {override.active ? (
                   <>
-                    , expires <RelativeTime at={override.expiresAt} />
+                    , {override.singleUse ? "ends when it is used, or" : "expires"}{" "}
+                    <RelativeTime at={override.expiresAt} />
                   </>
                 ) : null}
               </p>
@@ -109,9 +105,12 @@ export function OverridesCard({ overview, lock }: { overview: RecoveryOverview; 
   );
 }
 
-function stateOf({ active, revokedAt }: RecoveryOverview["overrides"][number]): string {
-  if (active) return "Active";
-  return revokedAt ? "Revoked" : "Expired";
+/** Says whether an override is in force, and when it was first used. */
+function stateOf({ active, singleUse, revokedAt, usedAt }: RecoveryOverview["overrides"][number]): string {
+  const use = usedAt === null ? null : `Used on ${formatDateTime(usedAt)}`;
+  if (use && singleUse && !revokedAt) return use;
+  const state = active ? "Active" : revokedAt ? "Revoked" : "Expired";
+  return use ? `${state} · ${use}` : state;
 }
 
 /** Says what an override allows, such as "Allows password sign-in and recovery email". */

@@ -32,6 +32,8 @@ export const overrideSchema = z.object({
   reason: reasonSchema,
   normalLogin: z.boolean(),
   recoveryEmail: z.boolean(),
+  /** An override that is valid until first used expires after 30 days, and has no `lifetimeDays`. */
+  validity: z.enum(["days", "first_use"], { error: "Choose how long the override is valid" }).default("days"),
   lifetimeDays: z.coerce
     .number("Enter a number of days")
     .int("Enter a whole number of days")
@@ -39,6 +41,27 @@ export const overrideSchema = z.object({
     .max(maxLifetimeDays, `Enter at most ${maxLifetimeDays} days`)
     .default(defaultLifetimeDays),
 });
+
+const lockSchema = z.discriminatedUnion("kind", [
+  z.object({ kind: z.literal("ban"), until: z.string() }),
+  /** Wrong codes from recovery emails. */
+  z.object({ kind: z.literal("codes"), until: z.string().nullable(), wrong: z.number() }),
+  /** A block of a network from which the account was used lately. */
+  z.object({ kind: z.literal("block"), until: z.string(), blockId: z.uuid(), address: z.string() }),
+  /** A limit on attempts that is partly or fully used. */
+  z.object({
+    kind: z.literal("limit"),
+    until: z.string().nullable(),
+    action: z.string(),
+    scope: z.string(),
+    used: z.number(),
+    attempts: z.number(),
+    perSeconds: z.number(),
+    whenEmpty: z.string(),
+  }),
+]);
+/** What limits sign-ins with an email. `until` is when the next attempt is possible; null if it is possible now. */
+export type RecoveryLock = z.infer<typeof lockSchema>;
 
 const overviewSchema = z.object({
   email: z.string(),
@@ -57,10 +80,13 @@ const overviewSchema = z.object({
       reason: z.string(),
       normalLogin: z.boolean(),
       recoveryEmail: z.boolean(),
+      /** Whether the override ends when it is used. */
+      singleUse: z.boolean(),
       createdBy: z.string().nullable(),
       createdAt: z.string(),
       expiresAt: z.string(),
       revokedAt: z.string().nullable(),
+      usedAt: z.string().nullable(),
       active: z.boolean(),
     }),
   ),
@@ -74,27 +100,15 @@ const overviewSchema = z.object({
       createdAt: z.string(),
     }),
   ),
-  /** Wrong codes from recovery emails, and when the lock on the codes ends. */
-  codes: z.object({ wrong: z.number(), lockedUntil: z.string().nullable() }).nullable(),
-  /** Rate limits that apply to this email only and are partly or fully used. */
-  counters: z.array(
-    z.object({
-      action: z.string(),
-      scope: z.string(),
-      used: z.number(),
-      attempts: z.number(),
-      perSeconds: z.number(),
-      whenEmpty: z.string(),
-      fullAt: z.string(),
-    }),
-  ),
+  /** What limits sign-ins, beginning with what locks them. */
+  locks: z.array(lockSchema),
 });
 
 /** What the console shows about an email, which may have no account. */
 export type RecoveryOverview = z.infer<typeof overviewSchema>;
 
 /**
- * Looks up an email: its account, overrides and their events, active blocks and counters.
+ * Looks up an email: its account, overrides and their events, and what limits sign-ins with it.
  * @throws Response 503 UNAVAILABLE
  */
 export async function findRecovery(context: AppLoadContext, email: string): Promise<RecoveryOverview> {
@@ -103,15 +117,16 @@ export async function findRecovery(context: AppLoadContext, email: string): Prom
 }
 
 /**
- * Overrides the blocks on an email for some days. If the email has no account, a recovery with this override creates
- * one.
+ * Overrides the blocks on an email for some days, or until the override is first used. If the email has no account, a
+ * recovery with this override creates one.
  */
 export async function createOverride(
   context: AppLoadContext,
-  { admin, lifetimeDays, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
+  { admin, validity, lifetimeDays, ...values }: z.output<typeof overrideSchema> & { admin: InfrastructureAdmin },
 ): Promise<ConsoleChange> {
   if (!values.normalLogin && !values.recoveryEmail) return refusals.nothing_on;
-  const request = { ...values, lifetimeSeconds: lifetimeDays * daySeconds };
+  const lifetime = validity === "first_use" ? { singleUse: true } : { lifetimeSeconds: lifetimeDays * daySeconds };
+  const request = { ...values, ...lifetime };
   const { refusal } = await submitRequest(context, { name: "create_recovery_override", request, admin });
   return refusal ?? { outcome: "changed" };
 }
@@ -183,7 +198,7 @@ const refusals = {
   lifetime: refuse(400, `An override lasts at most ${maxLifetimeDays} days.`),
   active: refuse(409, "This email already has an active override. Revoke it before you create another."),
   not_found: refuse(404, "This override doesn’t exist."),
-  inactive: refuse(409, "This override is no longer active: it was revoked or has expired."),
+  inactive: refuse(409, "This override is no longer active: it was revoked, was used or has expired."),
   switched_off: refuse(409, "This override doesn’t allow recovery emails."),
   nothing_on: refuse(400, "Allow password sign-in, the recovery email, or both."),
   mail: refuse(503, "We couldn’t send the email, so its link and code don’t work. Try again in a moment."),

@@ -18,7 +18,8 @@ import { openContext } from "../../scripts/test/request-context.ts";
 import { everyRoute } from "../../scripts/test/routes.ts";
 import { readStack } from "../../scripts/test/stack.ts";
 import { codeOf } from "../testing/authenticator-app.ts";
-import type { Browser } from "../testing/browser.ts";
+import { type Browser, openBrowser } from "../testing/browser.ts";
+import { newAddress } from "../testing/visitor.ts";
 import { requireInfrastructureAdmin } from "./require-admin.ts";
 
 const stack = readStack();
@@ -100,6 +101,61 @@ describe("access to the console", () => {
     const prove = { factorId: app.factorId, code: codeOf(app, 1) };
     const old = await signedInLongAgo(person, { secondsAgo: 601, prove });
     expect(await knock(old)).toBe("/step-up?returnUrl=%2Fadmin");
+  });
+});
+
+describe("a blocked address", () => {
+  const block = (address: string) =>
+    query(
+      `insert into private.address_blocks (address, action, level, blocked_until)
+       values (private.address_network($1), 'password', 1, now() + interval '15 minutes')`,
+      [address],
+    );
+  const password = async (address: string) =>
+    (await openBrowser(stack.base, { address }).post("/login", { email: person.email, password: "wrong" })).status;
+
+  test("does not keep an admin out of the console whose session has proved the second factor", async () => {
+    const [app, address] = [await enroll(), newAddress()];
+    await command("grant", person.email);
+    const prove = { factorId: app.factorId, code: codeOf(app) };
+    const old = await signedInLongAgo(person, { secondsAgo: 601, prove });
+    const browser = openBrowser(stack.base, { address, cookie: old.cookie() });
+    await block(address);
+    expect((await browser.get("/admin")).location).toBe("/step-up?returnUrl=%2Fadmin");
+    const confirm = () => browser.post("/step-up?returnUrl=%2Fadmin", { factorId: app.factorId, code: codeOf(app, 1) });
+    await command("revoke", person.email);
+    expect((await confirm()).status).toBe(429);
+    await command("grant", person.email);
+    expect((await confirm()).location).toBe("/admin");
+    expect((await browser.get("/admin")).status).toBe(200);
+    expect(await password(address)).toBe(429);
+  });
+
+  test("is unblocked by the operator, by the address or by the email of an account that was used there", async () => {
+    const address = newAddress();
+    const reason = `The office ${crypto.randomUUID()}`;
+    await block(address);
+    expect(await password(address)).toBe(429);
+    expect(await command("unblock", address, "--reason", reason)).toContain("not blocked any more");
+    expect(await password(address)).toBe(400);
+    expect(await command("unblock", address)).toContain(`${address} is not blocked`);
+    await query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', $2)", [
+      person.id,
+      address,
+    ]);
+    await block(address);
+    expect(await command("unblock", person.email, "--reason", reason)).toContain("not blocked any more");
+    expect(await password(address)).toBe(400);
+    expect(await command("unblock", person.email)).toContain("No address from which");
+    await expect(command("unblock", `unknown-${person.email}`)).rejects.toMatchObject({
+      stderr: expect.stringContaining("There is no account"),
+    });
+    const log = await query(
+      "select action, actor_id, request_id from private.admin_audit_log where reason = $1 order by created_at",
+      [reason],
+    );
+    const line = { action: "address_block.lift", actor_id: null, request_id: null };
+    expect(log).toEqual([line, line]);
   });
 });
 

@@ -28,7 +28,7 @@ export async function verifyCode(
   context: AppLoadContext,
   { user, factorId, code }: { user: User; factorId: string; code: string },
 ): Promise<Verification> {
-  const attempt = await guardAttempt(context, { action: "code", userId: user.id });
+  const attempt = await guardAttempt(context, { action: "code", userId: user.id, sessionId: user.sessionId });
   if (!attempt.admitted) return refusal(attempt.status, attempt.message);
   const use = { factorId, code, sessionId: user.sessionId };
   const isClaimed = await claimCode(context, use);

@@ -2,10 +2,11 @@ import type { AppLoadContext } from "@remix-run/node";
 import { recordEvent } from "../activity/record-event.ts";
 import { findProvider, type OAuthProviderName, providerLabel, tenantIssuer } from "../config/oauth-providers.ts";
 import { completeSignIn } from "../session/complete-sign-in.ts";
+import { readSignUp } from "../session/sign-up.ts";
 import { getUser, type User } from "../session/user.ts";
 import { completeAttempt, inspectAttempt } from "./attempts.ts";
 import { exchangeCode } from "./backend.ts";
-import { type OAuthFailure, parseBackendFailure } from "./failures.ts";
+import { isRefusedAccount, type OAuthFailure, parseBackendFailure } from "./failures.ts";
 import { decideVisit } from "./judge-oauth.ts";
 import { clearStateCookie, type OAuthState, openState, readState, type StateValues } from "./state.ts";
 
@@ -70,7 +71,7 @@ async function endVisit(
   const code = query.get("code");
   if (!code || !findProvider(context.env, payload.provider)) {
     await completeVisit(context, { values, code, verdict: "refuse" });
-    return fail(parseBackendFailure(query));
+    return fail((await isUninvited(context, query)) ? "uninvited" : parseBackendFailure(query));
   }
   const flow = await inspectAttempt(context, { values, code });
   const judgement = decideVisit({
@@ -93,6 +94,11 @@ async function endVisit(
   };
   await recordEvent(context, { userId: payload.userId, kind: "identity_linked", details });
   return { status: "linked", payload };
+}
+
+/** Returns whether the visitor has no account, and may not create one because sign-up is by invitation. */
+async function isUninvited(context: AppLoadContext, query: URLSearchParams): Promise<boolean> {
+  return isRefusedAccount(query) && !(await readSignUp(context)).open;
 }
 
 /** Ends the attempt in the database, and clears its state in the browser. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseBackendFailure, parseFailure, readFailureText } from "./failures.ts";
+import { isRefusedAccount, parseBackendFailure, parseFailure, readFailureText } from "./failures.ts";
 
 const settings = {
   OAUTH_PROVIDERS: ["google"] as const,
@@ -22,6 +22,15 @@ describe("the identity backend's redirect to us", () => {
   ])("reads a redirect with %s as %s", (query, failure) => {
     expect(parseBackendFailure(new URLSearchParams(query))).toBe(failure);
   });
+});
+
+test.each([
+  ["error_code=unexpected_failure&error_description=Database+error+saving+new+user", true],
+  ["error_code=unexpected_failure&error_description=Unexpected+failure", false],
+  ["error_code=user_banned&error_description=Database+error+saving+new+user", false],
+  ["", false],
+])("recognizes that no account could be created from a redirect with %s: %s", (query, isRefused) => {
+  expect(isRefusedAccount(new URLSearchParams(query))).toBe(isRefused);
 });
 
 describe("the failure in the sign-in page's URL", () => {

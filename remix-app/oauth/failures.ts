@@ -7,6 +7,8 @@ const failures = {
     `${name} hasn’t verified your email address. Verify it there, or open the confirmation link if we emailed you one, then try again.`,
   closed: () => "You can’t sign in to this account. If you think this is a mistake, contact support.",
   sign_up_closed: (name) => `No account here uses this ${name} account, and sign-up is closed right now.`,
+  uninvited: (name) =>
+    `No account here uses this ${name} account, and sign-up is by invitation. Ask your administrator.`,
   already_linked: (name) => `This ${name} account is already linked, to your account or to another one here.`,
   expired: (name) => `This sign-in expired or was already finished. Start again with ${name}.`,
   other_account: (name) =>
@@ -55,6 +57,17 @@ const failureByErrorCode: Record<string, OAuthFailure> = {
   flow_state_not_found: "expired",
   flow_state_already_used: "expired",
 };
+
+/**
+ * Returns whether the identity backend could not create an account. It names no reason, even if a trigger of the database
+ * refused the account, so this compares its text (`signupNewUser` in Supabase Auth's `internal/api/signup.go`).
+ */
+export function isRefusedAccount(query: URLSearchParams): boolean {
+  return (
+    query.get("error_code") === "unexpected_failure" &&
+    query.get("error_description") === "Database error saving new user"
+  );
+}
 
 /** Provider errors (RFC 6749 §4.1.2.1, OpenID Connect Core §3.1.2.6) for a user who canceled. */
 const cancellations = ["access_denied", "user_cancelled_authorize", "consent_required", "interaction_required"];

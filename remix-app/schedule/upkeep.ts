@@ -2,7 +2,14 @@ import type { Env } from "../config/env.server.ts";
 import { createServiceClient } from "../supabase/data-api.ts";
 import type { ScheduledTask } from "./schedule.ts";
 
-type DatabaseFunction = { schema: "private" | "ai"; name: string; args?: object; intervalMs: number };
+type DatabaseFunction = {
+  schema: "private" | "ai";
+  name: string;
+  args?: object;
+  intervalMs: number;
+  /** The number of rows that a full call removes. */
+  maxBatchRows?: number;
+};
 
 const secondMs = 1_000;
 const minuteMs = 60 * secondMs;
@@ -15,7 +22,7 @@ const timeoutMs = 10 * secondMs;
  * The maximum number of rows of a kind that one call removes. Each call commits, so that other transactions wait for
  * only a few rows.
  */
-const maxBatchRows = 1_000;
+const defaultBatchRows = 1_000;
 
 /**
  * Functions that keep the database tidy. If pg_cron is installed, its jobs call the same functions at the same
@@ -48,6 +55,8 @@ export const upkeepFunctions = {
    * records of added accounts.
    */
   "sweep-account-devices": { schema: "private", name: "sweep_account_devices", intervalMs: hourMs },
+  /** Deletes an account whose scheduled deletion is due. Each call deletes at most one. */
+  "delete-due-accounts": { schema: "private", name: "delete_due_accounts", intervalMs: minuteMs, maxBatchRows: 1 },
   /** Deletes expired recovery credentials, expired records of wrong codes, and expired leases for minting sessions. */
   "sweep-recoveries": { schema: "private", name: "sweep_recoveries", intervalMs: hourMs },
 } as const satisfies Record<string, DatabaseFunction>;
@@ -63,7 +72,13 @@ export function createUpkeepTasks(env: Env): ScheduledTask[] {
  * Returns one task of {@link createUpkeepTasks}. The task repeats its database call until a call deletes less than a full batch.
  */
 export function upkeepTask(env: Pick<Env, "SUPABASE_URL" | "SUPABASE_SECRET_KEY">, name: UpkeepName): ScheduledTask {
-  const { schema, name: functionName, args, intervalMs }: DatabaseFunction = upkeepFunctions[name];
+  const {
+    schema,
+    name: functionName,
+    args,
+    intervalMs,
+    maxBatchRows = defaultBatchRows,
+  }: DatabaseFunction = upkeepFunctions[name];
   const database = createServiceClient(env, { timeoutMs }).schema(schema);
   return {
     name,

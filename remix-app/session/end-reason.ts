@@ -10,6 +10,7 @@ const reasons: Readonly<Record<string, string>> = {
   signed_out_by_admin: "everywhere by an administrator",
   authenticators_reset: "because an administrator removed its authenticator apps",
   account_banned: "because an administrator blocked it",
+  deletion_requested: "because an administrator scheduled its deletion",
   password_changed: "because its password was changed",
   password_added: "because a password was set for it",
   recovery_code_used: "because a recovery code was used on another device",

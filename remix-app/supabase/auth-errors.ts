@@ -11,10 +11,11 @@ const challengeFailed: AuthFailure = {
   status: 403,
   message: "The check that you’re human failed or has expired. Complete it again.",
 };
-const unreachableFailure: AuthFailure = {
+/** The failure of a backend that did not answer. */
+export const unreachableFailure = {
   status: 503,
   message: "We can’t reach the sign-in service right now. Nothing has changed. Try again in a moment.",
-};
+} as const satisfies AuthFailure;
 
 /**
  * Returns our message for a failure that is unrelated to the account: too many attempts, a rejected bot challenge, or a

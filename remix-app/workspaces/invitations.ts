@@ -43,6 +43,16 @@ function hashToken(token: string): string {
   return createHash("sha256").update(token).digest("hex");
 }
 
+/** The token of an invitation's link. */
+export const invitationTokenSchema = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
+
+/** Returns the hash of the token in an invitation's link, or null for any other path on our origin. */
+export function hashTokenOfLink(path: string): string | null {
+  const link = URL.parse(path, "http://localhost");
+  const token = invitationTokenSchema.safeParse(link?.searchParams.get("token"));
+  return link?.pathname === "/invitation" && token.success ? hashToken(token.data) : null;
+}
+
 /**
  * Returns a page of open invitations, newest first; those of one sender if `invitedBy` is given.
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 503 UNAVAILABLE

@@ -3,11 +3,13 @@ import { accountStates } from "./scenes/account.ts";
 import { bookDayStates } from "./scenes/book-days.ts";
 import { bookStates } from "./scenes/books.ts";
 import { consoleStates } from "./scenes/console.ts";
+import { consoleAccountStates } from "./scenes/console-accounts.ts";
 import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
 import { consoleModelStates } from "./scenes/console-models.ts";
 import { consoleOverviewStates } from "./scenes/console-overview.ts";
 import { serviceAccountStates } from "./scenes/console-service-accounts.ts";
+import { consoleRecoveryStates } from "./scenes/console-recovery.ts";
 import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
 import { enteredStates } from "./scenes/entered.ts";
@@ -37,9 +39,11 @@ export const states: readonly State[] = [
   ...consoleOverviewStates,
   ...consoleStates,
   ...consoleModelStates,
+  ...consoleAccountStates,
   ...consoleAppStates,
   ...serviceAccountStates,
   ...consoleAuditStates,
+  ...consoleRecoveryStates,
   ...consoleSpendingStates,
   ...bookStates,
   ...bookDayStates,

@@ -5,8 +5,8 @@ import { type AdminCommand, type ConsoleRole, readAdminCommand, usage } from "./
 import { operatorProject } from "./project.ts";
 
 /**
- * `npm run gatehouse -- admin …`: grants and revokes the roles of the admin console, in the project that the environment names or,
- * by default, in the running local stack.
+ * `npm run gatehouse -- admin …`: grants and revokes the roles of the admin console and lifts blocks of IP addresses, in
+ * the project that the environment names or, by default, in the running local stack.
  */
 helpWhereAsked(usage);
 const { url, secretKey } = operatorProject();
@@ -23,6 +23,9 @@ const listed = z.array(
     hasAuthenticator: z.boolean(),
   }),
 );
+
+/** The networks whose blocks were lifted, or null if there is no such account. */
+const lifted = z.array(z.string()).nullable();
 
 const outcomes: Record<ConsoleRole | "none", { changed: string; unchanged: string }> = {
   admin: { changed: "may use the console now", unchanged: "is an infrastructure admin already" },
@@ -45,12 +48,26 @@ async function run(command: AdminCommand): Promise<void> {
       );
     return;
   }
+  if (command.verb === "unblock") {
+    console.log(await unblock(command));
+    return;
+  }
   const { email, role, reason } = command;
   const outcome = await call("set_console_role", { account_email: email, role, reason });
   if (outcome === "no_account")
     throw new Error(`There is no account with the email ${email}: it has to sign up first.`);
   const { changed, unchanged } = outcomes[role ?? "none"];
   console.log(`${email} ${outcome === "changed" ? changed : unchanged}.`);
+}
+
+async function unblock({ subject, reason }: Extract<AdminCommand, { verb: "unblock" }>): Promise<string> {
+  const args = "address" in subject ? { of_address: subject.address } : { account_email: subject.email };
+  const networks = lifted.parse(await call("unblock_address", { ...args, reason }));
+  if (networks === null) throw new Error("There is no account with this email.");
+  if (networks.length > 0) return `${networks.join(", ")}: not blocked any more.`;
+  return "address" in subject
+    ? `${subject.address} is not blocked.`
+    : `No address from which ${subject.email} was used lately is blocked.`;
 }
 
 async function call(name: string, args: Record<string, unknown> = {}): Promise<unknown> {

@@ -19,6 +19,7 @@ export const busyTests = [
   "remix-app/loop-delay.integration.test.ts",
   "remix-app/admin/console-prices.integration.test.ts",
   "remix-app/openid/device/device-phone.integration.test.ts",
+  "remix-app/session/closed-sign-up.integration.test.ts",
   "packages/local-stack/services/gateway/data-api-access.integration.test.ts",
   "scripts/{database,docs,releases}/**/*.integration.test.ts",
   "scripts/operator/doctor/**/*.integration.test.ts",

@@ -7,11 +7,13 @@ import { readStack } from "./stack.ts";
 
 const stack = readStack();
 
+type OverrideOptions = { normalLogin?: boolean; recoveryEmail?: boolean; validity?: "days" | "first_use" };
+
 /** An infrastructure admin who creates, sends and revokes recovery overrides. */
 export interface Helper {
   admin: InfrastructureAdmin & Person;
   /** Creates an override for an email. @returns its id */
-  override(email: string, switches?: { normalLogin?: boolean; recoveryEmail?: boolean }): Promise<string>;
+  override(email: string, options?: OverrideOptions): Promise<string>;
   /** Sends an override's recovery email. @returns its contents */
   send(email: string, overrideId: string): Promise<{ path: string; token: string; code: string }>;
   revoke(overrideId: string): Promise<void>;
@@ -25,9 +27,9 @@ export async function createHelper(): Promise<Helper> {
   const reason = "Called, and proved who they are";
   return {
     admin,
-    async override(email, { normalLogin = true, recoveryEmail = true } = {}) {
+    async override(email, { normalLogin = true, recoveryEmail = true, validity = "days" } = {}) {
       const context = await openContext(stack);
-      const form = { email, reason, normalLogin, recoveryEmail, lifetimeDays: 7 };
+      const form = { email, reason, normalLogin, recoveryEmail, validity, lifetimeDays: 7 };
       const made = await createOverride(context, { ...form, admin });
       if (made.outcome === "refused") throw new Error(made.message);
       const { overrides } = await findRecovery(context, email);

@@ -90,6 +90,10 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
      values (private.address_network('2001:db8:77::1'), 'password', 1, now() + interval '15 minutes') returning id`,
     [],
   );
+  const invitationId = await one(
+    "insert into private.account_invitations (email, invited_by, reason) values ($1, $2, 'test') returning id",
+    [`${crypto.randomUUID()}@integration.gatehouse.test`, person.id],
+  );
   const helper = await createHelper();
   const overrideId = await helper.override(other.email);
   const app = await createApp({ kind: "external", scopes: ["workspace:session"], workspaceId });
@@ -114,6 +118,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
     passkeyId,
     identityId,
     blockId,
+    invitationId,
     overrideId,
     appName: connected,
     planId: "team",
@@ -137,6 +142,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
   };
   const named: Record<string, string> = {
     "admin/users/:userId/mfa/:step": `/admin/users/${other.id}/mfa/require`,
+    "admin/users/:userId/:step": `/admin/users/${other.id}/sign-out`,
     "admin/recovery": `/admin/recovery?${email}`,
     "admin/recovery/new": `/admin/recovery/new?${email}`,
     "admin/recovery/:overrideId/:step": `/admin/recovery/${overrideId}/revoke?${email}`,
@@ -170,6 +176,7 @@ export async function fillRoutes({ tenant, person, other, connected }: Owners): 
       await deleteDeviceClient(deviceClient);
       await query("delete from private.address_blocks where id = $1", [blockId]);
       await query("delete from private.service_accounts where id = $1", [platformAccount.id]);
+      await query("delete from private.account_invitations where id = $1", [invitationId]);
     },
   };
 }

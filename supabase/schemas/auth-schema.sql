@@ -9,6 +9,10 @@
 create or replace trigger create_profile_and_workspace after insert on auth.users
   for each row execute function private.create_profile_and_workspace();
 
+-- Accounts are also created by identity providers and by direct calls of Auth, which our server does not see.
+create or replace trigger refuse_uninvited before insert on auth.users
+  for each row execute function private.refuse_uninvited();
+
 -- Serializes account deletions in a trigger, because users are also deleted through Auth's API and by hand.
 create or replace trigger serialize_account_deletions before delete on auth.users
   for each statement execute function private.serialize_account_deletions();

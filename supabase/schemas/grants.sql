@@ -124,6 +124,9 @@ revoke update, delete on
 from service_role;
 revoke insert, update, delete on
   private.console_notices,
+  private.platform_settings,
+  private.account_invitations,
+  private.account_deletions,
   -- Only definer functions may write keys.
   ai.keys,
   -- The server reads balances. Only definer functions may change them.
@@ -206,6 +209,7 @@ grant execute on function
   private.begin_attempt(jsonb),
   private.complete_attempt(uuid, text),
   private.delete_expired_attempts(integer),
+  private.is_override_active(private.recovery_overrides),
   private.active_recovery_override(text)
 to service_role;
 
@@ -408,6 +412,8 @@ grant execute on function
   private.export_account_part(uuid, text, jsonb, integer),
   private.export_account_runs(uuid, jsonb, integer),
   private.delete_account(uuid, text),
+  private.read_sign_up(uuid, text),
+  private.admit_imported_account(text),
   private.list_account_deletion_blockers(uuid),
   private.account_sessions(uuid, uuid, jsonb, integer),
   private.count_account_sessions(uuid, integer),
@@ -422,6 +428,7 @@ to service_role;
 grant execute on function
   private.create_recovery_override(jsonb),
   private.revoke_recovery_override(jsonb),
+  private.mark_override_used(uuid),
   private.record_recovery_event(jsonb),
   private.sweep_recoveries(integer),
   private.issue_recovery_credential(jsonb),
@@ -567,9 +574,22 @@ grant execute on function
   private.search_accounts(text, integer),
   private.list_accounts(jsonb, integer),
   private.sign_account_out(jsonb),
+  private.ban_account(jsonb),
+  private.unban_account(jsonb),
+  private.request_account_deletion(jsonb),
+  private.cancel_account_deletion(jsonb),
+  private.delete_due_accounts(),
+  private.invite_account(jsonb),
+  private.revoke_account_invitation(jsonb),
+  private.list_account_invitations(jsonb, integer),
+  private.read_account_invitation(uuid),
+  private.read_platform_settings(),
+  private.set_sign_up(jsonb),
   private.list_address_blocks(inet, uuid, integer),
   private.read_address_block(uuid),
   private.lift_address_block(jsonb),
+  private.unblock_address(text, inet, text),
+  private.end_address_block(private.address_blocks, jsonb),
   private.account_overview(uuid),
   private.account_timeline(uuid, jsonb, integer),
   private.search_audit_log(jsonb, jsonb, jsonb, integer),

@@ -15,6 +15,7 @@ import {
 import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
+import { Select } from "../../ui/field.tsx";
 import { Notice } from "../../ui/notice.tsx";
 import { Page } from "../../ui/page.tsx";
 
@@ -30,12 +31,15 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 export async function action({ request, context }: ActionFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const email = requireRecoveryEmail(context, request);
-  const formSchema = z.record(z.string(), z.unknown()).transform((fields) => ({
-    ...fields,
-    normalLogin: "normalLogin" in fields,
-    recoveryEmail: "recoveryEmail" in fields,
-    email,
-  }));
+  const formSchema = z.record(z.string(), z.unknown()).transform(
+    ({ lifetimeDays, ...fields }): Record<string, unknown> => ({
+      ...fields,
+      lifetimeDays: fields.validity === "first_use" ? undefined : lifetimeDays,
+      normalLogin: "normalLogin" in fields,
+      recoveryEmail: "recoveryEmail" in fields,
+      email,
+    }),
+  );
   return answerChange(context, {
     request,
     schema: formSchema.pipe(overrideSchema),
@@ -57,7 +61,7 @@ export default function ConsoleNewOverridePage() {
             effects={[
               `Once you confirm, blocks on ${email} no longer apply: bans, an unconfirmed email, and limits on attempts for this email.`,
               "MFA is still required, and blocked IP addresses stay blocked.",
-              "The override expires by itself, and you can revoke it at any time. Everything done with it is recorded.",
+              "The override ends by itself, and you can revoke it at any time. Everything done with it is recorded.",
             ]}
             failed={failed}
             submit="Create override"
@@ -77,10 +81,20 @@ export default function ConsoleNewOverridePage() {
               value
               failed={failed}
             />
+            <Select
+              name="validity"
+              label="Valid"
+              hint="“Until first used” ends with the first sign-in or use of a recovery email, and after 30 days at the latest."
+              defaultValue={failed?.typed.validity ?? "days"}
+              error={failed?.fields.validity?.[0]}
+            >
+              <option value="days">For a number of days</option>
+              <option value="first_use">Until first used</option>
+            </Select>
             <ChangeField
               name="lifetimeDays"
               label="Valid for (days)"
-              hint="1 to 30."
+              hint="1 to 30. Ignored with “Until first used”."
               inputMode="numeric"
               value={days}
               failed={failed}

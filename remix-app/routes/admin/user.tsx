@@ -1,5 +1,6 @@
 import type { LoaderFunctionArgs } from "@remix-run/node";
 import { useLoaderData } from "@remix-run/react";
+import { AccessCard } from "../../admin/account-access-card.tsx";
 import {
   AccountLinks,
   AccountState,
@@ -9,6 +10,7 @@ import {
   SessionList,
   Timeline,
 } from "../../admin/account-cards.tsx";
+import { accountSteps, parseAccountStep } from "../../admin/account-steps.ts";
 import { AddressBlockTable } from "../../admin/address-block-table.tsx";
 import { requireAccountPage } from "../../admin/change-policy.ts";
 import { mfaPolicyChanges } from "../../admin/policy-step.ts";
@@ -22,8 +24,6 @@ import { Page } from "../../ui/page.tsx";
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.account.email ?? "Account"} · Console`);
 
-const signedOut = "The account is signed out of every device, app and coding agent.";
-
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const admin = await requireInfrastructureAdmin(context, request);
   const { searchParams } = new URL(request.url);
@@ -31,10 +31,10 @@ export async function loader({ request, params, context }: LoaderFunctionArgs) {
   const page = { admin, subjectId: params.userId, cursor };
   const { account, policy, timeline, blocks } = await requireAccountPage(context, page);
   const step = searchParams.get("done");
-  const done =
-    step === "sign-out"
-      ? signedOut
-      : (Object.entries(mfaPolicyChanges).find(([name]) => name === step)?.[1].done ?? null);
+  const accountStep = parseAccountStep(step);
+  const done = accountStep
+    ? accountSteps[accountStep].done
+    : (Object.entries(mfaPolicyChanges).find(([name]) => name === step)?.[1].done ?? null);
   const { state, locks } = policy;
   const oneself = account.id === admin.id;
   return { account, policy: { state, locks }, timeline, blocks, cursor, done, oneself };
@@ -56,6 +56,7 @@ export default function ConsoleUserPage() {
         <p className="mt-4 break-all font-mono text-muted text-small">{account.id}</p>
         <AccountLinks id={account.id} email={account.email} />
       </Card>
+      <AccessCard account={account} oneself={oneself} />
       <PolicyCard id={account.id} policy={policy} />
       <Card title="Authenticators">
         <FactorList factors={account.factors} />

@@ -12,6 +12,7 @@ const groups: readonly SectionGroup[] = [
     label: "People",
     sections: [
       { to: "/admin/accounts", label: "Accounts", also: "/admin/users" },
+      { to: "/admin/invitations", label: "Invitations" },
       { to: "/admin/recovery", label: "Recovery" },
       { to: "/admin/address-blocks", label: "Blocked IP addresses" },
     ],
@@ -39,6 +40,7 @@ const groups: readonly SectionGroup[] = [
     sections: [
       { to: "/admin/apps", label: "Apps", also: "/admin/openid-clients" },
       { to: "/admin/service-accounts", label: "Service accounts" },
+      { to: "/admin/settings", label: "Settings" },
       { to: "/admin/audit", label: "Audit log" },
     ],
   },

@@ -1,7 +1,8 @@
 import { useForm } from "@conform-to/react";
 import { parseWithZod } from "@conform-to/zod/v4";
-import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
+import { type ActionFunctionArgs, type AppLoadContext, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
+import { z } from "zod";
 import { guardAttempt } from "../../abuse/attempts.ts";
 import { botChallengeField, showBotChallenge } from "../../abuse/bot-challenge.ts";
 import { BotChallenge } from "../../abuse/bot-challenge-field.tsx";
@@ -17,13 +18,15 @@ import { isTypedPasswordStored, rememberPassword, signUpSchema } from "../../ses
 import { startEvenTiming, withholdMail } from "../../session/even-answers.ts";
 import { findPasswordFault } from "../../session/password-fault.ts";
 import { isAddAccount, redirectSignedIn } from "../../session/sign-in-page.ts";
-import { mapAuthError } from "../../supabase/auth-errors.ts";
+import { readSignUp, type SignUpOffer, uninvitedMessage } from "../../session/sign-up.ts";
+import { mapAuthError, unreachableFailure } from "../../supabase/auth-errors.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Button } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary, fieldErrors } from "../../ui/error-summary.tsx";
 import { EmailField, Field, NewPasswordField } from "../../ui/field.tsx";
 import { SignInMethods } from "../../ui/provider-buttons.tsx";
+import { hashTokenOfLink } from "../../workspaces/invitations.ts";
 
 export const meta = pageTitle("Create an account");
 
@@ -33,7 +36,25 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
   if (!isAddAccount(request)) await redirectSignedIn(context, given);
   const returnUrl = redirectTarget(given, { context, fallback: "" });
   allowProviderPages(context);
-  return { returnUrl, challenge: showBotChallenge(context), offered: offeredProviders(context) };
+  // Without an answer, shows the form: the database refuses accounts that may not be created.
+  const { open, email } = await readOffer(context, request).catch(() => ({ open: true, email: null }));
+  return {
+    returnUrl,
+    email,
+    isClosed: !open && email === null,
+    isFixed: !open,
+    hasInvitation: new URL(request.url).searchParams.has("invitation"),
+    challenge: showBotChallenge(context),
+    offered: offeredProviders(context),
+  };
+}
+
+/** Reads who may sign up with this page's link, which may be an invitation or lead to a workspace's invitation. */
+function readOffer(context: AppLoadContext, { url }: Request): Promise<SignUpOffer> {
+  const { searchParams } = new URL(url);
+  const returnUrl = redirectTarget(searchParams.get("returnUrl"), { context, fallback: "" });
+  const invitation = z.uuid().safeParse(searchParams.get("invitation")).data ?? null;
+  return readSignUp(context, { invitation, workspaceTokenHash: hashTokenOfLink(returnUrl) });
 }
 
 export async function action({ request, context }: ActionFunctionArgs) {
@@ -50,6 +71,13 @@ export async function action({ request, context }: ActionFunctionArgs) {
   if (!attempt.admitted) {
     const result = submission.reply({ formErrors: [attempt.message], hideFields: ["password"] });
     return data(result, { status: attempt.status });
+  }
+  const offer = await readOffer(context, request).catch(() => null);
+  const refusal = refuseEmail(offer, email);
+  if (refusal) {
+    await attempt.settle("void");
+    const result = submission.reply({ formErrors: [refusal.message], hideFields: ["password"] });
+    return data(result, { status: refusal.status });
   }
   const fault = await findPasswordFault(context, { password, email, name: name ?? null });
   if (fault) {
@@ -74,6 +102,10 @@ export async function action({ request, context }: ActionFunctionArgs) {
   const known = error !== null && saysWhetherAccountExists(error.code);
   await attempt.settle(error && !known ? "void" : "succeeded");
   await whenDue();
+  if (error?.code === "unexpected_failure" && !offer?.open) {
+    // The invitation was revoked meanwhile.
+    return data(submission.reply({ formErrors: [uninvitedMessage], hideFields: ["password"] }), { status: 403 });
+  }
   if (error && !known) {
     const { message, status } = mapAuthError(
       error,
@@ -93,19 +125,61 @@ export async function action({ request, context }: ActionFunctionArgs) {
   throw redirect(`/signup/check-mail?${new URLSearchParams({ returnUrl: destination })}`);
 }
 
+/**
+ * Returns why an email may not sign up here, or null. While sign-up is closed, the answer depends only on the page's link,
+ * so that it reveals nothing about other emails.
+ */
+function refuseEmail(offer: SignUpOffer | null, email: string): { status: 403 | 503; message: string } | null {
+  if (offer === null) return unreachableFailure;
+  if (offer.open || email.toLowerCase() === offer.email) return null;
+  const message = offer.email === null ? uninvitedMessage : `Your invitation only works for ${offer.email}.`;
+  return { status: 403, message };
+}
+
 /** Returns whether an error reveals that the email is registered. The response stays the same for every email. */
 function saysWhetherAccountExists(code: string | undefined): boolean {
   return code === "user_already_exists" || code === "email_exists" || code === "over_email_send_rate_limit";
 }
 
 export default function SignUpPage() {
-  const { returnUrl, challenge, offered } = useLoaderData<typeof loader>();
+  const {
+    returnUrl,
+    email: invited,
+    isClosed,
+    isFixed,
+    hasInvitation,
+    challenge,
+    offered,
+  } = useLoaderData<typeof loader>();
   const lastResult = useActionData<typeof action>();
   const [form, { name, email, password }] = useForm<{ name: string; email: string; password: string }>({
     id: "sign-up",
     lastResult,
+    defaultValue: { email: invited ?? "" },
   });
   const query = returnUrl ? `?${new URLSearchParams({ returnUrl })}` : "";
+  const signIn = (
+    <p className="text-muted">
+      Have an account?{" "}
+      <a className="link" href={`/login${query}`}>
+        Sign in
+      </a>
+    </p>
+  );
+  if (isClosed) {
+    return (
+      <EntryPage
+        title={hasInvitation ? "This invitation no longer works" : "Sign-up is by invitation"}
+        lead={
+          hasInvitation
+            ? "It has expired or was revoked. Ask your administrator for a new one."
+            : "Ask your administrator. If you were invited, open the link in the email."
+        }
+      >
+        {signIn}
+      </EntryPage>
+    );
+  }
   return (
     <EntryPage title="Create an account">
       <ErrorSummary id={form.errorId} form={form.errors} fields={fieldErrors({ name, email, password })} />
@@ -120,18 +194,18 @@ export default function SignUpPage() {
             autoComplete="name"
             maxLength={80}
           />
-          <EmailField field={email} required />
+          <EmailField
+            field={email}
+            required
+            readOnly={isFixed}
+            hint={isFixed ? "Your invitation only works for this email address." : undefined}
+          />
           <NewPasswordField field={password} label="Password" />
           <BotChallenge challenge={challenge} />
           <Button className="w-full">Create account</Button>
         </form>
       </SignInMethods>
-      <p className="text-muted">
-        Have an account?{" "}
-        <a className="link" href={`/login${query}`}>
-          Sign in
-        </a>
-      </p>
+      {signIn}
     </EntryPage>
   );
 }

@@ -1,6 +1,5 @@
 import { type ActionFunctionArgs, data, type LoaderFunctionArgs, redirect } from "@remix-run/node";
 import { useActionData, useLoaderData } from "@remix-run/react";
-import { z } from "zod";
 import { readForm } from "../../http/form.ts";
 import { addReturnUrl } from "../../http/redirect-target.ts";
 import { maskEmail } from "../../session/mailed-link.ts";
@@ -11,17 +10,15 @@ import { Button, ButtonLink } from "../../ui/button.tsx";
 import { EntryPage } from "../../ui/entry-page.tsx";
 import { ErrorSummary } from "../../ui/error-summary.tsx";
 import { workspaceProblem } from "../../workspaces/failures.ts";
-import { acceptInvitation, previewInvitation } from "../../workspaces/invitations.ts";
+import { acceptInvitation, invitationTokenSchema, previewInvitation } from "../../workspaces/invitations.ts";
 import { roleLabel } from "../../workspaces/roles.ts";
 
 export const meta = pageTitle("Invitation");
 
-const tokenSchema = z.string().regex(/^[A-Za-z0-9_-]{43}$/);
-
 /** Shows what an invitation offers. Accepts nothing, so that a mail scanner's visit adds no member. */
 export async function loader({ request, context }: LoaderFunctionArgs) {
   const user = await requireUser(context, request);
-  const token = tokenSchema.safeParse(new URL(request.url).searchParams.get("token"));
+  const token = invitationTokenSchema.safeParse(new URL(request.url).searchParams.get("token"));
   const offer = token.success
     ? await previewInvitation(user, { token: token.data, requestId: context.requestId })
     : null;
@@ -33,7 +30,7 @@ export async function loader({ request, context }: LoaderFunctionArgs) {
 
 export async function action({ request, context }: ActionFunctionArgs) {
   const user = await requireUser(context, request);
-  const token = tokenSchema.safeParse((await readForm(request, context)).get("token"));
+  const token = invitationTokenSchema.safeParse((await readForm(request, context)).get("token"));
   const accepted = token.success ? await acceptInvitation(user, token.data) : null;
   if (accepted && "workspaceId" in accepted) throw redirect(`/workspaces/${accepted.workspaceId}`);
   if (accepted && accepted.error.code !== "PT404") throw workspaceProblem(accepted.error, context);

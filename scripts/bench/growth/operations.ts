@@ -255,6 +255,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: "constant",
     },
     {
+      what: "console: newest invitations",
+      sql: "select private.list_account_invitations()",
+      values: [],
+      bound: "constant",
+    },
+    {
       what: "console: spending by workspace",
       sql: `select private.list_spending('workspace', current_date - 30, current_date, 'cost', false, null, 51)`,
       values: [],

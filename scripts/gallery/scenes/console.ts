@@ -108,7 +108,7 @@ export const consoleStates = statesOf("Console", [
       await scene.page.getByText("MFA is now required for this account.").waitFor();
     },
   ],
-  ["Sign out everywhere", "admin/user-sign-out", "admin", ofMember("/sign-out")],
+  ["Sign out everywhere", "admin/user-step", "admin", ofMember("/sign-out")],
   ["Address blocks", "admin/address-blocks", "admin", ofBlock(() => "/admin/address-blocks")],
   ["Address blocks, none of an address", "admin/address-blocks", "admin", "/admin/address-blocks?q=198.51.100.9"],
   ["Lift a block", "admin/address-blocks-lift", "admin", ofBlock((id) => `/admin/address-blocks/${id}/lift`)],

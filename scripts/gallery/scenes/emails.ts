@@ -1,5 +1,6 @@
 import { quoteHtml, renderTemplate } from "@gatehousehq/local-stack/services/identity/core/mail-template";
 import { eventMail, type NoticeEvent } from "../../../remix-app/activity/notice-mail.ts";
+import { accountInvitationMail, accountRemovedMail } from "../../../remix-app/admin/account-mail.ts";
 import { defaultAccent, defaultName } from "../../../remix-app/config/brand.ts";
 import { type Mail, mailBody } from "../../../remix-app/mail/mail-body.ts";
 import { recoveryMail } from "../../../remix-app/recovery/recovery-mail.ts";
@@ -88,6 +89,32 @@ const ours: readonly [name: string, module: string, mail: Pick<Mail, "subject" |
     "activity/notice-mail.ts",
     eventMail({ ...event, kind: "mfa_required" }, { to, site }),
   ],
+  [
+    "An account is banned",
+    "activity/notice-mail.ts",
+    eventMail(
+      {
+        ...event,
+        kind: "account_banned",
+        details: { reason: "Sent spam to other customers", until: "2026-12-07T09:05:31Z" },
+      },
+      { to, site },
+    ),
+  ],
+  [
+    "An account’s deletion is scheduled",
+    "activity/notice-mail.ts",
+    eventMail(
+      {
+        ...event,
+        kind: "deletion_requested",
+        details: { reason: "Asked for it by phone, ticket 4711", deletion: "2026-12-07T09:05:31Z" },
+      },
+      { to, site },
+    ),
+  ],
+  ["An account is deleted", "admin/account-mail.ts", accountRemovedMail({ to }, site)],
+  ["Invitation to the platform", "admin/account-mail.ts", accountInvitationMail({ to, id: credits.accountId }, site)],
   ["Invitation", "workspaces/invitation-mail.ts", invitationMail(invitation, site)],
   ["Invitation, another brand", "workspaces/invitation-mail.ts", invitationMail(invitation, acme), acme],
   ["Recovery", "recovery/recovery-mail.ts", recoveryMail({ to, token: invitation.token, code: "048213" }, site)],

@@ -1,15 +1,16 @@
 -- Counts attempts, such as sign-ins and guesses of a code. Our routes call begin_attempt before each attempt and
 -- complete_attempt after it.
 
--- Counts an attempt before it is made. Takes { action, address, email | userId, challenged, allowOverride, mail,
--- code }. Returns { allowed, attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds, mailPauseSeconds }
--- or { allowed: false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no answer must not make
--- the attempt. challenged is true if the attempt carries a bot challenge's token, which the identity backend checks
--- first. allowOverride is true if the email's recovery override applies: the limits of override_password then replace
--- the email's own limits, but the address's limits still apply. overrideId is that override, or null. mail is the kind
--- of email that the attempt sends. If mailWaitSeconds is not null, the email must not be sent, because another email of
--- its kind is being sent or has a link that is too recent to be replaced. code is the mailed code that is tried; only
--- its digest is stored. If repeated is true, the code was tried before and must not be tried again.
+-- Counts an attempt before it is made. Takes { action, address, email | userId, sessionId, challenged, allowOverride,
+-- mail, code }. Returns { allowed, attemptId, needsBotChallenge, overrideId, repeated, mailWaitSeconds,
+-- mailPauseSeconds } or { allowed: false, reason: limited | blocked, retryAfterSeconds }. A caller that receives no
+-- answer must not make the attempt. challenged is true if the attempt carries a bot challenge's token, which the
+-- identity backend checks first. allowOverride is true if the email's recovery override applies: the limits of
+-- override_password then replace the email's own limits, but the address's limits still apply. overrideId is that
+-- override, or null. mail is the kind of email that the attempt sends. If mailWaitSeconds is not null, the email must
+-- not be sent, because another email of its kind is being sent or has a link that is too recent to be replaced. code is
+-- the mailed code that is tried; only its digest is stored. If repeated is true, the code was tried before and must not
+-- be tried again. sessionId is the session that enters a code of a second factor.
 -- Definer: every role, even the service role, may change buckets only through begin_attempt and complete_attempt.
 create or replace function private.begin_attempt(attempt jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -27,6 +28,8 @@ declare
   mail text := attempt ->> 'mail';
   mail_wait interval;
   account_pair bytea := private.attempt_pair(account, network);
+  of_account bytea := private.account_digest(account);
+  confirming boolean := private.is_admin_confirming(attempt);
   blocked_for interval;
   proven boolean;
   bucket record;
@@ -52,7 +55,7 @@ begin
   select max(b.blocked_until) - now() into blocked_for
   from private.address_blocks b
   where b.address = network and b.blocked_until > now() and b.lifted_at is null;
-  if blocked_for is not null then
+  if blocked_for is not null and not confirming then
     return private.attempt_refusal('blocked', blocked_for);
   end if;
 
@@ -82,9 +85,13 @@ begin
     from private.attempt_buckets('redemption', account || ' ' || (attempt ->> 'code'), null) b
     order by subject
   loop
+    continue when bucket.scope = 'address' and confirming;
     continue when bucket.when_empty = 'challenge' and proven;
     continue when bucket.when_empty = 'refuse_new' and (proven or challenged);
-    wait := private.consume_attempt(bucket.subject, bucket.action, bucket.scope, bucket.step, bucket.per);
+    wait := private.consume_attempt(
+      bucket.subject, bucket.action, bucket.scope, bucket.step, bucket.per,
+      case when bucket.scope <> 'address' then of_account end
+    );
     if wait is null then
       charged := charged || bucket.subject;
     elsif bucket.when_empty = 'challenge' then
@@ -156,6 +163,20 @@ begin
   end if;
   return true;
 end
+$$;
+
+-- Returns whether an infrastructure admin confirms the second factor in a session that has proved it before. Blocks and
+-- limits of the address don't stop that, or others on the admin's network could keep the console closed, where blocks
+-- are lifted. The account's limits apply, and a wrong code counts against the address.
+create or replace function private.is_admin_confirming(attempt jsonb) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select attempt ->> 'action' = 'code' and exists (
+    select
+    from auth.sessions s
+    where s.id = private.uuid_or_null(attempt ->> 'sessionId') and s.user_id = private.uuid_or_null(attempt ->> 'userId')
+      and s.aal = 'aal2' and (s.not_after is null or s.not_after > now()) and private.is_infrastructure_admin(s.user_id)
+  )
 $$;
 
 -- Returns begin_attempt's answer for a refused attempt: { allowed: false, reason, retryAfterSeconds }.

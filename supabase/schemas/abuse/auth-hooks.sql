@@ -51,7 +51,7 @@ begin
       refused := private.is_bucket_empty(bucket.subject, bucket.step, bucket.per);
     else
       refused := private.consume_attempt(
-        bucket.subject, 'direct_password', bucket.scope, bucket.step, bucket.per
+        bucket.subject, 'direct_password', bucket.scope, bucket.step, bucket.per, private.account_digest(account)
       ) is not null;
     end if;
     exit when refused;
@@ -88,7 +88,9 @@ begin
     if private.is_bucket_empty(bucket.subject, bucket.step, bucket.per) then
       return private.hook_rejection();
     end if;
-  elsif private.consume_attempt(bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per) is not null then
+  elsif private.consume_attempt(
+    bucket.subject, 'direct_code', bucket.scope, bucket.step, bucket.per, private.account_digest(account)
+  ) is not null then
     return private.hook_rejection();
   end if;
   if valid and private.is_refused_authenticator((event ->> 'user_id')::uuid, (event ->> 'factor_id')::uuid) then

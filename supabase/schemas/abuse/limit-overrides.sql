@@ -1,12 +1,20 @@
 -- Recovery overrides that lift an email's own limits. The folder recovery/ creates and revokes them.
 
+-- Returns whether an override is in force: neither revoked nor expired, nor used if it ends with its first use.
+create or replace function private.is_override_active(override private.recovery_overrides) returns boolean
+  language sql stable security invoker set search_path = ''
+as $$
+  select override.revoked_at is null and override.expires_at > now()
+    and not (override.single_use and override.used_at is not null)
+$$;
+
 -- Returns the current override of an email; no row if there is none.
 create or replace function private.active_recovery_override(of_email text) returns setof private.recovery_overrides
   language sql stable security invoker set search_path = ''
 as $$
   select o.*
   from private.recovery_overrides o
-  where o.email = lower(of_email) and o.revoked_at is null and o.expires_at > now()
+  where o.email = lower(of_email) and private.is_override_active(o)
   order by o.created_at desc
   limit 1
 $$;

@@ -135,8 +135,11 @@ as $$
 $$;
 
 -- Takes one attempt from a bucket and returns null. If the bucket is empty, leaves it unchanged and returns the time
--- until an attempt is available.
-create or replace function private.consume_attempt(bucket bytea, of_action text, of_scope text, step interval, per interval)
+-- until an attempt is available. of_account is the digest of the account that the bucket counts
+-- (private.account_digest), by which the console finds what locks an account.
+create or replace function private.consume_attempt(
+  bucket bytea, of_action text, of_scope text, step interval, per interval, of_account bytea default null
+)
   returns interval
   language plpgsql volatile security invoker set search_path = ''
 as $$
@@ -144,10 +147,10 @@ declare
   wait interval;
 begin
   -- Uses one statement, so that a concurrent caller waits for the row and then sees the updated full_at.
-  insert into private.rate_limits as r (subject, action, scope, full_at)
-  values (bucket, of_action, of_scope, now() + step)
+  insert into private.rate_limits as r (subject, action, scope, full_at, account)
+  values (bucket, of_action, of_scope, now() + step, of_account)
   on conflict (subject) do update
-    set full_at = greatest(r.full_at, now()) + step
+    set full_at = greatest(r.full_at, now()) + step, account = excluded.account
     where greatest(r.full_at, now()) + step <= now() + per;
   if found then
     return null;
@@ -193,6 +196,14 @@ create or replace function private.attempt_pair(account text, network cidr) retu
   language sql stable security invoker set search_path = ''
 as $$
   select private.attempt_digest('pair', network::text || ' ' || account)
+$$;
+
+-- Returns the digest by which an account's buckets of all actions and addresses are found. The account is named as for
+-- private.attempt_pair.
+create or replace function private.account_digest(account text) returns bytea
+  language sql stable security invoker set search_path = ''
+as $$
+  select private.attempt_digest('account', account)
 $$;
 
 -- Returns the network that counts as one visitor: a single IPv4 address, or the /64 network of an IPv6 address. A

@@ -1,12 +1,26 @@
 -- Deletes an account, unless a workspace would be left without an owner.
 
--- Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted,
--- blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain. They identify the
--- account only by its id.
--- Definer: the service role may not delete from the identity backend's tables. The check and the deletion must share
--- one transaction, which the backend's own API can't offer.
+-- Deletes an account at its owner's request. Returns what private.end_account returns.
+-- Definer: the service role may not delete from the identity backend's tables.
 create or replace function private.delete_account(subject_id uuid, request_id text) returns jsonb
   language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  answer jsonb := private.end_account(subject_id);
+begin
+  insert into private.admin_audit_log (action, target, reason, request_id)
+  select 'account.deleted', subject_id::text, 'Deleted by its owner', delete_account.request_id
+  where (answer ->> 'deleted')::boolean;
+  return answer;
+end
+$$;
+
+-- Deletes an account with its dependent rows, unless a workspace would be left without an owner. Returns { deleted,
+-- blockers: [{ workspaceId, name, members }] }. Runs, ledger entries, costs and invoices remain. They identify the
+-- account only by its id. The check and the deletion must share one transaction, which the identity backend's own API
+-- can't offer. For definers; not granted to any role.
+create or replace function private.end_account(subject_id uuid) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   blockers jsonb;
@@ -41,8 +55,6 @@ begin
   if not private.delete_auth_user(subject_id) then
     return jsonb_build_object('deleted', false, 'blockers', '[]'::jsonb);
   end if;
-  insert into private.admin_audit_log (action, target, reason, request_id)
-  values ('account.deleted', subject_id::text, 'Deleted by its owner', delete_account.request_id);
   return jsonb_build_object('deleted', true, 'blockers', '[]'::jsonb);
 end
 $$;

@@ -11,10 +11,11 @@ create or replace function private.is_told_by_mail(kind text) returns boolean
 as $$
   select kind in (
     'access_confirmed', 'account_banned', 'account_recovered', 'account_unbanned', 'account_export', 'all_sessions_revoked',
-    'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'device_approved', 'email_changed',
-    'identity_linked', 'identity_unlinked', 'mfa_made_optional', 'mfa_required', 'other_sessions_revoked', 'passkey_added',
-    'passkey_removed', 'password_added', 'password_changed', 'password_removed', 'recovery_code_sign_in',
-    'recovery_code_used', 'recovery_codes_created', 'session_revoked', 'signed_out_by_admin', 'workspace_handed_over'
+    'authenticator_added', 'authenticator_removed', 'authenticators_reset', 'deletion_canceled', 'deletion_requested',
+    'device_approved', 'email_changed', 'identity_linked', 'identity_unlinked', 'mfa_made_optional', 'mfa_required',
+    'other_sessions_revoked', 'passkey_added', 'passkey_removed', 'password_added', 'password_changed',
+    'password_removed', 'recovery_code_sign_in', 'recovery_code_used', 'recovery_codes_created', 'session_revoked',
+    'signed_out_by_admin', 'workspace_handed_over'
   )
 $$;
 
@@ -186,7 +187,7 @@ end
 $$;
 
 -- Records a new password, a requested or completed change of email, a ban, and the end of a ban. A completed change of
--- email is announced to both addresses.
+-- email is announced to both addresses. Skips a ban that private.write_ban changes.
 -- Definer: Supabase Auth runs this trigger, and has no rights in these schemas.
 create or replace function private.record_account_change() returns trigger
   language plpgsql volatile security definer set search_path = ''
@@ -219,7 +220,9 @@ begin
     perform private.queue_event_mail(e, old.email) from public.security_events e where e.id = event_id;
   end if;
 
-  if (old.banned_until > now()) is not true and new.banned_until > now() then
+  if current_setting('gatehouse.ban_writer', true) = 'on' then
+    return null;
+  elsif (old.banned_until > now()) is not true and new.banned_until > now() then
     -- An account that is created banned, such as an imported one, was never in use: its owner needs no mail.
     if not exists (select from public.profiles p where p.id = new.id and p.created_at = now()) then
       perform private.add_account_event(new.id, 'account_banned');

@@ -119,11 +119,11 @@ as $$
 $$;
 
 -- Returns an account for the console: { id, email, displayName, singleSignOn, createdAt, confirmedAt, lastSignInAt,
--- bannedUntil, consoleRole, methods, factors, sessions, sessionCount, others }; null if the account doesn't
--- exist. methods comes from private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last,
--- and sessionCount counts up to 1,001. others contains apps, devices, agents and everything else that acts for the
--- account, as private.account_access lists it. Contains no secret. Until 0.5.0: servers of release 0.3.0 require
--- infrastructureAdmin.
+-- bannedUntil, deletion, consoleRole, methods, factors, sessions, sessionCount, others }; null if the account doesn't
+-- exist. deletion is { dueAt, reason, blockers } if its deletion is scheduled. methods comes from
+-- private.list_sign_in_methods. sessions contains the 50 sessions that were refreshed last, and sessionCount counts up to
+-- 1,001. others contains apps, devices, agents and everything else that acts for the account, as private.account_access
+-- lists it. Contains no secret. Until 0.5.0: servers of release 0.3.0 require infrastructureAdmin.
 -- Definer: accounts are in Supabase Auth's tables, which the service role cannot read.
 create or replace function private.account_overview(subject_id uuid) returns jsonb
   language sql stable security definer set search_path = ''
@@ -137,6 +137,11 @@ as $$
     'confirmedAt', u.email_confirmed_at,
     'lastSignInAt', u.last_sign_in_at,
     'bannedUntil', case when u.banned_until > now() then u.banned_until end,
+    'deletion', (
+      select jsonb_build_object('dueAt', d.due_at, 'reason', d.reason, 'blockers', coalesce(d.last_blockers, '[]'))
+      from private.account_deletions d
+      where d.user_id = u.id
+    ),
     'consoleRole', private.console_role(u.id),
     'infrastructureAdmin', private.is_infrastructure_admin(u.id),
     'methods', private.list_sign_in_methods(u.id),
@@ -184,24 +189,19 @@ create or replace function private.sign_account_out(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
-  account record;
+  account auth.users;
+  refusal text;
   sessions bigint;
   ended_count integer;
 begin
   if not private.may_change_console(change, 'admin:accounts:write') then
     return jsonb_build_object('refused', 'forbidden');
   end if;
-  if private.is_responsible(change, (change ->> 'subject')::uuid) then
-    return jsonb_build_object('refused', 'oneself');
+  account := private.lock_account((change ->> 'subject')::uuid);
+  refusal := private.account_refusal(change, account);
+  if refusal is not null then
+    return jsonb_build_object('refused', refusal);
   end if;
-  select u.id, u.email into account from auth.users u where u.id = (change ->> 'subject')::uuid and u.deleted_at is null;
-  if not found then
-    return jsonb_build_object('refused', 'not_found');
-  end if;
-  if change ->> 'serviceAccount' is not null and private.console_role(account.id) is not null then
-    return jsonb_build_object('refused', 'protected');
-  end if;
-  perform private.lock_app_credentials(account.id);
   sessions := private.count_account_sessions(account.id);
   ended_count := private.end_all_access(account.id);
   perform private.add_account_event(account.id, 'signed_out_by_admin') where ended_count > 0;

@@ -32,28 +32,6 @@ begin
 end
 $$;
 
--- Returns the networks of an account's last 50 events and last 50 sessions.
-create or replace function private.recent_networks(subject_id uuid) returns cidr[]
-  language sql stable security invoker set search_path = ''
-as $$
-  select coalesce(array_agg(distinct private.address_network(a.ip)), '{}')
-  from (
-    (
-      select e.ip from public.security_events e
-      where e.user_id = subject_id and e.ip is not null
-      order by e.created_at desc
-      limit 50
-    )
-    union all
-    (
-      select s.ip from auth.sessions s
-      where s.user_id = subject_id and s.ip is not null
-      order by s.refreshed_at desc nulls last
-      limit 50
-    )
-  ) a
-$$;
-
 -- Returns a block in the format of private.describe_address_block; null if the block doesn't exist.
 -- Definer: see private.list_address_blocks.
 create or replace function private.read_address_block(block_id uuid) returns jsonb
@@ -91,7 +69,6 @@ create or replace function private.lift_address_block(change jsonb) returns json
 as $$
 declare
   block private.address_blocks;
-  target text;
 begin
   if not private.may_change_console(change, 'admin:accounts:write') then
     return jsonb_build_object('refused', 'forbidden');
@@ -100,22 +77,75 @@ begin
   if not found then
     return jsonb_build_object('refused', 'not_found');
   end if;
-  target := format('address %s', block.address::inet);
   if block.lifted_at is not null then
-    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action(target));
+    return jsonb_build_object(
+      'refused', 'conflict', 'last', private.last_admin_action(format('address %s', block.address::inet))
+    );
   end if;
   if block.blocked_until <= now() then
     return jsonb_build_object('refused', 'expired');
   end if;
+  perform private.end_address_block(block, change);
+  return '{}';
+end
+$$;
+
+-- Lifts all blocks of an address's network, or of an account's recent networks. Returns these networks, or null if the
+-- account doesn't exist. Only the operator's command line calls this function, for admins whose address is blocked.
+-- Writes the audit log without an actor.
+-- Definer: accounts and sessions are in Supabase Auth's tables, which the service role cannot read.
+create or replace function private.unblock_address(
+  reason text, of_address inet default null, account_email text default null
+)
+  returns jsonb
+  language plpgsql volatile security definer set search_path = ''
+as $$
+declare
+  account_id uuid;
+  networks cidr[];
+  block private.address_blocks;
+  lifted inet[] := '{}';
+begin
+  if num_nonnulls(of_address, account_email) <> 1 or coalesce(trim(reason), '') = '' then
+    raise exception 'name an address or an account, and a reason' using errcode = 'invalid_parameter_value';
+  end if;
+  if of_address is not null then
+    networks := array[private.address_network(of_address)];
+  else
+    select u.id into account_id
+    from auth.users u
+    where lower(u.email) = lower(account_email) and u.deleted_at is null and not u.is_sso_user;
+    if not found then
+      return null;
+    end if;
+    networks := private.recent_networks(account_id);
+  end if;
+  -- A block that another caller lifts meanwhile no longer matches once its row is locked.
+  for block in
+    select b.*
+    from private.address_blocks b
+    where b.address = any (networks) and b.lifted_at is null and b.blocked_until > now()
+    order by b.id
+    for update
+  loop
+    perform private.end_address_block(block, jsonb_build_object('reason', reason));
+    lifted := lifted || block.address::inet;
+  end loop;
+  return (select coalesce(jsonb_agg(distinct l.address), '[]') from unnest(lifted) as l (address));
+end
+$$;
+
+-- Ends a block that is in force, and writes the audit log. The caller has locked the block.
+create or replace function private.end_address_block(block private.address_blocks, change jsonb) returns void
+  language sql volatile security invoker set search_path = ''
+as $$
   update private.address_blocks b
   set lifted_at = now(), lifted_by = (change ->> 'actor')::uuid, lift_reason = change ->> 'reason'
   where b.id = block.id;
-  perform private.record_admin_action(change, jsonb_build_object(
+  select private.record_admin_action(change, jsonb_build_object(
     'action', 'address_block.lift',
-    'target', target,
+    'target', format('address %s', block.address::inet),
     'before', jsonb_build_object('blockedUntil', block.blocked_until, 'level', block.level),
     'after', jsonb_build_object('blockedUntil', null)
   ));
-  return '{}';
-end
 $$;

@@ -127,10 +127,7 @@ as $$
   union all
   select 'override', null, o.email, o.created_at, o.expires_at
   from private.recovery_overrides o
-  where o.revoked_at is null and o.expires_at > now()
-    and not exists (
-      select from private.recovery_events e where e.override_id = o.id and e.kind in ('consume', 'login_bypass')
-    )
+  where o.revoked_at is null and o.expires_at > now() and o.used_at is null
   order by 4, 3
   limit max_rows
 $$;
@@ -160,7 +157,7 @@ as $$
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
--- recoveries, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
+-- recoveries, deletions, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
 -- the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
 -- providers whose costs are imported automatically.
 -- Definer: functions that read budgets, runs, books and accounts are not granted to the service role.
@@ -186,6 +183,9 @@ as $$
     ),
     'recoveries', (
       select jsonb_build_object('count', count(*), 'since', min(r.since)) from private.unfinished_recoveries(1001) r
+    ),
+    'deletions', (
+      select jsonb_build_object('count', count(*), 'since', min(d.due_at)) from private.blocked_deletions(1001) d
     ),
     'providers', (
       select jsonb_build_object('count', private.count_provider_trouble(), 'since', min(t.since))
@@ -213,7 +213,7 @@ as $$
 $$;
 
 -- Returns what the console's overview shows: { attention, providers, approvals, budgets, credits, months, importers,
--- mails, jobs, recoveries, today, usual }. attention is private.read_attention, providers is
+-- mails, jobs, recoveries, deletions, today, usual }. attention is private.read_attention, providers is
 -- private.read_provider_trouble, usual is private.read_usual_day, and the lists have at most 10 rows. mails is { failed,
 -- waiting }, each up to 1,001. today is { calls, failed, refused, costUsd } since midnight (UTC), as on the page about
 -- providers.
@@ -281,6 +281,14 @@ as $$
         'kind', r.kind, 'userId', r.user_id, 'email', r.email, 'since', r.since, 'endsAt', r.ends_at
       ) order by r.since, r.email), '[]')
       from private.unfinished_recoveries(10) r
+    ),
+    'deletions', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'userId', d.user_id, 'email', d.email, 'dueAt', d.due_at,
+        'workspaces', jsonb_path_query_array(d.blockers, '$[0 to 2].name'),
+        'blockers', jsonb_array_length(d.blockers)
+      ) order by d.due_at, d.user_id), '[]')
+      from private.blocked_deletions(10) d
     ),
     'today', (
       select jsonb_build_object(

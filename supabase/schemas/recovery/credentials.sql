@@ -20,7 +20,7 @@ begin
     private.recovery_actor_refusal(request, override.email),
     case
       when override.id is null then 'not_found'
-      when override.revoked_at is not null or override.expires_at <= now() then 'inactive'
+      when not private.is_override_active(override) then 'inactive'
       when not override.recovery_email then 'switched_off'
     end
   );
@@ -125,6 +125,8 @@ as $$
     and o.revoked_at is null
     and o.expires_at > now()
     and o.recovery_email
+    -- The browser that has used up the override with this link can open the link again.
+    and (private.is_override_active(o) or c.repeatable_by is not null)
 $$;
 
 -- Returns the salt, in hex, for hashing a code that was entered for an email. If the email has no valid code, returns a
@@ -163,11 +165,12 @@ declare
   credential private.recovery_credentials;
   found_id uuid;
   of_email text;
+  of_override uuid;
   check_result text;
   account auth.users;
   new_policy jsonb;
 begin
-  select c.id, c.email into found_id, of_email
+  select c.id, c.email, c.override_id into found_id, of_email, of_override
   from private.recovery_credentials c
   where case
     when request ? 'tokenHash' then c.token_hash = decode(request ->> 'tokenHash', 'hex')
@@ -176,8 +179,9 @@ begin
   order by c.consumed_at is null and c.superseded_at is null desc, c.created_at desc
   limit 1;
   if found then
-    -- Requests with a link and requests with a code both lock the email before the credential, so that concurrent
-    -- requests cannot deadlock.
+    -- All requests lock the override first, as issue_recovery_credential does, then the email, then the credential, so
+    -- that concurrent requests cannot deadlock.
+    perform from private.recovery_overrides o where o.id = of_override for no key update;
     insert into private.recovery_code_guesses (email) values (of_email) on conflict do nothing;
     perform from private.recovery_code_guesses g where g.email = of_email for update;
     select * into credential from private.recovery_credentials c where c.id = found_id for update;
@@ -187,6 +191,10 @@ begin
       then coalesce(credential.consumed_at, now())
   end;
   check_result := private.check_recovery_credential(credential, decode(request ->> 'codeHash', 'hex'));
+  -- A browser that repeats its use has used the override already.
+  if check_result = 'good' and credential.repeatable_by is null then
+    check_result := case when private.mark_override_used(credential.override_id) then 'good' else 'override_used' end;
+  end if;
   if check_result <> 'good' then
     perform private.record_recovery_event((request - 'email') || jsonb_build_object(
       'kind', 'reject', 'outcome', check_result, 'email', of_email, 'overrideId', credential.override_id,
@@ -287,10 +295,16 @@ $$;
 
 -- Makes a consumed credential usable again. Only the request that consumed the credential may call this, and only if
 -- that request is certain to have created no session. After an earlier use, only the same browser can use the
--- credential.
+-- credential. If that request was the first use of the override, the override counts as unused again.
 create or replace function private.release_recovery_credential(credential_id uuid) returns void
   language sql volatile security invoker set search_path = ''
 as $$
+  -- The override is locked first, as in consume_recovery_credential.
+  update private.recovery_overrides o
+  set used_at = null
+  from private.recovery_credentials c
+  where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'
+    and c.repeatable_by is null and o.id = c.override_id and o.used_at = c.consumed_at;
   update private.recovery_credentials c
   set consumed_at = null
   where c.id = release_recovery_credential.credential_id and c.consumed_at > now() - interval '2 minutes'

@@ -2,9 +2,9 @@
 
 -- Verifies a password under an override. Takes { email, password, ip, userAgent, requestId }. Returns { outcome:
 -- proven, overrideId, userId, banned, confirmed } or { outcome: none | wrong | limited | oneself | unconfirmed }. none
--- means that no active override allows normal login. oneself means that the account created the override. unconfirmed
--- means that the account is newer than the override and its email was never confirmed. Records every outcome except
--- none, without the password.
+-- means that no active override allows normal login, or that a concurrent caller has used it up. oneself means that the
+-- account created the override. unconfirmed means that the account is newer than the override and its email was never
+-- confirmed. Records every outcome except none, without the password.
 -- Definer: password hashes are in Supabase Auth's tables, which the service role cannot read. No hash is returned.
 create or replace function private.verify_override_password(request jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -30,7 +30,8 @@ begin
   outcome := case
     when override.created_by = account.id then 'oneself'
     when private.consume_attempt(
-      bucket.subject, 'override_password', bucket.scope, bucket.step, bucket.per
+      bucket.subject, 'override_password', bucket.scope, bucket.step, bucket.per,
+      private.account_digest('email:' || of_email)
     ) is not null then 'limited'
     when coalesce(hash, '') !~ '^\$2a\$' then 'wrong'
     when extensions.crypt(request ->> 'password', hash) is distinct from hash then 'wrong'
@@ -39,6 +40,11 @@ begin
     when account.email_confirmed_at is null and (account.created_at < override.created_at) is not true then 'unconfirmed'
     else 'proven'
   end;
+  if outcome = 'proven' then
+    if not private.mark_override_used(override.id) then
+      return '{"outcome": "none"}';
+    end if;
+  end if;
   perform private.record_recovery_event((request - 'password') || jsonb_build_object(
     'kind', case outcome when 'proven' then 'login_bypass' else 'reject' end,
     'outcome', case outcome when 'proven' then 'password_proven' else 'login_' || outcome end,
@@ -57,8 +63,9 @@ begin
 end
 $$;
 
--- Returns what the console shows about an email: { email, account, overrides, events, codes, counters }. counters are
--- the partly used rate limits that apply to the email only. Never includes a link or a code.
+-- Returns what the console shows about an email: { email, account, overrides, events, locks, codes, counters }. locks is
+-- private.list_recovery_locks. Never includes a link or a code. Until 0.6.0, for servers of 0.4.0: codes, and counters,
+-- which are the partly used rate limits that apply to the email only.
 -- Definer: accounts are in Supabase Auth's tables, and no role may read the key that hashes emails for the rate limits.
 create or replace function private.recovery_overview(of_email text) returns jsonb
   language sql stable security definer set search_path = ''
@@ -82,16 +89,19 @@ as $$
         'reason', o.reason,
         'normalLogin', o.normal_login,
         'recoveryEmail', o.recovery_email,
+        'singleUse', o.single_use,
         'createdBy', (select u.email from auth.users u where u.id = o.created_by),
         'createdAt', o.created_at,
         'expiresAt', o.expires_at,
         'revokedAt', o.revoked_at,
-        'active', o.revoked_at is null and o.expires_at > now()
+        'usedAt', o.used_at,
+        'active', private.is_override_active(o)
       ) order by o.created_at desc), '[]')
       from (
         select * from private.recovery_overrides r where r.email = lower(of_email) order by r.created_at desc limit 20
       ) o
     ),
+    'locks', private.list_recovery_locks(of_email),
     'events', (
       select coalesce(jsonb_agg(jsonb_build_object(
         'id', e.id,

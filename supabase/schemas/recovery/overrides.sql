@@ -1,16 +1,21 @@
 -- With a recovery override, an infrastructure admin lifts the blocks on one email, for a limited time and with a stated
 -- reason. An override never proves an identity. The email does not need to have an account yet.
 
--- Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, lifetimeSeconds, ip, userAgent,
--- requestId }. lifetimeSeconds is 7 days by default. Returns { overrideId, expiresAt } or { refused: forbidden |
--- oneself | lifetime | active }.
+-- Creates an override. Takes { actor, email, reason, normalLogin, recoveryEmail, singleUse, lifetimeSeconds, ip,
+-- userAgent, requestId }. singleUse is true if the override ends when it is used. lifetimeSeconds is 7 days by default,
+-- or 30 days if singleUse is true. Returns { overrideId, expiresAt } or { refused: forbidden | oneself | lifetime |
+-- active }.
 -- Definer: calls recovery_actor_refusal, which is not granted to any role.
 create or replace function private.create_recovery_override(request jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
 as $$
 declare
   for_email text := lower(trim(request ->> 'email'));
-  lifetime interval := make_interval(secs => coalesce((request ->> 'lifetimeSeconds')::bigint, 7 * 86400));
+  for_one_use boolean := coalesce((request ->> 'singleUse')::boolean, false);
+  lifetime interval := coalesce(
+    make_interval(secs => (request ->> 'lifetimeSeconds')::bigint),
+    case when for_one_use then interval '30 days' else interval '7 days' end
+  );
   refused text := private.recovery_actor_refusal(request, for_email);
   new_override private.recovery_overrides;
 begin
@@ -25,10 +30,12 @@ begin
   if exists (select from private.active_recovery_override(for_email)) then
     return jsonb_build_object('refused', 'active');
   end if;
-  insert into private.recovery_overrides (email, reason, normal_login, recovery_email, created_by, expires_at)
+  insert into private.recovery_overrides (
+    email, reason, normal_login, recovery_email, single_use, created_by, expires_at
+  )
   values (
     for_email, request ->> 'reason', (request ->> 'normalLogin')::boolean, (request ->> 'recoveryEmail')::boolean,
-    (request ->> 'actor')::uuid, now() + lifetime
+    for_one_use, (request ->> 'actor')::uuid, now() + lifetime
   )
   returning * into new_override;
   perform private.record_recovery_event(
@@ -112,11 +119,28 @@ begin
 end
 $$;
 
+-- Marks an override as used when it is first used. Returns whether the caller may use it: of concurrent callers, one may
+-- use an override that ends with its first use.
+create or replace function private.mark_override_used(override_id uuid) returns boolean
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  update private.recovery_overrides o
+  set used_at = now()
+  where o.id = mark_override_used.override_id and o.used_at is null;
+  return found or exists (
+    select from private.recovery_overrides o where o.id = mark_override_used.override_id and not o.single_use
+  );
+end
+$$;
+
 -- Records an event: { kind, outcome, email, overrideId, credentialId, userId, actor, ip, userAgent, requestId }. Only
--- kind and outcome are required.
+-- kind and outcome are required. A sign-in for which the override lifted limits is a use of it.
 create or replace function private.record_recovery_event(event jsonb) returns void
   language sql volatile security invoker set search_path = ''
 as $$
+  select private.mark_override_used((event ->> 'overrideId')::uuid)
+  where event ->> 'kind' = 'login_bypass' and event ->> 'outcome' = 'signed_in';
   insert into private.recovery_events (
     kind, outcome, email, override_id, credential_id, user_id, actor_id, ip, user_agent, request_id
   )

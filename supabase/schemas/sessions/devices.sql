@@ -70,8 +70,9 @@ as $$
           when 'all_sessions_revoked' then true
           else v.session_id is distinct from entry.session_id
             and v.kind in (
-              'session_revoked', 'other_sessions_revoked', 'signed_out_by_admin', 'authenticators_reset', 'account_banned',
-              'password_changed', 'password_added', 'recovery_code_used', 'account_recovered'
+              'session_revoked', 'other_sessions_revoked', 'signed_out_by_admin', 'authenticators_reset',
+              'account_banned', 'deletion_requested', 'password_changed', 'password_added', 'recovery_code_used',
+              'account_recovered'
             )
         end
       order by v.kind = 'session_revoked', v.created_at, v.id

@@ -104,6 +104,20 @@ as $$
   select hash is distinct from stored and not (coalesce(hash, '') like '{%' and current_query() not like '%recovery_token%')
 $$;
 
+-- Bans an account until a time, or lifts its ban if the time is null. Skips the event that every other change of a ban
+-- adds (private.record_account_change), because the caller adds one with the reason. The caller must hold the account's
+-- row for update.
+-- The API cannot change a ban and write the audit log in one transaction.
+create or replace function private.write_ban(subject_id uuid, until timestamptz) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform set_config('gatehouse.ban_writer', 'on', true);
+  update auth.users u set banned_until = write_ban.until, updated_at = now() where u.id = subject_id;
+  perform set_config('gatehouse.ban_writer', 'off', true);
+end
+$$;
+
 -- Deletes a user. Returns false if the user doesn't exist.
 -- The API cannot check for remaining workspaces and delete the user in one transaction.
 create or replace function private.delete_auth_user(subject_id uuid) returns boolean

@@ -6,6 +6,7 @@ export type Attempt = {
   address: string;
   email?: string;
   userId?: string;
+  sessionId?: string;
   challenged?: boolean;
   /** Whether a recovery override of the email applies. */
   allowOverride?: boolean;

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { newAddress } from "../../../remix-app/testing/visitor.ts";
+import { failureOf } from "../actors.ts";
 import { createUser, type Database, one, signIn, test } from "../database.ts";
 import { openPool } from "../pools.ts";
 import { createAdmin } from "./fixtures.ts";
@@ -38,6 +39,20 @@ async function lift(db: Database, { actor, block }: { actor: string; block: stri
     values: [JSON.stringify(change)],
   });
   return answer;
+}
+
+/** Lifts blocks as the operator's command line does. Returns the networks, or null if there is no such account. */
+async function unblock(
+  db: Database,
+  { address = null, email = null }: { address?: string | null; email?: string | null },
+) {
+  const { networks } = await db.asRole("service_role", () =>
+    one<{ networks: string[] | null }>(db, {
+      sql: "select private.unblock_address('An office', $1::inet, $2) as networks",
+      values: [address, email],
+    }),
+  );
+  return networks;
 }
 
 const attempt = async (db: Database, address: string) =>
@@ -109,6 +124,75 @@ describe("an address block", () => {
     expect(await lift(db, { actor: admin.id, block: randomUUID() })).toEqual({ refused: "not_found" });
     const over = await addBlock(db, { address: newAddress(), minutes: 0 });
     expect(await lift(db, { actor: admin.id, block: over })).toEqual({ refused: "expired" });
+  });
+
+  test("the operator lifts the blocks of an address's network, and the audit log has no actor", async ({ db }) => {
+    const network = `2001:db8:${Math.floor(Math.random() * 65_535).toString(16)}:8`;
+    await addBlock(db, { address: `${network}::1` });
+    await addBlock(db, { address: `${network}::2`, minutes: 60 });
+    await addBlock(db, { address: `${network}::3`, minutes: 0 });
+    const other = await addBlock(db, { address: newAddress() });
+    expect(await attempt(db, `${network}::4`)).toBe("blocked");
+    expect(await unblock(db, { address: `${network}:9::9` })).toEqual([`${network}::/64`]);
+    expect(await attempt(db, `${network}::4`)).toBeUndefined();
+    expect(await unblock(db, { address: `${network}::1` })).toEqual([]);
+    const lines = await db.query(
+      `select action, actor_id, service_account_id, reason, request_id, before ->> 'level' as level
+       from private.admin_audit_log where target = $1`,
+      [`address ${network}::/64`],
+    );
+    const line = { actor_id: null, service_account_id: null, reason: "An office", request_id: null, level: "1" };
+    expect(lines).toEqual([1, 2].map(() => ({ action: "address_block.lift", ...line })));
+    const left = await db.query("select id from private.address_blocks where id = $1 and lifted_at is null", [other]);
+    expect(left).toEqual([{ id: other }]);
+  });
+
+  test("the operator lifts the blocks of the networks from which an account was used lately", async ({ db }) => {
+    const account = await createUser(db);
+    const [used, unused] = [newAddress(), newAddress()];
+    await db.query("insert into public.security_events (user_id, kind, ip) values ($1, 'sign_in', $2)", [
+      account.id,
+      used,
+    ]);
+    for (const address of [used, unused]) await addBlock(db, { address });
+    expect(await unblock(db, { email: account.email.toUpperCase() })).toHaveLength(1);
+    expect(await attempt(db, used)).toBeUndefined();
+    expect(await attempt(db, unused)).toBe("blocked");
+    expect(await unblock(db, { email: account.email })).toEqual([]);
+    expect(await unblock(db, { email: `unknown-${account.email}` })).toBeNull();
+  });
+
+  test("lifting blocks as the operator requires a reason, and an address or an account", async ({ db }) => {
+    for (const call of ["('', '192.0.2.1')", "('test')", "('test', '192.0.2.1', 'a@example.test')"]) {
+      const failure = await failureOf(() =>
+        db.asRole("service_role", () => db.query(`select private.unblock_address${call}`)),
+      );
+      expect([call, failure.code]).toEqual([call, "22023"]);
+    }
+    for (const role of ["anon", "authenticated", "gateway"] as const) {
+      const call = () => db.query("select private.unblock_address('test', '192.0.2.1')");
+      expect((await failureOf(() => db.asRole(role, call))).code).toBe("42501");
+    }
+  });
+
+  test("20 concurrent operators write one line to the audit log", async () => {
+    const { db, close } = openPool(20);
+    const address = newAddress();
+    const block = await addBlock(db, { address });
+    const reason = randomUUID();
+    try {
+      const call = "select private.unblock_address($1, $2::inet) as networks";
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => one<{ networks: string[] }>(db, { sql: call, values: [reason, address] })),
+      );
+      expect(answers.filter(({ networks }) => networks.length === 1)).toHaveLength(1);
+      const lines = await db.query("select from private.admin_audit_log where reason = $1", [reason]);
+      expect(lines).toHaveLength(1);
+    } finally {
+      await db.query("delete from private.address_blocks where id = $1", [block]);
+      await db.query("delete from private.admin_audit_log where reason = $1", [reason]);
+      await close();
+    }
   });
 
   test("only one of 20 concurrent admins lifts an address block", async () => {

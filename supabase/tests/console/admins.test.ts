@@ -41,6 +41,7 @@ const reports = [
   "private.describe_account",
   "private.account_overview",
   "private.is_emailed_about_outages",
+  "private.is_admin_confirming",
 ];
 
 /** Functions that act for an admin and take more than the change, each with a call by a finance person. */

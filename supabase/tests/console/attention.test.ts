@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { type Database, one, test } from "../database.ts";
 import { begin, chatCall, createTenant, outcome, settle } from "../gateway/fixtures.ts";
-import { ask, needHelp, override } from "../recovery/fixtures.ts";
+import { ask, issue, needHelp, override } from "../recovery/fixtures.ts";
 
 type Kind = { count: number; since: string | null };
 type Kinds = Record<string, Kind>;
@@ -218,8 +218,8 @@ test("the menu's counts are those of the overview, of the kinds that it has a se
       values: [importers],
     }),
   );
-  const { approvals, months, importers: failing, recoveries, providers } = attention;
-  expect(menu).toEqual({ approvals, months, importers: failing, recoveries, providers });
+  const { approvals, months, importers: failing, recoveries, deletions, providers } = attention;
+  expect(menu).toEqual({ approvals, months, importers: failing, recoveries, deletions, providers });
 });
 
 describe("importers, emails and jobs", () => {
@@ -303,24 +303,26 @@ describe("recoveries", () => {
     expect(await found()).toBe(0);
   });
 
-  test.for(["consume", "login_bypass", "revoke", "expire"] as const)(
+  test.for(["use by a recovery email", "use by a sign-in", "revocation", "expiry"] as const)(
     "an override needs somebody until it is used, revoked or expired (%s)",
     async (end, { db }) => {
       const { actor, email } = await needHelp(db);
       const found = () => lists(db, { from: "unfinished_recoveries(1000000)", column: "email", id: email });
       const overrideId = await override(db, { actor, email });
       expect(await found()).toBe(1);
-      if (end === "revoke") await ask(db, "revoke_recovery_override", { actor, overrideId, reason: "wrong person" });
-      else if (end === "expire")
+      if (end === "revocation") await ask(db, "revoke_recovery_override", { actor, overrideId, reason: "wrong" });
+      else if (end === "expiry")
         await db.query(
           "update private.recovery_overrides set created_at = now() - interval '2 days', expires_at = now() where id = $1",
           [overrideId],
         );
-      else
-        await db.query(
-          "insert into private.recovery_events (kind, outcome, email, override_id) values ($1, 'test', $2, $3)",
-          [end, email, overrideId],
-        );
+      else if (end === "use by a sign-in")
+        await ask(db, "record_recovery_event", { kind: "login_bypass", outcome: "signed_in", email, overrideId });
+      else {
+        const { tokenHash } = await issue(db, { actor, overrideId });
+        expect(await found()).toBe(1);
+        expect(await ask(db, "consume_recovery_credential", { tokenHash })).toMatchObject({ outcome: "consumed" });
+      }
       expect(await found()).toBe(0);
     },
   );

@@ -19,3 +19,11 @@ export async function createAdmin(db: Database, { pooled = false } = {}) {
   }
   return { ...user, id, ask };
 }
+
+/** Creates an account that its owner confirmed a day ago, so that its owner gets emails. */
+export async function createOwned(db: Database) {
+  const user = await createUser(db);
+  await db.query("update auth.users set email_confirmed_at = now() - interval '1 day' where id = $1", [user.id]);
+  await db.query("update public.profiles set created_at = now() - interval '1 day' where id = $1", [user.id]);
+  return user;
+}

@@ -12,6 +12,8 @@ const scopes: Record<string, string> = {
   add_model_price: "admin:catalogue:write",
   add_openid_client: "admin:apps:write",
   add_proposed_prices: "admin:catalogue:write",
+  ban_account: "admin:accounts:write",
+  cancel_account_deletion: "admin:accounts:write",
   cancel_model_price: "admin:catalogue:write",
   change_app: "admin:apps:write",
   change_credits: "admin:workspaces:write",
@@ -19,8 +21,11 @@ const scopes: Record<string, string> = {
   change_openid_client: "admin:apps:write",
   decline_key_approval: "admin:approvals:write",
   delete_model: "admin:catalogue:write",
+  invite_account: "admin:accounts:write",
   lift_address_block: "admin:accounts:write",
   move_workspace: "admin:workspaces:write",
+  request_account_deletion: "admin:accounts:write",
+  revoke_account_invitation: "admin:accounts:write",
   save_model: "admin:catalogue:write",
   save_model_setup: "admin:catalogue:write",
   save_plan: "admin:catalogue:write",
@@ -28,7 +33,9 @@ const scopes: Record<string, string> = {
   set_key_approval: "admin:approvals:write",
   set_model_enabled: "admin:catalogue:write",
   set_model_grant: "admin:catalogue:write",
+  set_sign_up: "admin:accounts:write",
   sign_account_out: "admin:accounts:write",
+  unban_account: "admin:accounts:write",
 };
 
 /** The changes of accounts that only a person may make. */
@@ -174,6 +181,10 @@ describe("who may change the console", () => {
       ["sign_account_out", { subject: admin.id }],
       ["change_app", { name: app, version, step: "link", workspace: personal?.id }],
       ["set_model_grant", { model: model?.id, workspace: personal?.id, granted: true }],
+      ["ban_account", { subject: admin.id, until: null }],
+      ["unban_account", { subject: admin.id }],
+      ["request_account_deletion", { subject: admin.id }],
+      ["cancel_account_deletion", { subject: admin.id }],
     ];
     for (const [name, change] of changes) {
       for (const who of [{ actor: admin.id }, { serviceAccount: own }, { serviceAccount: withCredential }])
@@ -183,17 +194,20 @@ describe("who may change the console", () => {
     }
   });
 
-  test("a service account can't sign out people with a role in the console", async ({ db }) => {
-    const serviceAccount = await createServiceAccount(db);
-    const admin = await createAdmin(db);
-    const { id: finance } = await createUser(db);
-    await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [finance]);
-    const { id: person } = await createUser(db);
-    const signOut = (subject: string) => ask(db, { name: "sign_account_out", change: { serviceAccount, subject } });
-    expect(await signOut(admin.id)).toEqual({ refused: "protected" });
-    expect(await signOut(finance)).toEqual({ refused: "protected" });
-    expect(await signOut(person)).toEqual({});
-  });
+  test.for(["sign_account_out", "ban_account", "request_account_deletion"])(
+    "a service account may call %s for everybody but people with a role in the console",
+    async (name, { db }) => {
+      const serviceAccount = await createServiceAccount(db);
+      const admin = await createAdmin(db);
+      const { id: finance } = await createUser(db);
+      await db.query("insert into private.finance_people (user_id, reason) values ($1, 'test')", [finance]);
+      const { id: person } = await createUser(db);
+      const act = (subject: string) => ask(db, { name, change: { serviceAccount, subject } });
+      expect(await act(admin.id)).toEqual({ refused: "protected" });
+      expect(await act(finance)).toEqual({ refused: "protected" });
+      expect(await act(person)).toEqual({});
+    },
+  );
 
   test("the audit log names the service account, also after it is gone", async ({ db }) => {
     const { workspaceId } = await createTenant(db);

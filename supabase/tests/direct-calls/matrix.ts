@@ -9,6 +9,20 @@ interface Matrix {
   upkeepCalls: DirectCall[];
 }
 
+/** The routes that can create an account. remix-app/session/closed-sign-up.integration.test.ts calls most of them. */
+const creatingRoutes = [
+  "POST /signup",
+  "POST /token?grant_type=id_token",
+  "POST /otp",
+  "POST /magiclink",
+  "GET /callback",
+  "POST /callback",
+  "POST /invite",
+  "POST /admin/users",
+  "POST /admin/generate_link",
+  "POST /sso/saml/acs",
+];
+
 /** Renders the document that lists the records and emails caused by each call, from the same cases as the test. */
 export function renderMatrix({ version, routes, directCalls, adminCalls, upkeepCalls }: Matrix): string {
   const kinds = Object.entries(routes);
@@ -36,6 +50,12 @@ ${rows(adminCalls)}
 ## Without a client's request
 
 ${rows(upkeepCalls)}
+
+## While sign-up is by invitation
+
+These routes create accounts. If the email has no invitation, they answer 500, or lead back with \`error=server_error\`, and create nothing ([closed sign-up](security-model.md#closed-sign-up)).
+
+${codes(creatingRoutes)}
 
 ## Routes that change no account
 

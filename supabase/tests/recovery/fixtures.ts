@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { hash } from "@node-rs/bcrypt";
 import { createActor } from "../actors.ts";
 import { createUser, type Database } from "../database.ts";
 
@@ -79,6 +80,26 @@ export async function eventsOf(db: Query, email: string): Promise<string[]> {
     [email],
   );
   return rows.map(({ event }) => event);
+}
+
+export type Overview = {
+  overrides: { id: string; active: boolean; singleUse: boolean; usedAt: string | null; revokedAt: string | null }[];
+  locks: ({ kind: string; until: string | null } & Record<string, unknown>)[];
+};
+
+/** Returns what the console shows about an email. */
+export async function overviewOf(db: Query, email: string): Promise<Overview> {
+  const [row] = await db.query<{ overview: Overview }>("select private.recovery_overview($1) as overview", [email]);
+  if (!row) throw new Error("no overview");
+  return row.overview;
+}
+
+/** Gives an account a password, and an age that makes it older than its override. */
+export async function setPassword(db: Query, { userId, password }: { userId: string; password: string }) {
+  await db.query("update auth.users set encrypted_password = $2, created_at = now() - interval '1 day' where id = $1", [
+    userId,
+    await hash(password, { cost: 4, version: "2a" }),
+  ]);
 }
 
 /** Commits an account and an admin that other connections can see. Call `remove` afterwards. */

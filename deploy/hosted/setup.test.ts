@@ -118,7 +118,7 @@ test("setup shows a plan without changing anything, applies it, and then finds n
     "Data API: db_schema: public,graphql_public → public,private,ai",
     "signing key: algorithm: the legacy secret → ES256",
     "function secrets: AI_PROVIDER_OPENAI_API_KEY: unset → set",
-    "functions: 27, from chat to videos: not deployed → this checkout's",
+    "functions: 28, from chat to videos: not deployed → this checkout's",
     "extensions: pg_cron: off → on",
   ])
     expect(plan).toContain(line);

@@ -8,7 +8,6 @@ import { consoleAppStates } from "./scenes/console-apps.ts";
 import { consoleAuditStates } from "./scenes/console-audit.ts";
 import { consoleModelStates } from "./scenes/console-models.ts";
 import { consoleOverviewStates } from "./scenes/console-overview.ts";
-import { consoleRecoveryStates } from "./scenes/console-recovery.ts";
 import { serviceAccountStates } from "./scenes/console-service-accounts.ts";
 import { consoleSpendingStates } from "./scenes/console-spending.ts";
 import { emailStates } from "./scenes/emails.ts";
@@ -43,7 +42,6 @@ export const states: readonly State[] = [
   ...consoleAppStates,
   ...serviceAccountStates,
   ...consoleAuditStates,
-  ...consoleRecoveryStates,
   ...consoleSpendingStates,
   ...bookStates,
   ...bookDayStates,

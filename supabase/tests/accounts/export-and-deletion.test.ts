@@ -437,7 +437,6 @@ const outsideExports: Record<string, string> = {
   "private.finance_people.user_id": "an office of the operator, kept in the operator's own log",
   "private.console_notices.user_id": "a choice that belongs to the operator's office",
   "private.infrastructure_admins.granted_by": "an act of the operator's office",
-  "private.service_accounts.created_by": "an act of the operator's office",
   "private.account_invitations.invited_by": "an act of the operator's office",
   "private.account_deletions.requested_by": "an act of the operator's office",
   "private.account_deletions.user_id": "the operator's record; the activity has the reason and the time",

@@ -62,6 +62,24 @@ const otherCalls: Record<string, (db: Database, claims: object) => Promise<unkno
       },
     ]),
   ),
+  ...Object.fromEntries(
+    Object.entries({
+      settings: { model: "new" },
+      routes: [{ providerId: "openai", providerModel: "new" }],
+      prices: [{ providerId: "openai", inputUsd: "1", outputUsd: "1" }],
+      plans: { plans: ["free"] },
+    }).map(([part, wanted]) => [
+      `private.apply_model_${part}`,
+      async (db: Database, claims: object) => {
+        const author = { actor: (claims as { sub: string }).sub, model: "new", reason: "test" };
+        const { refused } = await one<{ refused: string | null }>(db, {
+          sql: `select private.apply_model_${part}($1, $2) ->> 'refused' as refused`,
+          values: [JSON.stringify(wanted), JSON.stringify(author)],
+        });
+        return refused === "forbidden" ? null : { refused };
+      },
+    ]),
+  ),
 };
 
 /** Returns the functions of our server that call is_infrastructure_admin, directly or by other functions. */

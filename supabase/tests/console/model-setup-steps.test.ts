@@ -118,7 +118,7 @@ test("a setup leads to the same model as the single changes, and repeated it wri
         for (const model of [bySetup, bySteps]) await makeOlder(db, model);
       }
     }),
-    { numRuns: 20 },
+    { numRuns: 6 },
   );
 });
 

@@ -120,7 +120,8 @@ test("a setup leads to the same model as the single changes, and repeated it wri
     }),
     { numRuns: 6 },
   );
-});
+  // Other files hold locks of the catalogue in a transaction for up to a minute.
+}, 180_000);
 
 test("only one of 20 concurrent admins can save a setup of the same model, and no price is added twice", async () => {
   const { db, close } = openPool(20);

@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import path from "node:path";
 import { configDefaults, defineConfig } from "vitest/config";
 import { sdkFolder, sdkPackages } from "./scripts/clients/sdks/packages.ts";
@@ -15,6 +16,8 @@ const exclude = [
 const globalSetup = ["scripts/test/global-setup.ts"];
 /** Failures show whole values, because a failure on another machine can often be explained only by them. */
 const chaiConfig = { truncateThreshold: 0 };
+const slowness = measureSlowness();
+const isSlow = slowness > 1.25 && availableParallelism() <= 2;
 
 /**
  * One project per tier of tests, and two for integration tests. All but `unit` and `fault` need a stack, which the
@@ -86,8 +89,9 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           // These tests mostly wait for the stack and for timers. With four workers, three of them are often waiting at
-          // the same time. On a slow machine they wait less, and more workers would only exceed the servers' time limits.
-          maxWorkers: Math.max(2, Math.round(5 / measureSlowness())),
+          // the same time. On a slow machine they wait less, and with two slow cores, more than one worker makes the
+          // stack exceed its servers' time limits.
+          maxWorkers: isSlow ? 1 : Math.max(2, Math.round(5 / slowness)),
           // Files can share a process, because no file leaves state behind. Loading the clients again for each file
           // would be slow.
           isolate: false,

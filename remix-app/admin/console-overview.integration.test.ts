@@ -96,7 +96,7 @@ describe("the counts of the console's menu", () => {
   const countsOf = async (browser: Browser) => readMenuCounts(await contextOf(browser), { costProviders: [] });
 
   test("are all sections' for admins, only the books' for finance people, and none for others", async () => {
-    const sections = ["/admin/approvals", "/admin/books", "/admin/providers", "/admin/recovery"];
+    const sections = ["/admin/accounts", "/admin/approvals", "/admin/books", "/admin/providers", "/admin/recovery"];
     expect(Object.keys(await countsOf(admin.browser)).toSorted()).toEqual(sections);
     expect(Object.keys(await countsOf(finance.browser))).toEqual(["/admin/books"]);
     expect(await countsOf(await enter(person))).toEqual({});

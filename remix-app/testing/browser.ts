@@ -26,18 +26,19 @@ interface Answer {
 /**
  * Opens a browser on our origin, with its own network address.
  * @param options.cookie its initial cookies, as a Cookie header
+ * @param options.retries whether it sends a request again that a busy server refused, as pages tell people to do. Not
+ * for servers whose backend is made to fail.
  */
 export function openBrowser(
   base: string,
-  { userAgent = "Test browser", address = newAddress(), cookie: held = "" } = {},
+  { userAgent = "Test browser", address = newAddress(), cookie: held = "", retries = false } = {},
 ): Browser {
   const cookies = new Map(held.split("; ").flatMap((pair) => (pair ? [splitPair(pair)] : [])));
   const cookie = () => [...cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   let page = base;
-  /** Sends a request again if the server had no time to answer it, as its pages tell people to do. */
   async function send(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
     const answer = await sendOnce(path, init);
-    return isBusy(answer, init) ? sendOnce(path, init) : answer;
+    return retries && isBusy(answer, init) ? sendOnce(path, init) : answer;
   }
   async function sendOnce(path: string, init: RequestInit & { headers?: Record<string, string> }): Promise<Answer> {
     const visitor = { ...visitorHeaders(address), "user-agent": userAgent, cookie: cookie() };
@@ -73,7 +74,7 @@ export function openBrowser(
 
 /**
  * Whether a busy server refused a request that can be repeated: a read, or a change for which the session could not be
- * checked in time. A server that is really unavailable refuses the second request too.
+ * checked in time.
  */
 function isBusy({ status, text }: Answer, { method }: RequestInit): boolean {
   return status === 503 && (method === undefined || text.includes(problemText("AUTH_UNAVAILABLE").title));

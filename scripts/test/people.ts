@@ -122,7 +122,7 @@ export async function deletePerson({ id }: Pick<Person, "id">): Promise<void> {
 
 /** Opens a signed-in browser, for tests that begin after the sign-in. */
 export async function enter(person: Pick<Person, "email" | "password">): Promise<SignedInBrowser> {
-  return signedIn(openBrowser(base, { cookie: await cookieOf(person) }), null);
+  return signedIn(openBrowser(base, { cookie: await cookieOf(person), retries: true }), null);
 }
 
 /** Signs in through the sign-in page, by default from an address that no one else uses. Slower than {@link enter}. */
@@ -130,7 +130,7 @@ export async function signIn(
   { email, password }: Person,
   { returnUrl = "", address = newAddress() } = {},
 ): Promise<SignedInBrowser> {
-  const browser = openBrowser(base, { address });
+  const browser = openBrowser(base, { address, retries: true });
   const { location } = await browser.post("/login", { email, password, returnUrl });
   return signedIn(browser, location);
 }
@@ -160,7 +160,7 @@ export async function signedInLongAgo(
   if (unrefreshed || !refreshed.session) throw unrefreshed ?? new Error("no session");
   const { access_token, refresh_token, expires_in, expires_at = 0 } = refreshed.session;
   const stored: StoredSession = { access_token, refresh_token, expires_in, expires_at, token_type: "bearer" };
-  return signedIn(openBrowser(base, { address: newAddress(), cookie: await keepSession(stored) }), null);
+  return signedIn(openBrowser(base, { cookie: await keepSession(stored), retries: true }), null);
 }
 
 /** Returns the access token in a browser's cookies. */

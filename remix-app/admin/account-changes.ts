@@ -84,6 +84,9 @@ function removalMail({ env }: AppLoadContext, { email }: Account): { subject: st
 }
 
 /** Describes what a step will do to an account. @param options.blockers workspaces that have no other owner */
+const serviceAccountsStay =
+  "Service accounts whose secret the person knows keep working. Rotate or revoke them on their own pages.";
+
 export function describeAccountEffects(
   step: AccountStep,
   { account, blockers }: { account: Account; blockers: readonly string[] },
@@ -98,6 +101,7 @@ export function describeAccountEffects(
         `Once you confirm, ${name} can’t sign in.`,
         ends,
         "Workspace API keys keep working, and memberships stay.",
+        serviceAccountsStay,
         reasonMailed,
       ];
     case "unban":
@@ -110,6 +114,7 @@ export function describeAccountEffects(
       return [
         `Once you confirm, ${name} is banned. After the waiting time, the account and its data are deleted for good.`,
         ends,
+        serviceAccountsStay,
         "Until then, any admin can keep the account, which lifts the ban.",
         ...(blockers.length > 0
           ? [`The account stays until these workspaces have another owner: ${blockers.join(", ")}.`]

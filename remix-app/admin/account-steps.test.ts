@@ -9,7 +9,7 @@ test.each([
   [{ bannedUntil: null, deletion: null }, ["ban", "delete", "sign-out"]],
   [{ bannedUntil: "2126-12-07T09:05:31Z", deletion: null }, ["unban", "delete", "sign-out"]],
   [{ bannedUntil: "2126-12-07T09:05:31Z", deletion }, ["keep", "sign-out"]],
-  [{ bannedUntil: null, deletion }, ["keep", "sign-out"]],
+  [{ bannedUntil: null, deletion }, ["ban", "keep", "sign-out"]],
 ])("of an account with %j, these steps are possible: %j", (account, steps) => {
   expect(listAccountSteps(account)).toEqual(steps);
 });

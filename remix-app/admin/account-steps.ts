@@ -41,6 +41,7 @@ export function parseAccountStep(text: string | null | undefined): AccountStep |
 
 /** Returns the steps that are possible now, in the order of the page. */
 export function listAccountSteps({ bannedUntil, deletion }: Pick<Account, "bannedUntil" | "deletion">): AccountStep[] {
-  if (deletion) return ["keep", "sign-out"];
+  // A recovery can have lifted the ban of an account whose deletion is scheduled.
+  if (deletion) return [...(bannedUntil ? [] : (["ban"] as const)), "keep", "sign-out"];
   return [bannedUntil ? "unban" : "ban", "delete", "sign-out"];
 }

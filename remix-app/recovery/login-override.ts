@@ -97,7 +97,8 @@ export async function liftBlocks(
   const { auth } = createServiceClient(context.env);
   const replacesPassword = !confirmed && proof === "mailbox";
   const { error } = await auth.admin.updateUserById(userId, {
-    ban_duration: "none",
+    // Only a ban that the recovery knew of: another one may have been set meanwhile.
+    ...(banned ? { ban_duration: "none" } : {}),
     email_confirm: true,
     ...(replacesPassword ? { password: randomBytes(32).toString("base64url") } : {}),
   });

@@ -25,6 +25,8 @@ as $$
       from public.workspace_invitations i
       join public.workspaces w on w.id = i.workspace_id and w.deleted_at is null
       where i.email = lower(sign_up_is_allowed.email) and i.accepted_at is null and i.expires_at > now()
+        -- Otherwise a banned person could come back by an invitation of their own.
+        and not exists (select from auth.users u where u.id = i.invited_by and u.banned_until > now())
     )
     or exists (
       select

@@ -218,6 +218,10 @@ begin
       ))
     );
     perform private.queue_event_mail(e, old.email) from public.security_events e where e.id = event_id;
+    -- An invitation admits one account, not one after each change of email.
+    update private.account_invitations i
+    set revoked_at = now()
+    where i.email = lower(old.email) and i.revoked_at is null;
   end if;
 
   if current_setting('gatehouse.ban_writer', true) = 'on' then

@@ -1,15 +1,34 @@
 -- Bans accounts and lifts bans.
 
--- Locks the account that a change is about, and returns it. Its id is null if the account doesn't exist. For definers;
--- not granted to any role.
+-- Locks the account that a change is about, and returns it. Its id is null if the account doesn't exist. Locks its
+-- recovery overrides first, as a recovery does. For definers; not granted to any role.
 create or replace function private.lock_account(subject_id uuid) returns auth.users
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   account auth.users;
 begin
+  perform
+  from private.recovery_overrides o
+  where o.email = (select lower(u.email) from auth.users u where u.id = subject_id) and o.revoked_at is null
+  order by o.id
+  for no key update;
   select * into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
   return account;
+end
+$$;
+
+-- Bans an account and ends everything that acts for it. Revokes its recovery overrides, which would lift the ban: an
+-- admin who wants to let the person back in creates a new one. For definers; not granted to any role.
+create or replace function private.end_account_access(change jsonb, account auth.users, until timestamptz) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform private.write_ban(account.id, until);
+  perform private.end_all_access(account.id);
+  update private.recovery_overrides o
+  set revoked_at = now(), revoked_by = (change ->> 'actor')::uuid
+  where o.email = lower(account.email) and o.revoked_at is null and o.expires_at > now();
 end
 $$;
 
@@ -58,8 +77,9 @@ $$;
 
 -- Bans an account until a time or, if until is null, until an admin lifts the ban. Ends every session and app, and emails
 -- the reason to the owner. Takes { actor or serviceAccount, subject, until, reason, requestId, ip }. Returns {} or
--- { refused: forbidden | not_found | oneself | protected | until (in the past, or more than a year away) | deletion (the
--- account will be deleted) }. If the account is banned already, returns private.account_conflict.
+-- { refused: forbidden | not_found | oneself | protected | until (in the past, or more than a year away) }. If the account is
+-- banned already, returns private.account_conflict. If its deletion is scheduled, the ban lasts until then, and beyond
+-- until the given time if the account is kept.
 -- Definer: the service role cannot write Supabase Auth's users and sessions.
 create or replace function private.ban_account(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -78,9 +98,6 @@ begin
   if refusal is null and (ends_at <= now() or ends_at > now() + interval '366 days') then
     refusal := 'until';
   end if;
-  if refusal is null and exists (select from private.account_deletions d where d.user_id = account.id) then
-    refusal := 'deletion';
-  end if;
   if refusal is not null then
     return jsonb_build_object('refused', refusal);
   end if;
@@ -88,8 +105,12 @@ begin
     return private.account_conflict(account);
   end if;
   sessions := private.count_account_sessions(account.id);
-  perform private.write_ban(account.id, coalesce(ends_at, private.permanent_ban_end()));
-  perform private.end_all_access(account.id);
+  update private.account_deletions d
+  set banned_until_before = coalesce(ends_at, private.permanent_ban_end())
+  where d.user_id = account.id;
+  perform private.end_account_access(
+    change, account, case when found then private.permanent_ban_end() else coalesce(ends_at, private.permanent_ban_end()) end
+  );
   perform private.notify_owner(
     account, 'account_banned', jsonb_build_object('reason', change ->> 'reason', 'until', ends_at)
   );

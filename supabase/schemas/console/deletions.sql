@@ -38,8 +38,7 @@ begin
     change ->> 'requestId', due, case when account.banned_until > now() then account.banned_until end,
     change -> 'mail' ->> 'subject', change -> 'mail' ->> 'body'
   );
-  perform private.write_ban(account.id, private.permanent_ban_end());
-  perform private.end_all_access(account.id);
+  perform private.end_account_access(change, account, private.permanent_ban_end());
   perform private.notify_owner(
     account, 'deletion_requested', jsonb_build_object('reason', change ->> 'reason', 'deletion', due)
   );

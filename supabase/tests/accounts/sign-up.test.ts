@@ -41,7 +41,11 @@ const invite = (db: Database, email: string, { expiresIn = "14 days", revoked = 
     [email, expiresIn, revoked],
   );
 
-async function inviteToWorkspace(db: Database, email: string, { expiresIn = "7 days", accepted = false } = {}) {
+async function inviteToWorkspace(
+  db: Database,
+  email: string,
+  { expiresIn = "7 days", accepted = false, banned = false } = {},
+) {
   const owner = await createInvitedOwner(db);
   const { id: workspaceId } = await one<{ id: string }>(db, {
     sql: "insert into public.workspaces (name, created_by) values ('Orbit', $1) returning id",
@@ -55,6 +59,7 @@ async function inviteToWorkspace(db: Database, email: string, { expiresIn = "7 d
      from public.workspace_roles r where r.workspace_id = $1 and r.name = 'member'`,
     [workspaceId, email, createHash("sha256").update(token).digest(), owner, expiresIn, accepted],
   );
+  if (banned) await db.query("update auth.users set banned_until = now() + interval '1 day' where id = $1", [owner]);
   return { workspaceId, token };
 }
 
@@ -108,11 +113,22 @@ describe("while sign-up is by invitation", () => {
     ["that expires in a second", { expiresIn: "1 second" }, false],
     ["that expires now", { expiresIn: "0 seconds" }, true],
     ["that was accepted", { accepted: true }, true],
+    ["of a banned person", { banned: true }, true],
   ] as const)("an invitation to a workspace %s (%j) refuses its email: %s", async ([, options, refused], { db }) => {
     await close(db);
     const email = newEmail();
     await inviteToWorkspace(db, email, options);
     expect(await isRefused(db, email)).toBe(refused);
+  });
+
+  test("an invitation admits no other account once its account has changed its email", async ({ db }) => {
+    await close(db);
+    const email = newEmail();
+    await invite(db, email);
+    expect(await isRefused(db, email)).toBe(false);
+    await db.query("update auth.users set email_confirmed_at = now() where email = $1", [email]);
+    await db.query("update auth.users set email = $2 where email = $1", [email, newEmail()]);
+    expect(await isRefused(db, email)).toBe(true);
   });
 
   test("an invitation to a deleted workspace lets no email sign up", async ({ db }) => {

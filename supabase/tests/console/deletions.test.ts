@@ -82,13 +82,13 @@ describe("scheduling an account's deletion", () => {
     });
   });
 
-  test("is refused for oneself and unknown accounts, and prevents other changes of the ban", async ({ db }) => {
+  test("is refused for oneself and unknown accounts, and its ban can't be lifted alone", async ({ db }) => {
     const [admin, account] = [await createAdmin(db), await createOwned(db)];
     const request = (subject: string) => admin.ask("request_account_deletion", { subject });
     expect(await request(admin.id)).toEqual({ refused: "oneself" });
     expect(await request(randomUUID())).toEqual({ refused: "not_found" });
     expect(await request(account.id)).toEqual({});
-    expect(await admin.ask("ban_account", { subject: account.id, until: null })).toEqual({ refused: "deletion" });
+    expect(await admin.ask("ban_account", { subject: account.id, until: null })).toMatchObject({ refused: "conflict" });
     expect(await admin.ask("unban_account", { subject: account.id })).toEqual({ refused: "deletion" });
   });
 });
@@ -108,6 +108,20 @@ describe("keeping an account", () => {
     expect(await admin.ask("cancel_account_deletion", { subject: account.id })).toMatchObject({ refused: "conflict" });
     await letItBeDue(db, account.id);
     expect(await exists(db, account.id)).toBe(true);
+  });
+
+  test("an account whose ban a recovery lifted can be banned again, also beyond its deletion's end", async ({ db }) => {
+    const [admin, account] = [await createAdmin(db), await createOwned(db)];
+    await admin.ask("request_account_deletion", { subject: account.id });
+    await db.query("update auth.users set banned_until = null where id = $1", [account.id]);
+    const until = new Date(Date.now() + 3 * 86_400_000).toISOString();
+    expect(await admin.ask("ban_account", { subject: account.id, until })).toEqual({});
+    expect(await yearsBanned(db, account.id)).toBeGreaterThan(98);
+    await admin.ask("cancel_account_deletion", { subject: account.id });
+    const [row] = await db.query<{ until: Date }>("select banned_until as until from auth.users where id = $1", [
+      account.id,
+    ]);
+    expect(row?.until.toISOString()).toBe(until);
   });
 
   test("restores the ban that the account had before", async ({ db }) => {

@@ -21,6 +21,16 @@ const prove = (db: Database, request: { email: string; password: string }) =>
   ask(db, "verify_override_password", request);
 
 describe("signing in with a password under a recovery override", () => {
+  test.for([
+    ["ban_account", { until: null }],
+    ["request_account_deletion", {}],
+  ] as const)("%s revokes an override that was created before", async ([name, fields], { db }) => {
+    const { actor, userId, email } = await setting(db);
+    const change = { actor, subject: userId, reason: "test", requestId: "test", ip: "203.0.113.7", ...fields };
+    expect(await ask(db, name, change)).toEqual({});
+    expect(await prove(db, { email, password })).toEqual({ outcome: "none" });
+  });
+
   test.for(["$2a$", "$2b$", "$2y$"])(
     "verifies a password under a recovery override against a hash with the prefix %s",
     async (prefix, { db }) => {

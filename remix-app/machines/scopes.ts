@@ -28,7 +28,7 @@ type WorkspaceScope = (typeof workspaceScopes)[number];
 /** What each scope allows, as shown where people choose it. */
 const scopeLabels: Record<PlatformScope | WorkspaceScope, string> = {
   "admin:accounts:read": "See accounts and blocked IP addresses",
-  "admin:accounts:write": "Change accounts: sign out everywhere, lift blocks",
+  "admin:accounts:write": "Change accounts: invite, ban, delete, sign out, lift blocks, and open or close sign-up",
   "admin:workspaces:read": "See workspaces and their credits",
   "admin:workspaces:write": "Change workspaces: plan, credits, policy, budgets",
   "admin:approvals:write": "Approve and decline API keys",
@@ -39,7 +39,7 @@ const scopeLabels: Record<PlatformScope | WorkspaceScope, string> = {
   "admin:books": "Use the platform’s books",
   "admin:audit:read": "Read the audit log",
   "admin:security:read": "See required MFA, recovery, administrators and service accounts",
-  use_ai_studio: "See runs, usage and costs",
+  use_ai_studio: "See runs, usage and costs, and record invoices",
   manage_ai_keys: "Create, edit, rotate and revoke API keys",
   manage_ai_policy: "Set models, budgets and limits",
 };

@@ -1,5 +1,6 @@
 import type { AppLoadContext } from "@remix-run/node";
 import { z } from "zod";
+import { logWarning } from "#shared/log.ts";
 import { callAppFunction } from "../apps/app-database.ts";
 import { hashToBytea, newOpaqueToken } from "../apps/opaque-tokens.ts";
 import { storedKey } from "./assertion-key.ts";
@@ -17,6 +18,7 @@ type IssuedServiceToken =
   | { outcome: "invalid_scope" };
 
 const tokenPrefix = "ghs_";
+const clientIdForm = /^svc_[0-9a-f-]{36}$/;
 
 /** Returns the `client_id` of a service account. */
 export function serviceClientId(id: string): string {
@@ -30,7 +32,7 @@ export function isServiceClientId(clientId: string): boolean {
 
 const issueAnswer = z.discriminatedUnion("outcome", [
   z.object({ outcome: z.literal("issued"), scopes: z.array(z.string()), expiresIn: z.number().int().positive() }),
-  z.object({ outcome: z.literal("invalid_client") }),
+  z.object({ outcome: z.literal("invalid_client"), reason: z.string() }),
   z.object({ outcome: z.literal("invalid_scope") }),
 ]);
 
@@ -62,7 +64,12 @@ export async function issueServiceToken(
     },
     schema: issueAnswer,
   });
-  if (answer.outcome !== "issued") return answer;
+  if (answer.outcome === "invalid_client") {
+    const { requestId } = context;
+    if (clientIdForm.test(clientId)) logWarning(`${clientId} got no token: ${answer.reason}`, { requestId });
+    return { outcome: "invalid_client" };
+  }
+  if (answer.outcome === "invalid_scope") return answer;
   return { outcome: "issued", token, scopes: answer.scopes, expiresInSeconds: answer.expiresIn };
 }
 

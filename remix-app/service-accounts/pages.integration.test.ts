@@ -166,7 +166,7 @@ describe("service accounts of a workspace", () => {
     expect(tab.words()).toContain("No service accounts yet");
     await tab.follow("New service account");
     tab.fill("Name", name);
-    tab.check("See runs, usage and costs");
+    tab.check("See runs, usage and costs, and record invoices");
     tab.fill("Expires after", inDays(10));
     tab.fill("Credential", "secret");
     await tab.press("Create service account");

@@ -484,7 +484,7 @@ grant execute on function
   ai.read_envelope(uuid, uuid, uuid),
   ai.change_envelope(uuid, uuid, uuid, jsonb, text, boolean),
   ai.open_envelope_for_member(uuid, uuid, uuid, text, jsonb),
-  ai.read_budgets(uuid, uuid, text[], integer, text[], boolean),
+  ai.read_budgets(uuid, uuid, text[], integer, text[], boolean, boolean),
   ai.change_budget(
     uuid, uuid, text, uuid, text, text, text, text, text, smallint[], bigint, text, smallint[], bigint,
     boolean, boolean

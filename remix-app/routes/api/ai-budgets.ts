@@ -18,10 +18,14 @@ export const handle: RouteHandle = { methods: ["GET", "HEAD", "PATCH"] };
  * periods, take none of them for a monthly one.
  */
 export async function loader({ request, params, context }: LoaderFunctionArgs) {
-  const { member } = await requireWorkspaceCaller(context, { request, params, permission });
+  const { member, scopes } = await requireWorkspaceCaller(context, { request, params, permission });
+  // The database knows the scopes of the service account, not those to which its token is limited.
+  const includeKeys = scopes === null || scopes.includes("manage_ai_keys") || scopes.includes("manage_ai_policy");
   const { period, ...page } = readBudgetQuery(request, context);
   const allPeriods = period === "all";
-  return Response.json(convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...page, allPeriods })));
+  return Response.json(
+    convertAmountsToJsonNumbers(await readBudgets(context, { ...member, ...page, allPeriods, includeKeys })),
+  );
 }
 
 /** `PATCH` on the same URL: sets or removes one budget, unless it has changed since the member read it. */

@@ -39,6 +39,7 @@ const readPosition = (cursor: string) => readKeyCursor(cursor, { length: 4 }) ??
  * Returns a page of a workspace's budgets with their usage in the current windows. The order is stable: budgets are
  * sorted by scope, then labels by their text and other subjects by when they were created, then by period. Budgets of
  * keys require manage_ai_keys or manage_ai_policy.
+ * @param options.includeKeys whether a member who may see budgets of keys gets them
  * @param options.allPeriods whether to return every budget of a subject, instead of only its monthly budget
  * @throws Response 400 INVALID_REQUEST for an invalid cursor, 403 FORBIDDEN, 503 UNAVAILABLE
  */
@@ -48,11 +49,23 @@ export async function readBudgets(
     limit,
     cursor,
     allPeriods,
+    includeKeys = true,
     ...member
-  }: StudioMember & { limit: number; cursor?: string | undefined; allPeriods: boolean },
+  }: StudioMember & {
+    limit: number;
+    cursor?: string | undefined;
+    allPeriods: boolean;
+    includeKeys?: boolean;
+  },
 ) {
   const after = parseCursor(cursor, { read: readPosition, requestId: context.requestId });
-  const args = { after, page_size: limit + 1, scopes: budgetScope.options, all_periods: allPeriods };
+  const args = {
+    after,
+    page_size: limit + 1,
+    scopes: budgetScope.options,
+    all_periods: allPeriods,
+    include_keys: includeKeys,
+  };
   const answer = await callAsMember(context, { member, name: "read_budgets", args, schema: budgetsAnswer });
   return budgetPageOf(context, { answer, limit });
 }

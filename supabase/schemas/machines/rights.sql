@@ -32,10 +32,11 @@ as $$
 $$;
 
 -- Locks and returns the service account that a change names, or nulls if it has been revoked or belongs to another
--- workspace.
+-- workspace. Locks the actor first, as the end of an account does.
 create or replace function private.lock_service_account(change jsonb) returns private.service_accounts
   language sql volatile security invoker set search_path = ''
 as $$
+  select from auth.users u where u.id = (change ->> 'actor')::uuid for key share;
   select s
   from private.service_accounts s
   where s.id = (change ->> 'account')::uuid

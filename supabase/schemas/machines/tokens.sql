@@ -29,8 +29,21 @@ as $$
 declare
   account_id constant uuid := private.service_account_of_client(request ->> 'clientId');
 begin
-  -- Conflicts with private.lock_service_account.
-  perform from private.service_accounts s where s.id = account_id for share;
+  -- Only a credential of the service account takes the lock, because a change waits for it.
+  if not exists (
+    select
+    from private.service_account_credentials c
+    where c.service_account_id = account_id
+      and case
+        when request ? 'jti' then c.public_jwk is not null and c.id = (request ->> 'credentialId')::uuid
+        else c.secret_hash = (request ->> 'secretHash')::bytea
+      end
+  ) then
+    refusal := 'unknown';
+    return;
+  end if;
+  -- The lock of private.lock_service_account, for which both wait in turn.
+  perform from private.service_accounts s where s.id = account_id for no key update;
   select s.* into account from private.live_service_accounts(account_id) s;
   select c.* into credential
   from private.service_account_credentials c

@@ -2,7 +2,7 @@
 
 -- Returns a page of a workspace's budgets and their use in their current windows, for a member with use_ai_studio.
 -- Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes
--- budgets of keys only with manage_ai_keys or manage_ai_policy. Sorts budgets by scope, labels by their text, other
+-- budgets of keys only with manage_ai_keys or manage_ai_policy, and only if include_keys. Sorts budgets by scope, labels by their text, other
 -- subjects by when they were created, and budgets of a subject by their period. A subject without a budget appears once,
 -- as a monthly budget without a limit. after is the position of the last budget on the previous page. Amounts are exact
 -- text, or null if the budget has no limit or provider cost is hidden. startsAt and endsAt are null for budgets without
@@ -12,15 +12,18 @@
 -- only monthly budgets are returned.
 -- Definer: checks what a member may do, which the service role can't check itself.
 create or replace function ai.read_budgets(
-  member_id uuid, workspace uuid, after text[], page_size integer, scopes text[], all_periods boolean default false
+  member_id uuid, workspace uuid, after text[], page_size integer, scopes text[], all_periods boolean default false,
+  include_keys boolean default true
 ) returns jsonb
   language plpgsql stable security definer set search_path = ''
 as $$
 declare
   visible boolean := ai.cost_visible(workspace);
   this_month timestamp := date_trunc('month', now() at time zone 'UTC');
-  with_keys boolean := private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
-    or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy');
+  with_keys boolean := include_keys and (
+    private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy')
+  );
 begin
   if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
     return jsonb_build_object('outcome', 'not_allowed');

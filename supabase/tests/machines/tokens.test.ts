@@ -167,6 +167,26 @@ describe("client assertions", () => {
   });
 });
 
+test("requests with a wrong secret don't keep a change of the service account waiting", async () => {
+  // One connection, so that all statements are in one transaction.
+  const pool = openPool(1);
+  const machine = await createMachine(pool.db);
+  try {
+    await pool.db.query("begin");
+    const wrong = { clientId: machine.clientId, secretHash: newHash() };
+    expect(await requestToken(pool.db, wrong)).toEqual({ outcome: "invalid_client", reason: "unknown" });
+    const locks = await pool.db.query(
+      `select from pg_locks
+       where pid = pg_backend_pid() and mode = 'RowShareLock' and relation = 'private.service_accounts'::regclass`,
+    );
+    expect(locks).toEqual([]);
+    await pool.db.query("rollback");
+  } finally {
+    await pool.db.query("delete from private.service_accounts where id = $1", [machine.id]);
+    await pool.close();
+  }
+});
+
 describe("revoking a token", () => {
   const revoke = async (db: Database, request: object): Promise<boolean> => {
     const [row] = await db.asRole("service_role", () =>

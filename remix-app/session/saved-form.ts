@@ -8,6 +8,8 @@ import { isForm, readForm } from "../http/form.ts";
 
 /** Together with the other cookies of a browser with ten accounts, this stays below what servers accept. */
 const maxTextLength = 2_000;
+/** The limits of the form with the most fields. Its compressed text still has to fit. */
+const largestForm = { maxFields: 2_000, maxValueLength: 40_000 };
 
 type SigningContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 type FormContext = Parameters<typeof readForm>[1];
@@ -30,7 +32,7 @@ export async function saveForm(
   }: { request: Request; userId: string; page: string; form?: FormData | undefined },
 ): Promise<void> {
   if (!isForm(request)) return;
-  const form = read ?? (await readForm(request, context).catch(() => null));
+  const form = read ?? (await readForm(request, context, largestForm).catch(() => null));
   if (!form) return;
   const typed = Object.fromEntries(form);
   const until = Date.now() + cookies.savedForm.maxAgeSeconds * 1_000;

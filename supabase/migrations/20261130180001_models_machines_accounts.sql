@@ -1,6 +1,8 @@
 -- Generated from supabase/schemas by npm run generate.
 set lock_timeout = '500ms';
 
+drop function ai.read_budgets(uuid, uuid, text[], integer, text[], boolean);
+
 drop function private.consume_attempt(bytea, text, text, interval, interval);
 
 drop function private.responsible_person(jsonb);
@@ -879,6 +881,8 @@ as $$
       from public.workspace_invitations i
       join public.workspaces w on w.id = i.workspace_id and w.deleted_at is null
       where i.email = lower(sign_up_is_allowed.email) and i.accepted_at is null and i.expires_at > now()
+        -- Otherwise a banned person could come back by an invitation of their own.
+        and not exists (select from auth.users u where u.id = i.invited_by and u.banned_until > now())
     )
     or exists (
       select
@@ -1011,6 +1015,10 @@ begin
       ))
     );
     perform private.queue_event_mail(e, old.email) from public.security_events e where e.id = event_id;
+    -- An invitation admits one account, not one after each change of email.
+    update private.account_invitations i
+    set revoked_at = now()
+    where i.email = lower(old.email) and i.revoked_at is null;
   end if;
 
   if current_setting('gatehouse.ban_writer', true) = 'on' then
@@ -1432,16 +1440,35 @@ as $$
   ) f (kind, name)
 $$;
 
--- Locks the account that a change is about, and returns it. Its id is null if the account doesn't exist. For definers;
--- not granted to any role.
+-- Locks the account that a change is about, and returns it. Its id is null if the account doesn't exist. Locks its
+-- recovery overrides first, as a recovery does. For definers; not granted to any role.
 create or replace function private.lock_account(subject_id uuid) returns auth.users
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
   account auth.users;
 begin
+  perform
+  from private.recovery_overrides o
+  where o.email = (select lower(u.email) from auth.users u where u.id = subject_id) and o.revoked_at is null
+  order by o.id
+  for no key update;
   select * into account from auth.users u where u.id = subject_id and u.deleted_at is null for no key update;
   return account;
+end
+$$;
+
+-- Bans an account and ends everything that acts for it. Revokes its recovery overrides, which would lift the ban: an
+-- admin who wants to let the person back in creates a new one. For definers; not granted to any role.
+create or replace function private.end_account_access(change jsonb, account auth.users, until timestamptz) returns void
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+begin
+  perform private.write_ban(account.id, until);
+  perform private.end_all_access(account.id);
+  update private.recovery_overrides o
+  set revoked_at = now(), revoked_by = (change ->> 'actor')::uuid
+  where o.email = lower(account.email) and o.revoked_at is null and o.expires_at > now();
 end
 $$;
 
@@ -1477,8 +1504,9 @@ $$;
 
 -- Bans an account until a time or, if until is null, until an admin lifts the ban. Ends every session and app, and emails
 -- the reason to the owner. Takes { actor or serviceAccount, subject, until, reason, requestId, ip }. Returns {} or
--- { refused: forbidden | not_found | oneself | protected | until (in the past, or more than a year away) | deletion (the
--- account will be deleted) }. If the account is banned already, returns private.account_conflict.
+-- { refused: forbidden | not_found | oneself | protected | until (in the past, or more than a year away) }. If the account is
+-- banned already, returns private.account_conflict. If its deletion is scheduled, the ban lasts until then, and beyond
+-- until the given time if the account is kept.
 -- Definer: the service role cannot write Supabase Auth's users and sessions.
 create or replace function private.ban_account(change jsonb) returns jsonb
   language plpgsql volatile security definer set search_path = ''
@@ -1497,9 +1525,6 @@ begin
   if refusal is null and (ends_at <= now() or ends_at > now() + interval '366 days') then
     refusal := 'until';
   end if;
-  if refusal is null and exists (select from private.account_deletions d where d.user_id = account.id) then
-    refusal := 'deletion';
-  end if;
   if refusal is not null then
     return jsonb_build_object('refused', refusal);
   end if;
@@ -1507,8 +1532,12 @@ begin
     return private.account_conflict(account);
   end if;
   sessions := private.count_account_sessions(account.id);
-  perform private.write_ban(account.id, coalesce(ends_at, private.permanent_ban_end()));
-  perform private.end_all_access(account.id);
+  update private.account_deletions d
+  set banned_until_before = coalesce(ends_at, private.permanent_ban_end())
+  where d.user_id = account.id;
+  perform private.end_account_access(
+    change, account, case when found then private.permanent_ban_end() else coalesce(ends_at, private.permanent_ban_end()) end
+  );
   perform private.notify_owner(
     account, 'account_banned', jsonb_build_object('reason', change ->> 'reason', 'until', ends_at)
   );
@@ -1663,8 +1692,7 @@ begin
     change ->> 'requestId', due, case when account.banned_until > now() then account.banned_until end,
     change -> 'mail' ->> 'subject', change -> 'mail' ->> 'body'
   );
-  perform private.write_ban(account.id, private.permanent_ban_end());
-  perform private.end_all_access(account.id);
+  perform private.end_account_access(change, account, private.permanent_ban_end());
   perform private.notify_owner(
     account, 'deletion_requested', jsonb_build_object('reason', change ->> 'reason', 'deletion', due)
   );
@@ -2097,9 +2125,10 @@ create or replace function private.save_model_setup(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  -- The members of every single change, which no member of a route or price replaces.
+  -- Merged last into each change, so that no route or price replaces these.
   author jsonb := jsonb_build_object(
-    'actor', change -> 'actor', 'serviceAccount', change -> 'serviceAccount', 'model', change -> 'model',
+    'actor', change -> 'actor', 'serviceAccount', change -> 'serviceAccount',
+    'serviceAccountScopes', change -> 'serviceAccountScopes', 'model', change -> 'model',
     'reason', change -> 'reason', 'requestId', change -> 'requestId', 'ip', change -> 'ip'
   );
   routes jsonb := nullif(change -> 'routes', 'null');
@@ -2140,7 +2169,12 @@ begin
 exception
   when sqlstate 'GHP01' then
     get stacked diagnostics refusal = pg_exception_detail;
-    return refusal::jsonb;
+    -- The changes of this setup are undone by now, so the last one is somebody else's.
+    return refusal::jsonb || case
+      when refusal::jsonb ? 'last'
+        then jsonb_build_object('last', private.last_admin_action('model ' || (change ->> 'model')))
+      else '{}'
+    end;
 end
 $$;
 
@@ -2218,7 +2252,7 @@ begin
       return answer || jsonb_build_object('part', 'routes');
     end if;
   end loop;
-  -- At the beginning of each turn, the routes before the nth are those of the list.
+  -- Invariant: the first nth - 1 routes are those of the list.
   for wanted, nth in select w.value, w.ordinality from jsonb_array_elements(routes) with ordinality as w loop
     select r.position, to_jsonb(r) - array['model_id', 'position'] into place, saved_route
     from ai.model_routes r
@@ -2388,6 +2422,150 @@ begin
     'after', jsonb_build_object('plan', change ->> 'plan')
   ));
   return '{}';
+end
+$$;
+
+-- Adds all of the given prices with private.add_model_price, or none of them. The change is { actor, from, prices: [{
+-- model, providerId, serviceTier, minInputTokens, latest, inputUsd, … }], reason, requestId, ip }. Returns {} or {
+-- refused, model }. refused is too_many (there must be 1 to 500 prices), scheduled (a later price already exists for
+-- the same model, provider, service tier and input size) or a refusal of private.add_model_price.
+create or replace function private.add_proposed_prices(change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  proposed jsonb;
+  scope text;
+  -- The newest price that the admin saw, by model, provider and number of input tokens.
+  seen jsonb := '{}';
+  newest text;
+  answer jsonb;
+begin
+  if not private.may_change_console(change, 'admin:catalogue:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  if coalesce(jsonb_array_length(change -> 'prices'), 0) not between 1 and 500 then
+    return jsonb_build_object('refused', 'too_many');
+  end if;
+  -- Models are locked in one order, so that two admins cannot deadlock.
+  perform from ai.models m
+  where m.id in (select p.value ->> 'model' from jsonb_array_elements(change -> 'prices') as p)
+  order by m.id
+  for update;
+  for proposed in select p.value from jsonb_array_elements(change -> 'prices') as p loop
+    scope := jsonb_build_array(proposed -> 'model', proposed -> 'providerId', proposed -> 'minInputTokens')::text;
+    newest := private.latest_price(
+      proposed ->> 'model', proposed ->> 'providerId', (proposed ->> 'minInputTokens')::integer
+    );
+    -- The first price of a scope must have been based on the newest price in the price book. Adding that first price
+    -- changes the newest price, so every later price of the scope must have the same `latest` as the first.
+    if proposed ->> 'latest' is distinct from (case when seen ? scope then seen ->> scope else newest end) then
+      answer := jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || (proposed ->> 'model')));
+    elsif exists (
+      select from ai.model_prices p
+      where p.model_id = proposed ->> 'model' and p.provider_id = proposed ->> 'providerId'
+        and p.service_tier = proposed ->> 'serviceTier' and p.min_input_tokens = (proposed ->> 'minInputTokens')::integer
+        and lower(p.valid) > now()
+    ) then
+      answer := jsonb_build_object('refused', 'scheduled');
+    else
+      seen := seen || jsonb_build_object(scope, proposed -> 'latest');
+      answer := private.add_model_price(proposed || (change - 'prices') || jsonb_build_object('latest', newest));
+    end if;
+    if answer ? 'refused' then
+      raise exception using errcode = 'GHP01', message = 'refused', detail = (
+        answer || jsonb_build_object('model', proposed -> 'model')
+      )::text;
+    end if;
+  end loop;
+  return '{}';
+exception
+  when sqlstate 'GHP01' then
+    get stacked diagnostics scope = pg_exception_detail;
+    return scope::jsonb;
+end
+$$;
+
+-- Adds a price, which begins immediately unless from has a later time. The new price ends the previous price, and ends
+-- when the next price begins. The change is { actor, model, providerId, serviceTier, minInputTokens, latest (id of the
+-- newest price that the admin saw, or null), seen (number of prices that the admin saw), from, inputUsd,
+-- cachedInputUsd, cacheWriteUsd, cacheWrite1hUsd, outputUsd, audioInputUsd, audioOutputUsd, imageInputUsd,
+-- requestFeeUsd, reason, requestId, ip }. Returns { from, until } or { refused: forbidden | not_found | no_route | past
+-- | taken | conflict (with last) }.
+create or replace function private.add_model_price(change jsonb) returns jsonb
+  language plpgsql volatile security invoker set search_path = ''
+as $$
+declare
+  model ai.models;
+  starts timestamptz := coalesce((change ->> 'from')::timestamptz, now());
+  tier integer := coalesce((change ->> 'minInputTokens')::integer, 0);
+  served text := coalesce(change ->> 'serviceTier', 'default');
+  ends timestamptz;
+  old ai.model_prices;
+  new_price ai.model_prices;
+begin
+  if not private.may_change_console(change, 'admin:catalogue:write') then
+    return jsonb_build_object('refused', 'forbidden');
+  end if;
+  -- Serializes price changes of a model.
+  select * into model from ai.models m where m.id = change ->> 'model' for update;
+  if not found then
+    return jsonb_build_object('refused', 'not_found');
+  end if;
+  if not exists (
+    select from ai.model_routes r where r.model_id = model.id and r.provider_id = change ->> 'providerId'
+  ) then
+    return jsonb_build_object('refused', 'no_route');
+  end if;
+  -- A price can't start in the past, because runs keep the prices they were charged at.
+  if starts < now() then
+    return jsonb_build_object('refused', 'past');
+  end if;
+  select * into old
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and p.valid @> starts;
+  -- Refuses the change if prices of any service tier have changed since the admin saw them. Also compares the number of
+  -- prices, because cancelling an older price leaves the newest one the same, and the price to replace, because a
+  -- scheduled price may have taken effect.
+  if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
+    or (change ->> 'seen')::integer <> (
+      select count(*)
+      from ai.model_prices p
+      where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
+    )
+    or (change ? 'replaces' and change ->> 'replaces' is distinct from old.id::text) then
+    return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
+  end if;
+  if lower(old.valid) = starts then
+    return jsonb_build_object('refused', 'taken');
+  end if;
+  select min(lower(p.valid)) into ends
+  from ai.model_prices p
+  where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
+    and lower(p.valid) > starts;
+  if old.id is not null then
+    update ai.model_prices p set valid = tstzrange(lower(old.valid), starts) where p.id = old.id;
+  end if;
+  insert into ai.model_prices (
+    model_id, provider_id, service_tier, min_input_tokens, valid, input_usd_per_million, cached_input_usd_per_million,
+    cache_write_usd_per_million, cache_write_1h_usd_per_million, output_usd_per_million, audio_input_usd_per_million,
+    audio_output_usd_per_million, image_input_usd_per_million, request_fee_usd
+  )
+  values (
+    model.id, change ->> 'providerId', served, tier, tstzrange(starts, ends), (change ->> 'inputUsd')::numeric,
+    (change ->> 'cachedInputUsd')::numeric, (change ->> 'cacheWriteUsd')::numeric, (change ->> 'cacheWrite1hUsd')::numeric,
+    (change ->> 'outputUsd')::numeric, (change ->> 'audioInputUsd')::numeric, (change ->> 'audioOutputUsd')::numeric,
+    (change ->> 'imageInputUsd')::numeric, (change ->> 'requestFeeUsd')::numeric
+  )
+  returning * into new_price;
+  perform private.record_admin_action(change, jsonb_build_object(
+    'action', 'model.add_price',
+    'target', 'model ' || model.id,
+    'targetName', model.display_name,
+    'before', case when old.id is not null then to_jsonb(old) end,
+    'after', to_jsonb(new_price)
+  ));
+  return jsonb_build_object('from', lower(new_price.valid), 'until', upper(new_price.valid));
 end
 $$;
 
@@ -2975,10 +3153,11 @@ as $$
 $$;
 
 -- Locks and returns the service account that a change names, or nulls if it has been revoked or belongs to another
--- workspace.
+-- workspace. Locks the actor first, as the end of an account does.
 create or replace function private.lock_service_account(change jsonb) returns private.service_accounts
   language sql volatile security invoker set search_path = ''
 as $$
+  select from auth.users u where u.id = (change ->> 'actor')::uuid for key share;
   select s
   from private.service_accounts s
   where s.id = (change ->> 'account')::uuid
@@ -3003,8 +3182,21 @@ as $$
 declare
   account_id constant uuid := private.service_account_of_client(request ->> 'clientId');
 begin
-  -- Conflicts with private.lock_service_account.
-  perform from private.service_accounts s where s.id = account_id for share;
+  -- Only a credential of the service account takes the lock, because a change waits for it.
+  if not exists (
+    select
+    from private.service_account_credentials c
+    where c.service_account_id = account_id
+      and case
+        when request ? 'jti' then c.public_jwk is not null and c.id = (request ->> 'credentialId')::uuid
+        else c.secret_hash = (request ->> 'secretHash')::bytea
+      end
+  ) then
+    refusal := 'unknown';
+    return;
+  end if;
+  -- The lock of private.lock_service_account, for which both wait in turn.
+  perform from private.service_accounts s where s.id = account_id for no key update;
   select s.* into account from private.live_service_accounts(account_id) s;
   select c.* into credential
   from private.service_account_credentials c
@@ -3707,6 +3899,112 @@ as $$
     (select p.display_name from public.profiles p where p.id = actor_id),
     (select s.name from private.service_accounts s where s.id = actor_id)
   )
+$$;
+
+-- Returns a page of a workspace's budgets and their use in their current windows, for a member with use_ai_studio.
+-- Returns { outcome: read, month, endsAt, costVisible, keysVisible, budgets } or { outcome: not_allowed }. Includes
+-- budgets of keys only with manage_ai_keys or manage_ai_policy, and only if include_keys. Sorts budgets by scope, labels by their text, other
+-- subjects by when they were created, and budgets of a subject by their period. A subject without a budget appears once,
+-- as a monthly budget without a limit. after is the position of the last budget on the previous page. Amounts are exact
+-- text, or null if the budget has no limit or provider cost is hidden. startsAt and endsAt are null for budgets without
+-- windows. maxCalls and calls are the maximum and the number of concurrent calls. usedUp: everything is spent, or
+-- ai.budget_refuses_calls is true. enforced: the budget can refuse calls.
+-- Until 0.5.0, for servers of 0.3.0: month and endsAt of the answer are those of the UTC month, and without all_periods,
+-- only monthly budgets are returned.
+-- Definer: checks what a member may do, which the service role can't check itself.
+create or replace function ai.read_budgets(
+  member_id uuid, workspace uuid, after text[], page_size integer, scopes text[], all_periods boolean default false,
+  include_keys boolean default true
+) returns jsonb
+  language plpgsql stable security definer set search_path = ''
+as $$
+declare
+  visible boolean := ai.cost_visible(workspace);
+  this_month timestamp := date_trunc('month', now() at time zone 'UTC');
+  with_keys boolean := include_keys and (
+    private.user_has_workspace_permission(member_id, workspace, 'manage_ai_keys')
+    or private.user_has_workspace_permission(member_id, workspace, 'manage_ai_policy')
+  );
+begin
+  if not private.user_has_workspace_permission(member_id, workspace, 'use_ai_studio') then
+    return jsonb_build_object('outcome', 'not_allowed');
+  end if;
+  return jsonb_build_object(
+    'outcome', 'read',
+    'month', to_char(this_month, 'YYYY-MM'),
+    'endsAt', ai.utc_text((this_month + interval '1 month') at time zone 'UTC'),
+    'costVisible', visible,
+    'keysVisible', with_keys,
+    'budgets', (
+      select coalesce(jsonb_agg(
+        jsonb_build_object(
+          'position', p.position,
+          'scope', p.scope,
+          'subjectId', p.subject_id,
+          'name', coalesce(p.label, ai.budget_name(p.scope, p.subject_id, workspace)),
+          'live', p.live,
+          'enforced', p.scope <> 'label' or ai.is_label_enforced(p.label, workspace),
+          'period', p.period,
+          'timeZone', coalesce((p.budget).time_zone, 'UTC'),
+          'startsAt', case when isfinite(p.starts_at) then ai.utc_text(p.starts_at) end,
+          'endsAt', case when isfinite(p.ends_at) then ai.utc_text(p.ends_at) end,
+          'thresholds', coalesce((p.budget).thresholds, '{50,80,100}'),
+          'reservesExpected', coalesce((p.budget).reserves_expected, false),
+          'limitUsd', trim_scale((p.budget).limit_usd)::text,
+          'spentUsd', case when visible then trim_scale(p.spent)::text end,
+          'reservedUsd', case when visible then trim_scale((p.budget).reserved_usd)::text end,
+          'remainingUsd', case
+            -- greatest(null, 0) is 0, so a missing limit needs its own case.
+            when visible and (p.budget).limit_usd is not null then trim_scale(greatest((p.budget).limit_usd - p.spent - (p.budget).reserved_usd, 0))::text
+          end,
+          'spentPercent', case
+            when visible and (p.budget).limit_usd > 0 then trunc(p.spent * 100 / (p.budget).limit_usd)::text
+          end,
+          'usedUp', visible and coalesce(
+            (p.budget).limit_usd > 0 and (p.spent >= (p.budget).limit_usd or ai.budget_refuses_calls(p.budget)), false
+          ),
+          'maxCalls', (p.budget).max_calls,
+          'calls', case when p.period = 'concurrent' then (p.budget).calls end,
+          'warned', (
+            select jsonb_build_object('threshold', a.threshold, 'at', ai.utc_text(a.posted_at))
+            from ai.budget_alerts a
+            where a.scope = p.scope and a.subject_id = p.subject_id and a.workspace_id = workspace
+              and a.period = p.period and a.month = (p.starts_at at time zone ai.known_time_zone((p.budget).time_zone))::date
+              and a.threshold > 0 and a.posted_at is not null and (p.budget).limit_usd is not null
+          )
+        )
+        order by p.position collate "C"
+      ), '[]')
+      from (
+        select
+          s.*, b as budget, x.period, c.spent_usd as spent, o.position,
+          case when b.scope is null then this_month at time zone 'UTC' else c.starts_at end as starts_at,
+          case when b.scope is null then (this_month + interval '1 month') at time zone 'UTC' else c.ends_at end as ends_at
+        from ai.budget_subjects(workspace, with_keys) s
+        left join ai.budgets b
+          on b.scope = s.scope and b.subject_id = s.subject_id and b.workspace_id = workspace
+            and num_nonnulls(b.limit_usd, b.max_calls) > 0 and (all_periods or b.period = 'month')
+        cross join lateral ai.current_budget(b, now()) as c
+        cross join lateral (select coalesce(b.period, 'month') as period) as x
+        -- The sort key never changes, so each budget keeps its place in the list.
+        cross join lateral (
+          select array[
+            array_position(array['workspace', 'app', 'key', 'member', 'label'], s.scope)::text,
+            coalesce(s.label, to_char(s.since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US'), ''),
+            s.subject_id::text
+          ] || case
+            when all_periods then array[array_position(array['day', 'week', 'month', 'total', 'concurrent'], x.period)::text]
+          end as position
+        ) as o
+        where s.scope = any (scopes)
+          and (s.live or c.spent_usd > 0)
+          and (after is null or o.position collate "C" > after collate "C")
+        order by o.position collate "C"
+        limit page_size
+      ) as p
+    )
+  );
+end
 $$;
 
 -- Returns one envelope with its history: { outcome: read, costVisible, envelope, history }, not_allowed, or not_found,
@@ -4801,6 +5099,8 @@ create or replace trigger refuse_uninvited before insert on auth.users
   end if;
 end
 $guard$;
+
+grant execute on function ai.read_budgets(uuid, uuid, text[], integer, text[], boolean, boolean) to service_role;
 
 grant execute on function private.add_service_key(jsonb) to service_role;
 

@@ -41,6 +41,9 @@ const model: ConsoleModel = {
   displayName: "Orbit large",
   ownedBy: "orbit",
   enabled: true,
+  hasRoute: true,
+  hasPrice: true,
+  hasGrant: true,
   isDefault: true,
   defaultOfKind: "orbit-large",
   routes: [route],
@@ -58,22 +61,21 @@ function setupOf(before: ConsoleModel, changes: Partial<ModelSetup> = {}): Model
   return { ...setup, ...changes };
 }
 
+const { id: _, from: __, until: ___, current: ____, inputUsd, outputUsd, ...otherAmounts } = price;
+const scope = { serviceTier: "default", minInputTokens: 0, latest: null, seen: 0, replaces: null } as const;
+const openaiPrice = { ...otherAmounts, ...scope, inputUsd, outputUsd };
+const azurePrice = { ...openaiPrice, providerId: "azure" };
+
 test("a form without a change changes nothing", () => {
   expect(describeSetup(model, setupOf(model))).toEqual(["Nothing changes."]);
 });
 
 test("describes changed settings, an added route, a new price and plans", () => {
-  const scope = { serviceTier: "default", minInputTokens: 0, latest: null, seen: 0 } as const;
-  const { inputUsd, outputUsd, id: _, from: __, until: ___, current: ____, ...others } = price;
-  const openai = { ...others, ...scope, inputUsd, outputUsd };
   const setup = setupOf(model, {
     displayName: "Orbit XL",
     isDefault: false,
     routes: [azure, { ...route, idleSeconds: 7 }],
-    prices: [
-      { ...openai, inputUsd: "5" },
-      { ...openai, providerId: "azure" },
-    ],
+    prices: [{ ...openaiPrice, inputUsd: "5" }, azurePrice],
     plans: ["free"],
   });
   const begins = "The price takes effect when you confirm and applies until another price is added.";
@@ -94,16 +96,19 @@ test("describes changed settings, an added route, a new price and plans", () => 
   ]);
 });
 
+test("an enabled model says which callers will get 404", () => {
+  expect(describeSetup(model, setupOf(model, { routes: [azure] })).at(-1)).toBe("No price, so callers will get 404.");
+});
+
 test("describes a new order, and a route that is removed", () => {
   const both = { ...model, routes: [route, azure] };
   const swapped = setupOf(both, { routes: [azure, route] });
   expect(describeSetup(both, swapped)).toEqual(["Routes are tried in this order: azure, orbit-1; openai, orbit-1."]);
   expect(describeSetup(both, setupOf(both, { routes: [azure] }))).toEqual([
     "Route openai, orbit-1 is removed. The prices of openai are kept.",
+    "No price, so callers will get 404.",
   ]);
-  expect(describeSetup(both, setupOf(both, { routes: [] })).at(-1)).toBe(
-    "No enabled route will be left, so requests to this model will get 404.",
-  );
+  expect(describeSetup(both, setupOf(both, { routes: [] }))).toContain("No route, so callers will get 404.");
 });
 
 test("a model that is enabled with faults says what callers still get", () => {
@@ -129,7 +134,8 @@ test.each<[string, Partial<ModelSetup>, boolean]>([
   ["changes nothing", {}, false],
   ["disables the last enabled route", { routes: [{ ...route, enabled: false }] }, true],
   ["removes the last enabled route", { routes: [] }, true],
-  ["replaces the last enabled route", { routes: [azure] }, false],
+  ["replaces the last enabled route by one without a price", { routes: [azure] }, true],
+  ["replaces the last enabled route by one with a price", { routes: [azure], prices: [azurePrice] }, false],
   ["adds a route", { routes: [route, azure] }, false],
   ["withdraws the model from a plan", { plans: [] }, true],
   ["grants the model to another plan", { plans: ["free", "team"] }, false],
@@ -141,6 +147,16 @@ test.each<[string, Partial<ModelSetup>, boolean]>([
 });
 
 test("an edit of a model that has no route, plan or default yet takes nothing away", () => {
-  const bare = { ...model, isDefault: false, studioDefault: false, routes: [], prices: [], plans: [] };
+  const bare = {
+    ...model,
+    isDefault: false,
+    studioDefault: false,
+    hasRoute: false,
+    hasPrice: false,
+    hasGrant: false,
+    routes: [],
+    prices: [],
+    plans: [],
+  };
   expect(confirmationOf(bare, setupOf(bare))).toBeNull();
 });

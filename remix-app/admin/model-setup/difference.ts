@@ -71,9 +71,6 @@ function routeLines({ routes: before }: ConsoleModel, { routes }: ModelSetup): s
     ...(isReordered || (added.length > 0 && routes.length > 1)
       ? [`Routes are tried in this order: ${routes.map(nameOf).join("; ")}.`]
       : []),
-    ...(routes.some(({ enabled }) => enabled) || !before.some(({ enabled }) => enabled)
-      ? []
-      : ["No enabled route will be left, so requests to this model will get 404."]),
   ];
 }
 
@@ -86,7 +83,8 @@ function planLines({ plans }: ConsoleModel, setup: ModelSetup): string[] {
 }
 
 function enabledLines(model: ConsoleModel, setup: ModelSetup): string[] {
-  if (!setup.enabled || model.enabled) return [];
+  if (model.enabled) return listNewFaults(model, setup).map((fault) => `${fault}, so callers will get 404.`);
+  if (!setup.enabled) return [];
   const faults = listSetupFaults(model, setup).map((fault) => `${fault}, so callers still get 404.`);
   return ["The model is enabled.", ...faults];
 }
@@ -106,15 +104,22 @@ export function listSetupFaults(model: ConsoleModel, setup: ModelSetup): string[
   });
 }
 
+/** Returns why callers could no longer use the model, of what they can use now. */
+function listNewFaults(model: ConsoleModel, setup: ModelSetup): string[] {
+  const before = listModelFaults(model);
+  return listSetupFaults(model, setup).filter((fault) => !before.includes(fault));
+}
+
 /**
  * Returns what to type if saving takes the model away from callers: it disables or removes the last enabled route,
- * withdraws the model from a plan, no longer offers it, or leaves its kind without a default model.
+ * leaves an enabled model without a price, withdraws the model from a plan, no longer offers it, or leaves its kind without a default model.
  */
 export function confirmationOf(model: ConsoleModel, setup: ModelSetup): Confirmation | null {
   const hasOpenRoute = ({ routes }: { routes: readonly { enabled: boolean }[] }) =>
     routes.some(({ enabled }) => enabled);
   const takesAway =
     (hasOpenRoute(model) && !hasOpenRoute(setup)) ||
+    (model.enabled && listNewFaults(model, setup).length > 0) ||
     model.plans.some(({ id, granted }) => granted && !setup.plans.includes(id)) ||
     (model.studioDefault && !setup.studioDefault) ||
     (model.isDefault && !setup.isDefault);

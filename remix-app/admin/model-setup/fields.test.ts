@@ -100,7 +100,14 @@ test("a form that is sent without a change saves the model as it is", () => {
 });
 
 test("only prices that the admin changed are saved, with the prices that the admin saw", () => {
-  const scope = { providerId: "openai", serviceTier: "default", minInputTokens: 0, latest: "9", seen: 2 };
+  const scope = {
+    providerId: "openai",
+    serviceTier: "default",
+    minInputTokens: 0,
+    latest: "9",
+    seen: 2,
+    replaces: "7",
+  };
   expect(readSetup(edited({ price_openai_inputUsd: "2.5" }), model).setup?.prices).toEqual([]);
   expect(readSetup(edited({ price_openai_inputUsd: "3" }), model).setup?.prices).toEqual([
     { ...amounts, ...scope, inputUsd: "3", cachedInputUsd: "0.25", outputUsd: "10" },
@@ -114,6 +121,8 @@ test("only prices that the admin changed are saved, with the prices that the adm
     ],
   };
   expect(readSetup(edited(), later).setup?.prices).toEqual([]);
+  // The database then refuses a changed amount, because price 7 is no longer in force.
+  expect(readSetup(edited({ price_openai_outputUsd: "11" }), later).setup?.prices).toMatchObject([{ replaces: "7" }]);
 });
 
 test("every name of the form's fields is plain, so that the server reads it", () => {
@@ -133,7 +142,17 @@ test("a new model is read from a form with a route, its prices and a plan", () =
     model: "orbit-1",
     version: null,
     routes: [route],
-    prices: [{ providerId: "openai", inputUsd: "2.5", outputUsd: "10", cachedInputUsd: null, latest: null, seen: 0 }],
+    prices: [
+      {
+        providerId: "openai",
+        inputUsd: "2.5",
+        outputUsd: "10",
+        cachedInputUsd: null,
+        latest: null,
+        seen: 0,
+        replaces: null,
+      },
+    ],
     plans: ["free"],
     seenPlans: [],
     enabled: true,

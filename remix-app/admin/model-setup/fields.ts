@@ -13,16 +13,16 @@ import { stripTrailingZeros } from "../prices/proposal.ts";
  */
 export type Typed = Readonly<Record<string, string>>;
 
-/** The number of routes up to which the form offers to add one. Models with more routes can still be edited. */
+/** The form offers to add routes up to this number. Models with more routes can still be edited. */
 export const maxOfferedRoutes = 6;
 
 /** Allows the fields of a model with 100 routes and many plans. */
-export const setupFormLimits = { maxFields: 2_000, maxValueLength: 40_000 };
+export const setupFormLimits = { maxBytes: 256 * 1_024, maxFields: 2_000, maxValueLength: 40_000 };
 
 /** The fields of a route that most routes leave empty. */
 export const rareRouteFields = ["tierMultipliers", "firstByteSeconds", "idleSeconds", "totalSeconds"] as const;
 
-/** The prices that every model has. */
+/** The amounts that every price has. */
 export const usualPrices = ["inputUsd", "outputUsd"] as const;
 
 /** Returns the model that an empty form shows. */
@@ -54,7 +54,7 @@ export function createBlankModel(plans: readonly Pick<Plan, "id" | "name" | "wor
   };
 }
 
-/** Returns a box as a browser sends it. */
+/** Returns a checkbox as a browser sends it. */
 function box(name: string, isTicked: boolean): Record<string, string> {
   return isTicked ? { [name]: "on" } : {};
 }
@@ -175,7 +175,7 @@ export function completeFields(typed: Typed, model: Prices): Typed {
 }
 
 /**
- * Replaces what identifies the state that the admin saw by the model's current state. After a conflict, the form shows
+ * Updates the fields that identify the state that the admin saw. After a conflict, the form shows
  * its differences from that state, and can be saved again.
  * @param options.changedPrices the providers whose prices the admin changed. Others get their current prices.
  */

@@ -26,6 +26,8 @@ type SetupPrice = Amounts & {
   latest: string | null;
   /** The number of prices that the admin saw. */
   seen: number;
+  /** The id of the price in force that the admin saw, or null. */
+  replaces: string | null;
 };
 
 /** A whole model, as `private.save_model_setup` saves it. */
@@ -159,7 +161,15 @@ function readPrices(typed: Typed, model: ConsoleModel): { read: SetupPrice[]; is
     if (outputUsd === null) issues.push(issueAt(priceField(providerId, "outputUsd"), amountRequired));
     if (inputUsd === null || outputUsd === null) continue;
     const scope = { providerId, serviceTier: "default", minInputTokens: 0 } as const;
-    read.push({ ...amounts, inputUsd, outputUsd, ...scope, latest: latest || null, seen: Number(seen) });
+    read.push({
+      ...amounts,
+      inputUsd,
+      outputUsd,
+      ...scope,
+      latest: latest || null,
+      seen: Number(seen),
+      replaces: shownId || null,
+    });
   }
   return { read, issues };
 }

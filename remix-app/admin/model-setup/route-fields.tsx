@@ -32,8 +32,8 @@ export function RoutesFields({ shown, listing, tests }: RoutesProps) {
         Routes
       </h2>
       <p className="text-muted">
-        Calls try the enabled routes in this order. <strong className="font-medium">Test</strong> sends “Say ok” to
-        each, which the provider may charge, and costs no credits.
+        Calls try the enabled routes in this order. <strong className="font-medium">Test</strong> sends “Say ok.” to
+        each route. The provider may charge for it; no credits are charged.
       </p>
       {routes.map((route, index) => (
         <RouteFields

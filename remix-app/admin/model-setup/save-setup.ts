@@ -23,7 +23,7 @@ export function failAtPart(
   return field ? { message: null, fields: { [field]: [message] }, typed } : { message, fields: {}, typed };
 }
 
-/** Returns the form's field for a part that the database names, or undefined if none stands for the part. */
+/** Returns the form's field for a part that the database names, or undefined if the part has no field. */
 function fieldOfPart(part: string, { routes, prices, version }: ModelSetup): string | undefined {
   const [, kind, of = ""] = /^(routes|prices|plans)\.(.+)$/.exec(part) ?? [];
   if (kind === "plans") return `plan_${of}`;

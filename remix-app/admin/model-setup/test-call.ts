@@ -50,6 +50,8 @@ export function testRoutes(
       const [provider, model = ""] = [chosenProvider(route), route.providerModel?.trim()];
       const configured = listing?.providers.find(({ id }) => id === provider);
       if (provider === "" || model === "") return notTested("enter the provider and its model name first");
+      if (model.length > 200) return notTested("the model name has more than 200 characters");
+      if ((voice ?? "").length > 64) return notTested("the voice has more than 64 characters");
       // Without a list, the gateway decides whether it knows the provider.
       const endpoint = chooseEndpoint(kind, configured?.endpoints ?? (listing ? [] : ["chat", "embeddings", "speech"]));
       if (listing && !configured) return notTested(`${provider} isn’t configured`);

@@ -138,7 +138,7 @@ export async function action(args: ActionFunctionArgs) {
     if (status !== 409) return data(showFailed(failAtPart(saved, { setup, typed: entered })), { status });
     // Saving again would undo what another admin changed meanwhile, so the answer lists the differences from that.
     const changedPrices = setup.prices.map(({ providerId }) => providerId);
-    const accepted = acceptCurrent(entered, { model, changedPrices });
+    const { confirmation: _, ...accepted } = acceptCurrent(entered, { model, changedPrices });
     const shown = showFailed(failAtPart(saved, { setup, typed: accepted }));
     const differences = describeSetup(model, findSetup(accepted, model) ?? setup);
     return data({ ...shown, preview: model.id === "" ? null : differences }, { status });

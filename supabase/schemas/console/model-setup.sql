@@ -18,9 +18,10 @@ create or replace function private.save_model_setup(change jsonb) returns jsonb
   language plpgsql volatile security invoker set search_path = ''
 as $$
 declare
-  -- The members of every single change, which no member of a route or price replaces.
+  -- Merged last into each change, so that no route or price replaces these.
   author jsonb := jsonb_build_object(
-    'actor', change -> 'actor', 'serviceAccount', change -> 'serviceAccount', 'model', change -> 'model',
+    'actor', change -> 'actor', 'serviceAccount', change -> 'serviceAccount',
+    'serviceAccountScopes', change -> 'serviceAccountScopes', 'model', change -> 'model',
     'reason', change -> 'reason', 'requestId', change -> 'requestId', 'ip', change -> 'ip'
   );
   routes jsonb := nullif(change -> 'routes', 'null');
@@ -61,7 +62,12 @@ begin
 exception
   when sqlstate 'GHP01' then
     get stacked diagnostics refusal = pg_exception_detail;
-    return refusal::jsonb;
+    -- The changes of this setup are undone by now, so the last one is somebody else's.
+    return refusal::jsonb || case
+      when refusal::jsonb ? 'last'
+        then jsonb_build_object('last', private.last_admin_action('model ' || (change ->> 'model')))
+      else '{}'
+    end;
 end
 $$;
 
@@ -139,7 +145,7 @@ begin
       return answer || jsonb_build_object('part', 'routes');
     end if;
   end loop;
-  -- At the beginning of each turn, the routes before the nth are those of the list.
+  -- Invariant: the first nth - 1 routes are those of the list.
   for wanted, nth in select w.value, w.ordinality from jsonb_array_elements(routes) with ordinality as w loop
     select r.position, to_jsonb(r) - array['model_id', 'position'] into place, saved_route
     from ai.model_routes r

@@ -44,7 +44,7 @@ begin
       answer := jsonb_build_object('refused', 'scheduled');
     else
       seen := seen || jsonb_build_object(scope, proposed -> 'latest');
-      answer := private.add_model_price((change - 'prices') || proposed || jsonb_build_object('latest', newest));
+      answer := private.add_model_price(proposed || (change - 'prices') || jsonb_build_object('latest', newest));
     end if;
     if answer ? 'refused' then
       raise exception using errcode = 'GHP01', message = 'refused', detail = (

@@ -111,13 +111,15 @@ begin
   where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier and p.service_tier = served
     and p.valid @> starts;
   -- Refuses the change if prices of any service tier have changed since the admin saw them. Also compares the number of
-  -- prices, because cancelling an older price leaves the newest one the same.
+  -- prices, because cancelling an older price leaves the newest one the same, and the price to replace, because a
+  -- scheduled price may have taken effect.
   if change ->> 'latest' is distinct from private.latest_price(model.id, change ->> 'providerId', tier)
     or (change ->> 'seen')::integer <> (
       select count(*)
       from ai.model_prices p
       where p.model_id = model.id and p.provider_id = change ->> 'providerId' and p.min_input_tokens = tier
-    ) then
+    )
+    or (change ? 'replaces' and change ->> 'replaces' is distinct from old.id::text) then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('model ' || model.id));
   end if;
   if lower(old.valid) = starts then

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
-import { test } from "../database.ts";
+import { one, test } from "../database.ts";
 import { begin, chatCall, createTenant } from "../gateway/fixtures.ts";
+import { createMachine } from "../machines/fixtures.ts";
+import { createAdmin } from "./fixtures.ts";
 import {
   type Answer,
   addCompleteModel,
@@ -16,6 +18,7 @@ import {
   readModel,
   requireSaved,
   routeTo,
+  settings,
   stateOf,
 } from "./model-setups.ts";
 
@@ -220,6 +223,20 @@ describe("a refused setup", () => {
     expect([saved.routes.length, saved.prices.length]).toEqual([100, 100]);
   });
 
+  test("a service account with the scope saves a whole setup", async ({ db }) => {
+    const setup = await createSetup(db);
+    const scopes = ["admin:catalogue:write"];
+    const { id } = await createMachine(db, { scopes });
+    const change = { ...settings, model: newId(), routes: [routeTo("one")], prices: [priceAt("one")], enabled: true };
+    const asked = { ...change, plans: [setup.plan], serviceAccount: id, serviceAccountScopes: scopes, reason: "test" };
+    const { answer } = await one<{ answer: object }>(db, {
+      sql: "select private.save_model_setup($1) as answer",
+      values: [JSON.stringify(asked)],
+    });
+    expect(answer).toEqual({});
+    expect((await requireSaved(db, change.model)).enabled).toBe(true);
+  });
+
   test("names who changed the settings, prices or plans since the admin saw them", async ({ db }) => {
     const setup = await createSetup(db);
     const complete = await addCompleteModel(db, setup);
@@ -245,6 +262,13 @@ describe("a refused setup", () => {
     // Both prices of a provider must be based on the same state.
     const two = [priceAt("one", { ...now, inputUsd: "7" }), priceAt("one", { ...basis, serviceTier: "batch" })];
     expect(await setup.save({ ...complete, prices: two })).toEqual(conflict("prices.1"));
+    // A scheduled price has taken effect.
+    const replaced = priceAt("one", { ...now, inputUsd: "7", replaces: "1" });
+    expect(await setup.save({ ...complete, prices: [replaced] })).toEqual(conflict("prices.0"));
+    // Not the admin whose own changes are undone.
+    const other = await createAdmin(db);
+    const renamed = { ...complete, displayName: "Changed", prices: [replaced], actor: other.id };
+    expect(await setup.save(renamed)).toEqual(conflict("prices.0"));
     await setup.admin.ask("set_model_enabled", { model, enabled: false });
     expect(await setup.save(complete)).toEqual(conflict("settings"));
     expect(grantedPlans(await requireSaved(db, model)).sort()).toEqual([...plans, planId].sort());

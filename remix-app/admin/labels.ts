@@ -47,9 +47,9 @@ const attemptLabels: Record<string, string> = {
   override_password: "passwords under an override",
   credential: "changes of a password or email",
   handoff: "sign-ins to apps",
-  user_code: "codes of devices",
-  direct_password: "passwords past our pages",
-  direct_code: "second-factor codes past our pages",
+  user_code: "device codes",
+  direct_password: "direct password sign-ins",
+  direct_code: "direct second-factor codes",
 };
 
 /** Returns the label of a kind of attempt, even of a kind that only a later version knows. */

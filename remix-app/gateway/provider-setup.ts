@@ -107,12 +107,13 @@ function faultOf(status: number): GatewayFault {
 }
 
 const faultTexts = {
-  unreachable: "The gateway can’t be reached. Check AI_URL, and that the functions run.",
+  unreachable: "The gateway can’t be reached. Check AI_URL, and that the functions are running.",
   timeout: "The gateway didn’t answer in time. Try again.",
   refused_key: "The gateway refused this server’s key. SUPABASE_SECRET_KEY must be one of the functions’ secret keys.",
-  too_old: "The gateway is of an older release, which can’t do this. Deploy the functions of this server’s release.",
+  too_old:
+    "The gateway runs an older release, which doesn’t support this. Deploy the functions of this server’s release.",
   not_ready: "The gateway isn’t ready. If the functions don’t start, their log names the wrong setting.",
-  invalid_answer: "The gateway’s answer can’t be read. Check that AI_URL leads to the functions of this release.",
+  invalid_answer: "The gateway’s answer can’t be read. Check that AI_URL points to the functions of this release.",
 } as const satisfies Record<GatewayFault, string>;
 
 /** Says why the gateway gave no usable answer, and what to do. */

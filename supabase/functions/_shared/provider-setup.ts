@@ -49,7 +49,7 @@ export type RouteTestRequest = z.infer<typeof routeTestRequest>;
 const count = z.number().optional();
 const attemptFacts = { latencyMs: z.number(), upstreamRequestId: z.string().nullable() };
 
-/** The answer to `POST /v1/providers/test`. It never contains a provider's text. */
+/** The answer to `POST /v1/providers/test`. Of the provider's texts, it contains only the request id and the service tier. */
 export const routeTestAnswer = z.discriminatedUnion("ok", [
   z.object({
     ok: z.literal(true),

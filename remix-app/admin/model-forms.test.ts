@@ -69,8 +69,8 @@ describe("a model's form", () => {
     { voices: "alloy" },
     { kind: "speech" },
   ])("refuses a model with %j", (wrong) => {
-    const asked = modelFields.safeParse({ ...model, ...wrong });
-    expect(asked.success).toBe(false);
+    const parsed = modelFields.safeParse({ ...model, ...wrong });
+    expect(parsed.success).toBe(false);
   });
 });
 

@@ -47,7 +47,7 @@ export function readServiceKeys(context: AppLoadContext, clientId: string): Prom
 
 /**
  * Issues an access token to a service account. The database checks the account, its addresses and the credential,
- * consumes the assertion and stores the token's hash in one transaction. There is no refresh token (RFC 6749 section
+ * consumes the assertion and stores the token's hash in one transaction. Issues no refresh token (RFC 6749 section
  * 4.4.3).
  * @param options.scopes null for all scopes of the service account
  * @throws Response 503 AUTH_UNAVAILABLE

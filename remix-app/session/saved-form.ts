@@ -9,7 +9,7 @@ import { isForm, readForm } from "../http/form.ts";
 /** Together with the other cookies of a browser with ten accounts, this stays below what servers accept. */
 const maxTextLength = 2_000;
 /** The limits of the form with the most fields. Its compressed text still has to fit. */
-const largestForm = { maxFields: 2_000, maxValueLength: 40_000 };
+export const largestForm = { maxFields: 2_000, maxValueLength: 40_000 };
 
 type SigningContext = CookieContext & { env: Pick<Env, "SUPABASE_SECRET_KEY"> };
 type FormContext = Parameters<typeof readForm>[1];

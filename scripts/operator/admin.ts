@@ -24,7 +24,7 @@ const listed = z.array(
   }),
 );
 
-/** The networks whose blocks were lifted, or null if there is no such account. */
+/** The networks whose blocks were lifted; null if the account doesn't exist. */
 const lifted = z.array(z.string()).nullable();
 
 const outcomes: Record<ConsoleRole | "none", { changed: string; unchanged: string }> = {

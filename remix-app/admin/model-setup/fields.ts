@@ -16,14 +16,11 @@ export type Typed = Readonly<Record<string, string>>;
 /** The form offers to add routes up to this number. Models with more routes can still be edited. */
 export const maxOfferedRoutes = 6;
 
-/** Allows the fields of a model with 100 routes and many plans. */
-export const setupFormLimits = { maxBytes: 256 * 1_024, maxFields: 2_000, maxValueLength: 40_000 };
-
 /** The fields of a route that most routes leave empty. */
-export const rareRouteFields = ["tierMultipliers", "firstByteSeconds", "idleSeconds", "totalSeconds"] as const;
+export const advancedRouteFields = ["tierMultipliers", "firstByteSeconds", "idleSeconds", "totalSeconds"] as const;
 
 /** The amounts that every price has. */
-export const usualPrices = ["inputUsd", "outputUsd"] as const;
+export const requiredPrices = ["inputUsd", "outputUsd"] as const;
 
 /** Returns the model that an empty form shows. */
 export function createBlankModel(plans: readonly Pick<Plan, "id" | "name" | "workspaces">[] = []): ConsoleModel {

@@ -2,7 +2,7 @@ import { ChangeField } from "../change-fields.tsx";
 import type { FailedChange } from "../failed-change.ts";
 import { priceHints } from "../price-fields.tsx";
 import { type PriceClass, priceClasses, priceLabels } from "../prices/price-source.ts";
-import { listChosenProviders, priceField, usualPrices } from "./fields.ts";
+import { listChosenProviders, priceField, requiredPrices } from "./fields.ts";
 import { FormButton } from "./route-fields.tsx";
 
 /** Renders the prices of each provider that a route names, and the result of looking them up. */
@@ -65,7 +65,7 @@ function ProviderPrices({
 }) {
   const { typed, fields } = shown;
   const isOpened = priceField(id, "opened") in typed;
-  const usual: readonly PriceClass[] = usualPrices;
+  const usual: readonly PriceClass[] = requiredPrices;
   const isShown = (name: PriceClass) => {
     const field = priceField(id, name);
     return isOpened || usual.includes(name) || (typed[field] ?? "") !== "" || field in fields || field in notes;

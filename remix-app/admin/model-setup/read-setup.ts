@@ -5,12 +5,12 @@ import type { ConsoleModel, ModelPrice } from "../models.ts";
 import { type PriceClass, priceClasses } from "../prices/price-source.ts";
 import { stripTrailingZeros } from "../prices/proposal.ts";
 import {
+  advancedRouteFields,
   chosenProvider,
   hasPriceFields,
   listChosenProviders,
   listRoutes,
   priceField,
-  rareRouteFields,
   routeField,
   type Typed,
 } from "./fields.ts";
@@ -90,7 +90,7 @@ export function findSetup(typed: Typed, model: ConsoleModel): ModelSetup | null 
   return readSetup(typed, model).setup;
 }
 
-const emptyRoute = Object.fromEntries(rareRouteFields.map((name) => [name, ""]));
+const emptyRoute = Object.fromEntries(advancedRouteFields.map((name) => [name, ""]));
 
 function readRoutes(typed: Typed): { read: SetupRoute[]; issues: Issue[] } {
   const parsed: (SetupRoute | null)[] = [];

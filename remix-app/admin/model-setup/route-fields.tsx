@@ -5,7 +5,7 @@ import { Select } from "../../ui/field.tsx";
 import { ChangeField, ChangeTick } from "../change-fields.tsx";
 import type { FailedChange } from "../failed-change.ts";
 import { fieldLabels } from "../model-preview.ts";
-import { chosenProvider, listRoutes, maxOfferedRoutes, rareRouteFields, routeField } from "./fields.ts";
+import { advancedRouteFields, chosenProvider, listRoutes, maxOfferedRoutes, routeField } from "./fields.ts";
 import type { TestResult } from "./test-call.ts";
 
 const rareHints = {
@@ -101,7 +101,7 @@ function RouteFields({
           spellCheck={false}
           failed={shown}
         />
-        {rareRouteFields.filter(isShown).map((field) => (
+        {advancedRouteFields.filter(isShown).map((field) => (
           <ChangeField
             key={field}
             name={name(field)}

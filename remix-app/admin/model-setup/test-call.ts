@@ -56,8 +56,8 @@ export function testRoutes(
       const endpoint = chooseEndpoint(kind, configured?.endpoints ?? (listing ? [] : ["chat", "embeddings", "speech"]));
       if (listing && !configured) return notTested(`${provider} isn’t configured`);
       if (endpoint === null) return notTested(`${provider} doesn’t serve ${kind} models`);
-      const speaks = endpoint === "speech" && voice ? { voice } : {};
-      const test = await testRoute(context, { provider, model, endpoint, ...speaks, signal });
+      const voiceOption = endpoint === "speech" && voice ? { voice } : {};
+      const test = await testRoute(context, { provider, model, endpoint, ...voiceOption, signal });
       const text = `${describeRouteTest(test)}${describeCost(typed, { provider, test })}`;
       return { answered: test.outcome === "answered", text };
     }),

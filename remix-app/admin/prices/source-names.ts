@@ -1,3 +1,4 @@
+import { providerSettingPrefix } from "#shared/provider-setting-names.ts";
 import type { SourceName } from "./price-source.ts";
 
 type Names = Readonly<Record<SourceName, readonly string[]>>;
@@ -42,7 +43,7 @@ export function isTierThresholdInclusive(name: string): boolean {
   return findSourceNames(name) === companyNamesByKind.xai;
 }
 
-const providerSettingPattern = /^AI_PROVIDER_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$/;
+const providerSettingPattern = new RegExp(`^${providerSettingPrefix}_([A-Z][A-Z0-9_]*?)_(KIND|BILLING_NAME)$`);
 
 /**
  * Returns each provider's company name: its kind if `companyNamesByKind` lists the kind, otherwise its billing name.

@@ -11,7 +11,6 @@ import {
   createBlankModel,
   fieldsOf,
   listChosenProviders,
-  setupFormLimits,
   type Typed,
 } from "../../admin/model-setup/fields.ts";
 import { SetupForm } from "../../admin/model-setup/form.tsx";
@@ -27,9 +26,13 @@ import { requireInfrastructureAdmin } from "../../admin/require-admin.ts";
 import { describeGatewayFault, readProviderListing } from "../../gateway/provider-setup.ts";
 import { readForm } from "../../http/form.ts";
 import { withUploadSlot } from "../../http/upload-slots.ts";
+import { largestForm } from "../../session/saved-form.ts";
 import { pageTitle } from "../../ui/brand.ts";
 import { Panel } from "../../ui/card.tsx";
 import { Page } from "../../ui/page.tsx";
+
+/** Enough for a model with 100 routes and 1,000 plans. */
+const formLimits = { ...largestForm, maxBytes: 256 * 1_024 };
 
 export const meta = pageTitle<typeof loader>((data) => `${data?.model.id ? "Edit model" : "Add model"} · Console`);
 
@@ -96,7 +99,7 @@ export async function action(args: ActionFunctionArgs) {
   const { request, context } = args;
   const found = await requireSetup(args);
   const { admin, model, listing } = found;
-  const form = await readForm(request, context, setupFormLimits);
+  const form = await readForm(request, context, formLimits);
   const sent: Typed = Object.fromEntries([...form].map(([name, value]) => [name, String(value)]));
   const { intent = "", ...fields } = sent;
   // The form of an existing model has no fields for these.

@@ -1,4 +1,4 @@
--- Tokens of service accounts (RFC 6749 section 4.4). There are no refresh tokens (section 4.4.3).
+-- Tokens of service accounts (RFC 6749 section 4.4). No refresh tokens are issued (section 4.4.3).
 
 -- Returns the public keys that verify the assertions of a service account that is in force: [{ credentialId, jwk }].
 -- The caller has only an unverified client id, so the answer must not depend on anything else.

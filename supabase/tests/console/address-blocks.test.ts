@@ -41,7 +41,7 @@ async function lift(db: Database, { actor, block }: { actor: string; block: stri
   return answer;
 }
 
-/** Lifts blocks as the operator's command line does. Returns the networks, or null if there is no such account. */
+/** Lifts blocks as the operator's command line does. Returns the networks; null if the account doesn't exist. */
 async function unblock(
   db: Database,
   { address = null, email = null }: { address?: string | null; email?: string | null },

@@ -228,10 +228,16 @@ describe("a refused setup", () => {
     const scopes = ["admin:catalogue:write"];
     const { id } = await createMachine(db, { scopes });
     const change = { ...settings, model: newId(), routes: [routeTo("one")], prices: [priceAt("one")], enabled: true };
-    const asked = { ...change, plans: [setup.plan], serviceAccount: id, serviceAccountScopes: scopes, reason: "test" };
+    const request = {
+      ...change,
+      plans: [setup.plan],
+      serviceAccount: id,
+      serviceAccountScopes: scopes,
+      reason: "test",
+    };
     const { answer } = await one<{ answer: object }>(db, {
       sql: "select private.save_model_setup($1) as answer",
-      values: [JSON.stringify(asked)],
+      values: [JSON.stringify(request)],
     });
     expect(answer).toEqual({});
     expect((await requireSaved(db, change.model)).enabled).toBe(true);

@@ -22,7 +22,7 @@ export const planSchema = z.object({
   workspaces: z.number(),
   /** Number of models that the plan grants. */
   models: z.number(),
-  /** Whether a credit account pays for the plan. If so, the plan's payer cannot change. */
+  /** Whether a credit account pays for the plan, so that its payer cannot change. False in the list of all plans. */
   payerFixed: z.boolean(),
   version: z.string(),
 });

@@ -566,7 +566,6 @@ to service_role;
 
 -- Functions of console/.
 grant execute on function
-  ai.plan_has_payers(ai.plans),
   private.set_console_role(text, text, text),
   private.list_console_people(),
   private.set_infrastructure_admin(text, boolean, text),

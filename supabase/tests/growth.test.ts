@@ -15,6 +15,7 @@ const filled = [
   "ai.external_provider_costs",
   "ai.usage_changes",
   "ai.keys",
+  "ai.plans",
   "auth.users",
   "auth.sessions",
   "private.account_search",

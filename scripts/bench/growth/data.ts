@@ -59,6 +59,7 @@ export async function fill(
   await client.query(insertCosts, [tenant.workspaceId, tenant.appId, Math.round(size.runs / 20), days]);
   await client.query(insertRefusedCalls, [tenant.workspaceId, tenant.ownerId, tenant.keyId, Math.round(size.runs / 4)]);
   await client.query(insertAuditLog, [Math.round(size.accounts / 10), days]);
+  await client.query(insertPlans, [Math.round(size.accounts / 10)]);
 }
 
 async function insertAccounts(client: pg.Client, { after, most }: { after: number; most: number }): Promise<void> {
@@ -164,6 +165,12 @@ const insertMembers = `
   where u.email like '%@' || $3
   order by u.created_at, u.id
   limit greatest(0, $2::integer - (select count(*) from public.workspace_members m where m.workspace_id = $1))
+  on conflict do nothing`;
+
+const insertPlans = `
+  insert into ai.plans (id, name, payer)
+  select format('growth_%s', n), 'Growth', case n % 2 when 0 then 'workspace' else 'member' end
+  from generate_series(1, $1::integer) n
   on conflict do nothing`;
 
 const insertSessions = `

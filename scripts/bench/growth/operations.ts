@@ -267,6 +267,12 @@ export function operations(tenant: GrowthTenant): Operation[] {
       bound: { linear: "sums the workspaces with runs in the month" },
     },
     {
+      what: "console: plans",
+      sql: "select private.list_plans()",
+      values: [],
+      bound: { linear: "counts the workspaces of each plan" },
+    },
+    {
       what: "console: service accounts",
       sql: "select private.list_service_accounts(null)",
       values: [],

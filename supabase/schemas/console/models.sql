@@ -60,8 +60,7 @@ $$;
 
 -- Returns one model: its fields from private.list_catalogue_models, and its version (private.model_version), settings,
 -- routes in order, plans and workspaces. plans has all plans, whether each is granted the model, and the number of its
--- workspaces, counted up to 1,001. workspaces has the first 100 workspaces that were granted the model separately from
--- their plan.
+-- workspaces. workspaces has the first 100 workspaces that were granted the model separately from their plan.
 create or replace function private.read_model(model text) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -96,12 +95,12 @@ as $$
         'id', p.id,
         'name', p.name,
         'granted', exists (select from ai.model_grants g where g.model_id = m.id and g.plan_id = p.id),
-        'workspaces', (
-          select count(*)
-          from (select from public.workspaces w where w.plan_id = p.id and w.deleted_at is null limit 1001) as w
-        )
+        'workspaces', coalesce(u.workspaces, 0)
       ) order by p.name, p.id), '[]')
       from ai.plans p
+      left join (
+        select w.plan_id, count(*) as workspaces from public.workspaces w where w.deleted_at is null group by w.plan_id
+      ) u on u.plan_id = p.id
     ),
     'workspaces', (
       select coalesce(jsonb_agg(jsonb_build_object('id', w.id, 'name', w.name) order by w.name, w.id), '[]')

@@ -1,7 +1,8 @@
 -- Lists and changes plans in the console, and moves workspaces to other plans.
 
--- Returns plans, each with the number of its workspaces and of its granted models. Amounts are text. Every change of a
--- plan changes its version.
+-- Returns plans, each with the number of its workspaces and of its granted models. payerFixed of a single plan
+-- says whether a credit account pays for it, so that its payer cannot change; in the list of all plans it is false.
+-- Amounts are text. Every change of a plan changes its version.
 create or replace function private.list_plans(only_id text default null) returns jsonb
   language sql stable security invoker set search_path = ''
 as $$
@@ -15,12 +16,32 @@ as $$
     'warnsBelow', trim_scale(ai.low_credits(p))::text,
     'requestsPerMinute', p.requests_per_minute,
     'tokensPerMinute', p.tokens_per_minute,
-    'workspaces', (select count(*) from public.workspaces w where w.plan_id = p.id and w.deleted_at is null),
+    'workspaces', coalesce(u.workspaces, 0),
     'models', (select count(*) from ai.model_grants g where g.plan_id = p.id),
-    'payerFixed', ai.plan_has_payers(p),
+    'payerFixed', only_id is not null and (
+      p.payer = 'workspace' and exists (
+        select
+        from public.workspaces w
+        join ai.credit_accounts a on a.workspace_id = w.id
+        where w.plan_id = p.id and w.deleted_at is null
+      )
+      or p.payer = 'member' and exists (
+        select
+        from public.workspaces w
+        join public.workspace_members m on m.workspace_id = w.id
+        join ai.credit_accounts a on a.user_id = m.user_id
+        where w.plan_id = p.id and w.deleted_at is null
+      )
+    ),
     'version', md5(p::text)
   ) order by p.id), '[]')
   from ai.plans p
+  left join (
+    select w.plan_id, count(*) as workspaces
+    from public.workspaces w
+    where w.deleted_at is null and (only_id is null or w.plan_id = only_id)
+    group by w.plan_id
+  ) u on u.plan_id = p.id
   where only_id is null or p.id = only_id
 $$;
 
@@ -52,7 +73,7 @@ begin
   if md5(old_plan::text) <> change ->> 'seen' then
     return jsonb_build_object('refused', 'conflict', 'last', private.last_admin_action('plan ' || plan_id));
   end if;
-  if old_plan.payer <> change ->> 'payer' and ai.plan_has_payers(old_plan) then
+  if old_plan.payer <> change ->> 'payer' and (private.list_plans(plan_id) #>> '{0,payerFixed}')::boolean then
     return jsonb_build_object('refused', 'payer_fixed');
   end if;
   update ai.plans p
@@ -76,28 +97,6 @@ begin
   return '{}';
 end
 $$;
-
--- Returns whether a credit account pays for a plan. If so, the plan's payer cannot change.
-create or replace function ai.plan_has_payers(plan ai.plans) returns boolean
-  language sql stable security invoker set search_path = ''
-as $$
-  select case (plan).payer
-    when 'workspace' then exists (
-      select
-      from public.workspaces w
-      join ai.credit_accounts a on a.workspace_id = w.id
-      where w.plan_id = (plan).id and w.deleted_at is null
-    )
-    else exists (
-      select
-      from public.workspaces w
-      join public.workspace_members m on m.workspace_id = w.id
-      join ai.credit_accounts a on a.user_id = m.user_id
-      where w.plan_id = (plan).id and w.deleted_at is null
-    )
-  end
-$$;
-
 -- Returns a workspace for the console, with its name, plan, owners, members, balance, this month's usage (UTC), keys and
 -- key approval. Returns null for an unknown workspace.
 -- Definer: email addresses are in Supabase Auth's tables, which the service role cannot read.

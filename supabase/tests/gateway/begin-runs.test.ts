@@ -29,6 +29,16 @@ async function beginAll(calls: readonly object[]): Promise<OpenedRun[]> {
   return row?.answer ?? [];
 }
 
+/** Only the first four refusals of a batch suggest something. */
+function withoutLaterSuggestions(answers: readonly OpenedRun[]): OpenedRun[] {
+  let refusals = 0;
+  return answers.map((answer) => {
+    if (answer.refused === undefined) return answer;
+    refusals += 1;
+    return refusals > 4 ? { ...answer, fitting_output_limit: undefined, similar_models: undefined } : answer;
+  });
+}
+
 describe("a run's id", () => {
   test.for([1, 2, 3])(
     "a run's id is a UUIDv7 of the time when the run began, and ends in the gateway's suffix, for %i runs in a batch",
@@ -130,7 +140,8 @@ describe("ai.begin_runs", () => {
         [[rich.workspaceId, other.workspaceId]],
       );
       await pool.db.query("rollback to savepoint calls");
-      return { answers: answers.map(({ run_id: _, at: __, ...answer }) => answer), runs };
+      const told = withoutLaterSuggestions(answers);
+      return { answers: told.map(({ run_id: _, at: __, ...answer }) => answer), runs };
     };
     try {
       await pool.db.query("begin");

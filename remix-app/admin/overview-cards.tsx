@@ -42,6 +42,7 @@ export function attentionCards(overview: Overview, names: ProviderNames): Attent
     approvalsCard(overview),
     recoveriesCard(overview),
     deletionsCard(overview),
+    machinesCard(overview),
     creditsCard(overview),
     budgetsCard(overview),
     monthsCard(overview),
@@ -150,6 +151,25 @@ function deletionsCard({ deletions, attention }: Overview): AttentionCardProps {
       detail: <bdi>{deletionWords(blocked)}</bdi>,
     })),
     rest: restWords(attention.deletions.count, "oldest"),
+  };
+}
+
+function machinesCard({ machines, attention }: Overview): AttentionCardProps {
+  return {
+    kind: "machines",
+    title: "Service accounts to review",
+    lead: "They expire within 14 days or have expired, or the person who created them left the console. Renew, disable or revoke them.",
+    action: { to: "/admin/service-accounts", label: "Open service accounts" },
+    rows: machines.map(({ id, name, expiresAt, creatorLeft }) => ({
+      key: id,
+      to: `/admin/service-accounts/${id}`,
+      name: <bdi>{name}</bdi>,
+      aside: <RelativeTime at={expiresAt} />,
+      detail: creatorLeft
+        ? "Created by a person who no longer has a role in the console, and may know its secret."
+        : null,
+    })),
+    rest: restWords(attention.machines.count, "earliest"),
   };
 }
 

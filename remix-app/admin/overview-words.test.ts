@@ -55,7 +55,7 @@ test.each([
 
 const kinds = [
   ...["approvals", "budgets", "credits", "months", "importers"],
-  ...["mails", "jobs", "recoveries", "deletions", "providers"],
+  ...["mails", "jobs", "recoveries", "deletions", "machines", "providers"],
 ] as const;
 const attentionWith = (counts: Partial<Record<string, number>>) =>
   Object.fromEntries(kinds.map((kind) => [kind, { count: counts[kind] ?? 0, since: null }])) as Attention;
@@ -66,6 +66,7 @@ test("the menu counts what each section decides about, and adds up the books", (
     "/admin/approvals": 3,
     "/admin/recovery": 0,
     "/admin/providers": 0,
+    "/admin/service-accounts": 0,
     "/admin/books": 3,
   });
 });
@@ -75,6 +76,7 @@ test("the overview has a card for each kind that needs somebody, and none otherw
     attention: attentionWith({}),
     ...{ providers: [], approvals: [], budgets: [], credits: [], months: [], importers: [], jobs: [], recoveries: [] },
     deletions: [],
+    machines: [],
     mails: { failed: 0, waiting: 0 },
     today: { calls: 0, failed: 0, refused: 0, costUsd: "0" },
     usual: null,
@@ -82,6 +84,7 @@ test("the overview has a card for each kind that needs somebody, and none otherw
   expect(attentionCards(nothing, {})).toEqual([]);
   const all = attentionWith(Object.fromEntries(kinds.map((kind) => [kind, 1])));
   expect(attentionCards({ ...nothing, attention: all }, {}).map(({ kind }) => kind)).toEqual([
-    ...["jobs", "mails", "approvals", "recoveries", "deletions", "credits", "budgets", "months", "importers"],
+    ...["jobs", "mails", "approvals", "recoveries", "deletions", "machines", "credits", "budgets", "months"],
+    "importers",
   ]);
 });

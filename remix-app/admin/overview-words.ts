@@ -10,7 +10,7 @@ const maxRows = 10;
 export const maxTroubledRoutes = 5;
 
 /** Says how many rows a card leaves out, or nothing: "The 10 oldest of 1,000+." */
-export function restWords(count: number, order: "oldest" | "latest"): string | null {
+export function restWords(count: number, order: "oldest" | "latest" | "earliest"): string | null {
   return count > maxRows ? `The ${maxRows} ${order} of ${countText(count)}.` : null;
 }
 

@@ -16,6 +16,7 @@ const menuSchema = z.object({
   importers: kindSchema,
   recoveries: kindSchema,
   deletions: kindSchema,
+  machines: kindSchema,
   providers: kindSchema,
 });
 type MenuAttention = z.infer<typeof menuSchema>;
@@ -78,6 +79,14 @@ const deletionSchema = z.object({
 });
 export type BlockedDeletion = z.infer<typeof deletionSchema>;
 
+const machineSchema = z.object({
+  id: z.uuid(),
+  name: z.string(),
+  expiresAt: z.string(),
+  /** Whether the person who created it no longer has a role in the console. */
+  creatorLeft: z.boolean(),
+});
+
 /** What the console's overview shows. The lists have at most 10 rows; `attention` counts all. */
 const overviewSchema = z.object({
   attention: attentionSchema,
@@ -91,6 +100,7 @@ const overviewSchema = z.object({
   jobs: z.array(jobSchema),
   recoveries: z.array(recoverySchema),
   deletions: z.array(deletionSchema),
+  machines: z.array(machineSchema),
   /** Since midnight UTC. */
   today: z.object({ calls: z.number(), failed: z.number(), refused: z.number(), costUsd: amountText }),
   /** What is usual by this time of this weekday. Null before a week has been counted. */
@@ -116,6 +126,7 @@ const menuKinds: Readonly<Record<string, readonly (keyof MenuAttention)[]>> = {
   "/admin/accounts": ["deletions"],
   "/admin/recovery": ["recoveries"],
   "/admin/approvals": ["approvals"],
+  "/admin/service-accounts": ["machines"],
   "/admin/providers": ["providers"],
   "/admin/books": ["months", "importers"],
 };

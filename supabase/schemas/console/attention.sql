@@ -132,6 +132,24 @@ as $$
   limit max_rows
 $$;
 
+-- Returns the platform's service accounts that expire within 14 days or expired in the last seven, or that are in force
+-- although the person who created them no longer has a role in the console. The earliest expiry comes first. Not
+-- granted to any role.
+create or replace function private.service_accounts_to_review(max_rows integer)
+  returns table (id uuid, name text, expires_at timestamptz, creator_left boolean)
+  language sql stable security invoker set search_path = ''
+as $$
+  select r.*
+  from (
+    select s.id, s.name, s.expires_at, s.created_by is not null and private.console_role(s.created_by) is null as creator_left
+    from private.service_accounts s
+    where s.workspace_id is null and s.enabled and s.revoked_at is null and s.expires_at > now() - interval '7 days'
+  ) r
+  where r.expires_at < now() + interval '14 days' or r.creator_left
+  order by r.expires_at, r.id
+  limit max_rows
+$$;
+
 -- Returns the calls that were refused on a day (UTC). Looks up each workspace of the sums by its index, because there is
 -- no index of days. Not granted to any role.
 create or replace function private.refused_calls_of(of_day date) returns numeric
@@ -157,7 +175,7 @@ as $$
 $$;
 
 -- Returns how many rows of each kind need a person, up to 1,001, and since when: { approvals, months, importers,
--- recoveries, deletions, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
+-- recoveries, deletions, machines, providers }, each { count, since }, and also { budgets, credits, mails, jobs } unless in_menu is set, since
 -- the menu has no section for them. since is the earliest time or day, or null if it is unknown. cost_providers are the
 -- providers whose costs are imported automatically.
 -- Definer: functions that read budgets, runs, books and accounts are not granted to the service role.
@@ -187,6 +205,10 @@ as $$
     'deletions', (
       select jsonb_build_object('count', count(*), 'since', min(d.due_at)) from private.blocked_deletions(1001) d
     ),
+    'machines', (
+      select jsonb_build_object('count', count(*), 'since', min(s.expires_at))
+      from private.service_accounts_to_review(1001) s
+    ),
     'providers', (
       select jsonb_build_object('count', private.count_provider_trouble(), 'since', min(t.since))
       from private.list_troubled_providers(now()) t
@@ -213,7 +235,7 @@ as $$
 $$;
 
 -- Returns what the console's overview shows: { attention, providers, approvals, budgets, credits, months, importers,
--- mails, jobs, recoveries, deletions, today, usual }. attention is private.read_attention, providers is
+-- mails, jobs, recoveries, deletions, machines, today, usual }. attention is private.read_attention, providers is
 -- private.read_provider_trouble, usual is private.read_usual_day, and the lists have at most 10 rows. mails is { failed,
 -- waiting }, each up to 1,001. today is { calls, failed, refused, costUsd } since midnight (UTC), as on the page about
 -- providers.
@@ -289,6 +311,12 @@ as $$
         'blockers', jsonb_array_length(d.blockers)
       ) order by d.due_at, d.user_id), '[]')
       from private.blocked_deletions(10) d
+    ),
+    'machines', (
+      select coalesce(jsonb_agg(jsonb_build_object(
+        'id', s.id, 'name', s.name, 'expiresAt', s.expires_at, 'creatorLeft', s.creator_left
+      ) order by s.expires_at, s.id), '[]')
+      from private.service_accounts_to_review(10) s
     ),
     'today', (
       select jsonb_build_object(

@@ -2,7 +2,9 @@ import { randomUUID } from "node:crypto";
 import { describe, expect } from "vitest";
 import { type Database, one, test } from "../database.ts";
 import { begin, chatCall, createTenant, outcome, settle } from "../gateway/fixtures.ts";
+import { createMachine } from "../machines/fixtures.ts";
 import { ask, issue, needHelp, override } from "../recovery/fixtures.ts";
+import { createAdmin } from "./fixtures.ts";
 
 type Kind = { count: number; since: string | null };
 type Kinds = Record<string, Kind>;
@@ -209,6 +211,24 @@ test("a provider whose routes fail needs somebody, as its own function says", as
   expect(providers?.[0]).toMatchObject({ providerId: "overview_test", routes: [] });
 });
 
+const withoutRole = "select p.id from public.profiles p where private.console_role(p.id) is null limit 1";
+test.for([
+  ["works for another month", "enabled = true", false],
+  ["expires within 14 days", "expires_at = now() + interval '13 days'", true],
+  ["expired a day ago", "expires_at = now() - interval '1 day'", true],
+  ["expired eight days ago", "expires_at = now() - interval '8 days'", false],
+  ["is disabled", "expires_at = now() + interval '1 day', enabled = false", false],
+  ["is revoked", "expires_at = now() + interval '1 day', revoked_at = now()", false],
+  ["was created by an admin", "created_by = (select user_id from private.infrastructure_admins limit 1)", false],
+  ["was created by somebody without a role", `created_by = (${withoutRole})`, true],
+] as const)("whether a service account that %s needs somebody", async ([, change, needs], { db }) => {
+  await createAdmin(db);
+  await createTenant(db);
+  const { id } = await createMachine(db);
+  await db.query(`update private.service_accounts set ${change} where id = $1`, [id]);
+  expect(await lists(db, { from: "service_accounts_to_review(1000000)", column: "id", id })).toBe(Number(needs));
+});
+
 test("the menu's counts are those of the overview, of the kinds that it has a section for", async ({ db }) => {
   await freeze(db);
   const { attention } = await overviewOf(db);
@@ -218,8 +238,8 @@ test("the menu's counts are those of the overview, of the kinds that it has a se
       values: [importers],
     }),
   );
-  const { approvals, months, importers: failing, recoveries, deletions, providers } = attention;
-  expect(menu).toEqual({ approvals, months, importers: failing, recoveries, deletions, providers });
+  const { approvals, months, importers: failing, recoveries, deletions, machines, providers } = attention;
+  expect(menu).toEqual({ approvals, months, importers: failing, recoveries, deletions, machines, providers });
 });
 
 describe("importers, emails and jobs", () => {
